@@ -116,17 +116,22 @@ func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetal
 	return drive, nil
 }
 
-// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none.
-func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) ([]byte, error) {
+// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none, or else why
+// it cannot be used.
+func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) (network []byte, missing string, err error) {
 	name := h.Spec.PreprovisioningNetworkDataName
 	if name == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	document, err := p.document(ctx, h, "networkData", &corev1.SecretReference{Name: name})
-	if err != nil {
-		return nil, fmt.Errorf("spec.preprovisioningNetworkDataName: %w", err)
+	switch {
+	case isUnread(err):
+		return nil, "", err
+	case err != nil:
+		return nil, fmt.Sprintf("spec.preprovisioningNetworkDataName: %v", err), nil
 	}
-	return json.Marshal(document)
+	network, err = json.Marshal(document)
+	return network, "", err
 }
 
 // document reads a Secret that holds YAML or JSON.

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// ramdiskWait is how often a host looks for its ramdisk; a change of the PreprovisioningImage
-// reconciles it at once.
+// ramdiskWait is how often a host looks for its ramdisk; a change of the PreprovisioningImage,
+// or of the Secret with the network configuration, reconciles it at once.
 const ramdiskWait = 5 * time.Minute
 
 // ramdiskImages asks with a PreprovisioningImage for the ramdisk of each host with a BMC, if

@@ -51,7 +51,8 @@ type scope struct {
 	// updatePending is the content of the condition UpdatePending. Passes that do not set it
 	// leave the condition as it is.
 	updatePending *updatePending
-	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can; it is
+	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can: its image or its network
+	// configuration is missing. It is
 	// set by the guard registration.
 	ramdiskMissing string
 	// detached is true when the host is detached, waitsToDetach when it will be, and
