@@ -73,7 +73,9 @@ Metal3's operator, are:
 | the reason DiscoveryDisabled of a discovery resource | the engine does not tell whether its discovery is on; see its configuration |
 | the events BMCCredentialError and ProfileSet; ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | a Secret that cannot be used is a RegistrationError, and hardware profiles are only root device hints; metal3_operation_*_duration_seconds, and the conditions with their times |
 | images, firmware and files of checksums on the engine's own machine or link | refused, by webhooks too, unless the operator has --allow-local-image-urls |
-| annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it |
+| annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it, also when the Secret did not exist |
+| IdentityVerified, IdentityMismatch and IdentityUnverified as conditions | one condition, IdentityVerified; the others are its reasons |
+| a Secret of spec.preprovisioningNetworkDataName that is missing is a registration error | only what boots the ramdisk waits for it, as for a ramdisk that is not built; the condition Progressing says so |
 `
 
 func sortedRoutes() []route {

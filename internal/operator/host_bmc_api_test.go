@@ -16,6 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // secret creates the credentials of a BMC.
@@ -139,26 +140,63 @@ func (b *bench) without(verbs []string, ignored ...string) []string {
 	return slices.DeleteFunc(verbs, func(v string) bool { return slices.Contains(ignored, v) })
 }
 
+// failsOften lets an operation of a host fail until its pauses are longer than the tests wait.
+func (b *bench) failsOften(name string, kind v1alpha1.ErrorType) {
+	b.Helper()
+	for n := 1; ; n++ {
+		b.eventually(fmt.Sprintf("failure %d", n), func() string {
+			if h := b.host(name); h.Status.ErrorType != kind || h.Status.ErrorCount < n {
+				return fmt.Sprintf("error %q, %d times: %s", h.Status.ErrorType, h.Status.ErrorCount, h.Status.ErrorMessage)
+			}
+			return ""
+		})
+		if requeue.Backoff(n, 30*time.Minute, "")/2 > testTimeout {
+			return
+		}
+		h := b.host(name)
+		b.update(h, func() { h.Spec.Description = fmt.Sprint("try ", n) })
+	}
+}
+
 func TestHostWithBadCredentialsRecoversWithTheSecret(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
 	b.hostWith("web", "absent", nil)
-	b.hasCondition("web", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
-	b.secret("absent", demo.WrongPassword)
-	h := b.host("web")
-	b.update(h, func() { h.Annotations = map[string]string{"note": "the Secret is there"} })
+	b.failsOften("web", v1alpha1.ErrorRegistration)
+	b.create(&corev1.Secret{ObjectMeta: b.meta("absent"), StringData: map[string]string{"username": "root"}})
+	b.eventually("the Secret found incomplete", func() string {
+		if h := b.host("web"); !strings.Contains(h.Status.ErrorMessage, "password") {
+			return h.Status.ErrorMessage
+		}
+		return ""
+	})
+	var secret corev1.Secret
+	secret.ObjectMeta = b.meta("absent")
+	b.update(&secret, func() { secret.Data["password"] = []byte(demo.WrongPassword) })
 	b.eventually("a refusal by the BMC", func() string {
 		if h := b.host("web"); h.Status.ErrorType != v1alpha1.ErrorRegistration || h.Status.Provisioning.ID == "" {
 			return fmt.Sprintf("error %q: %s", h.Status.ErrorType, h.Status.ErrorMessage)
 		}
 		return ""
 	})
-	var secret corev1.Secret
-	secret.ObjectMeta = b.meta("absent")
 	b.update(&secret, func() { secret.Data["password"] = []byte("calvin") })
 	got := b.inState("web", v1alpha1.StateAvailable)
 	if got.Status.ErrorType != "" || got.Status.ErrorCount != 0 {
 		t.Errorf("status = %+v, want no error", got.Status)
+	}
+}
+
+func TestDeploymentGoesOnWhenItsUserDataIsThere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, nil)
+	b.bmcHost("web", func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Image, h.Spec.UserData = image("https://images/os.qcow2"), &corev1.SecretReference{Name: "late"}
+	})
+	b.failsOften("web", v1alpha1.ErrorProvisioning)
+	b.create(&corev1.Secret{ObjectMeta: b.meta("late"), StringData: map[string]string{"userData": "#cloud-config"}})
+	b.inState("web", v1alpha1.StateProvisioned)
+	if n := b.count("web", "deploy"); n != 1 {
+		t.Errorf("%d deployments, want one", n)
 	}
 }
 
@@ -389,10 +427,12 @@ func TestNetworkOfTheRamdiskComesFromItsSecret(t *testing.T) {
 		}
 	}
 	b.bmcHost("db", func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "absent" })
-	c := b.hasCondition("db", v1alpha1.ManageableCondition, metav1.ConditionFalse, v1alpha1.RegistrationFailedReason)
-	if want := "spec.preprovisioningNetworkDataName"; !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "Secret absent does not exist") {
-		t.Errorf("message = %q, want one about %s", c.Message, want)
+	b.waits("db", "Secret absent does not exist")
+	if n := b.count("db", "inspect"); n != 0 {
+		t.Errorf("%d inspections began without the network of the ramdisk", n)
 	}
+	b.create(&corev1.Secret{ObjectMeta: b.meta("absent"), StringData: map[string]string{"networkData": "links: []"}})
+	b.inState("db", v1alpha1.StateAvailable) // the wait without a change is longer than this one
 }
 
 func TestHostsGetTheOnlySlotOneAfterTheOther(t *testing.T) {

@@ -42,10 +42,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/classification"
 	"github.com/ingot-metal/ingot/internal/operator/firmware"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
-	"github.com/ingot-metal/ingot/internal/operator/host"
 	"github.com/ingot-metal/ingot/internal/operator/nodecache"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 	"github.com/ingot-metal/ingot/internal/webhook"
 )
 
@@ -163,7 +163,7 @@ func (o *Operator) newManager() error {
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields(),
 			ByObject: map[ctrlclient.Object]cache.ByObject{
-				&corev1.Secret{}:                 {Label: host.WatchedSecrets(), Transform: host.StripSecret},
+				&corev1.Secret{}:                 {Transform: watch.StripSecret},
 				&v1alpha1.HostFirmwareSettings{}: {Transform: firmware.StripSettings},
 				&v1alpha1.HardwareData{}:         {Transform: classification.StripHardware},
 			},

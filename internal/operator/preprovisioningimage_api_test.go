@@ -173,10 +173,9 @@ func TestImageWaitsForItsSecret(t *testing.T) {
 			i.Status.Conditions[1].Reason == v1alpha1.ImageMissingNetworkDataReason
 	})
 	secret := &corev1.Secret{ObjectMeta: b.meta("net")}
-	secret.Labels = map[string]string{v1alpha1.SecretLabel: v1alpha1.SecretLabelValue}
 	b.create(secret)
 	b.preprovisioningImage("alone", "ready", func(i *v1alpha1.PreprovisioningImage) bool {
-		return i.Status.NetworkData == v1alpha1.SecretStatus{Name: "net", Version: secret.ResourceVersion} && i.Status.ImageURL != ""
+		return i.Status.NetworkData.Name == "net" && i.Status.ImageURL != ""
 	})
 	b.remove(i)
 	b.isGone(i)

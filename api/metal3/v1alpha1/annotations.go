@@ -127,7 +127,7 @@ const (
 	SecretFinalizer = "baremetalhost.metal3.io/secret"
 )
 
-// The label of the Secrets that the operator watches, and its value.
+// The label of the Secrets that hosts use, and its value.
 const (
 	SecretLabel      = "environment.metal3.io"
 	SecretLabelValue = "baremetal"

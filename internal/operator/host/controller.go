@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -42,7 +40,7 @@ import (
 // IndexFields registers the indexes that the reconciler's client needs.
 func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	for field, values := range map[string]client.IndexerFunc{
-		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, accessField: namedSecretsOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
+		nodeIDField: nodeIDOf, namedNodeField: namedNodeOf, accessField: namedSecretsOf, secretsField: allSecretsOf, unlinkedField: yes(isUnlinked), busyField: yes(isBusy), queuedField: yes(isQueued),
 	} {
 		if err := indexer.IndexField(ctx, &v1alpha1.BareMetalHost{}, field, values); err != nil {
 			return fmt.Errorf("index hosts by %s: %w", field, err)
@@ -57,9 +55,7 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	options.Reconciler = r
 	sources := []source.Source{
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.BareMetalHost]{}, relevant),
-		source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
-			return r.hostsWith(ctx, accessField, secret.Name, client.InNamespace(secret.Namespace))
-		})),
+		watch.Secrets(cache, r.hostsNaming),
 		// These have the name of their host.
 		source.Kind(cache, &v1alpha1.DataImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.DataImage]{}, watch.Updates[*v1alpha1.DataImage](watch.Generation)),
 		source.Kind(cache, &v1alpha1.HostFirmwareSettings{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.HostFirmwareSettings]{},
@@ -83,20 +79,6 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 // somebody has compared it with the machine; not for each reading of the machine.
 func changedUpdate[T client.Object](conditions func(T) []metav1.Condition) predicate.TypedPredicate[T] {
 	return watch.Updates(watch.Generation, func(a, b T) bool { return !equality.Semantic.DeepEqual(conditions(a), conditions(b)) })
-}
-
-// WatchedSecrets selects the Secrets whose changes reconcile hosts.
-func WatchedSecrets() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{v1alpha1.SecretLabel: v1alpha1.SecretLabelValue})
-}
-
-// StripSecret keeps the contents of Secrets out of the cache, which is there only to
-// notice changes.
-func StripSecret(obj any) (any, error) {
-	if secret, ok := obj.(*corev1.Secret); ok {
-		secret.Data, secret.ManagedFields = nil, nil
-	}
-	return obj, nil
 }
 
 // relevant lets a host be reconciled when a person or another controller changed
@@ -158,6 +140,11 @@ func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) [
 		requests = append(requests, r.hostsWith(ctx, unlinkedField, indexed)...)
 	}
 	return requests
+}
+
+// hostsNaming are the requests for the hosts that name a Secret, whether it exists or not.
+func (r *Reconciler) hostsNaming(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request {
+	return r.hostsWith(ctx, secretsField, secret.Name, client.InNamespace(secret.Namespace))
 }
 
 // hostsWith are the requests for the hosts that an index has under a value.

@@ -2,8 +2,10 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,17 +14,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// credentials reads the Secret with the BMC's credentials, and claims it: the label lets
-// the shared cache see it, so that its changes reconcile the host, and the
-// finalizer keeps it while a host refers to it. A host never waits for its Secret to be
-// deleted: the engine has the credentials.
+// credentials reads the Secret with the BMC's credentials, and claims it: the label says
+// what it is for, and the finalizer keeps it while a host refers to it. A host never waits for
+// its Secret to be deleted: the engine has the credentials.
 type credentials struct {
-	client  client.Client
-	live    client.Reader
-	metrics *Metrics
+	client     client.Client
+	live       client.Reader
+	maxBackoff time.Duration
+	metrics    *Metrics
 }
 
 // secretContents are credentials with the version of their Secret.
@@ -37,16 +40,31 @@ func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{}, nil
 	}
 	credentials, err := p.read(ctx, s.host)
+	s.credentialsVersion = credentials.status.Version
+	if credentials.status.Reference != nil {
+		s.host.Status.TriedCredentials = credentials.status // what has been claimed is on record
+	}
 	if err != nil {
-		return result{stop: true}, err
+		return p.fail(s, err)
 	}
 	s.credentials = &credentials
-	s.credentialsVersion = credentials.status.Version
-	s.host.Status.TriedCredentials = credentials.status // what has been claimed is on record
 	return result{}, nil
 }
 
-// read returns the credentials of a host. Errors that a person has to mend are failures.
+// fail ends a pass without credentials. Each version of a Secret, and each time that it is missing,
+// counts once in a pause: what wakes the host meanwhile has not mended it.
+func (p credentials) fail(s *scope, err error) (result, error) {
+	var failed *failure
+	if errors.As(err, &failed) && s.before.Status.ErrorMessage == node.CutText(failed.Error()) {
+		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
+			return result{requeueAfter: pause, stop: true}, nil
+		}
+	}
+	return result{stop: true}, err
+}
+
+// read returns the credentials of a host, or only their status when the Secret is there and
+// cannot be used. Errors that a person has to mend are failures.
 func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (secretContents, error) {
 	name := h.Spec.BMC.CredentialsName
 	switch {
@@ -65,17 +83,16 @@ func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (secre
 		count(p.metrics.secretErrors, h)
 		return secretContents{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	read := secretContents{}
-	if read.Credentials, err = bmc.ReadCredentials(secret.Data); err != nil {
-		count(p.metrics.badSecret, h)
-		return secretContents{}, registrationError("Secret %s: %w", name, err)
-	}
 	if err := p.claim(ctx, &secret); err != nil {
 		return secretContents{}, err
 	}
-	read.status = v1alpha1.CredentialsStatus{
+	read := secretContents{status: v1alpha1.CredentialsStatus{
 		Reference: &corev1.SecretReference{Namespace: h.Namespace, Name: name},
 		Version:   secret.ResourceVersion,
+	}}
+	if read.Credentials, err = bmc.ReadCredentials(secret.Data); err != nil {
+		count(p.metrics.badSecret, h)
+		return read, registrationError("Secret %s: %w", name, err)
 	}
 	return read, nil
 }
@@ -170,6 +187,5 @@ func secretsOf(h *v1alpha1.BareMetalHost) []string {
 			names = append(names, status.Reference.Name)
 		}
 	}
-	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+	return distinct(names)
 }

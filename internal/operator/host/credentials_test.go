@@ -2,6 +2,7 @@ package host
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,4 +108,41 @@ func TestSecretThatAnEarlierVersionOwnedOutlivesItsHost(t *testing.T) {
 	if l.held("web-bmc") {
 		t.Error("the Secret of a deleted host cannot be deleted")
 	}
+}
+
+func TestSecretIsClaimedBeforeItIsComplete(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "empty" })
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "empty"}})
+	l.fails("web", v1alpha1.ErrorRegistration)
+	if !l.held("empty") {
+		t.Error("the Secret is not claimed")
+	}
+	l.uses("web", "web-bmc")
+	l.rests("web", v1alpha1.StateAvailable)
+	if l.held("empty") {
+		t.Error("the Secret that was only tried is not released")
+	}
+}
+
+func TestEachVersionOfASecretThatCannotBeUsedFailsOnceInAPause(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "late" })
+	counted := func(what string, failures int) {
+		t.Helper()
+		before := l.host("web").ResourceVersion
+		l.pass("web")
+		if h := l.host("web"); h.Status.ErrorCount != failures || h.ResourceVersion != before {
+			t.Errorf("%s: %d failures and, in one more pass, version %s after %s; want %d and no write", what, h.Status.ErrorCount, h.ResourceVersion, before, failures)
+		}
+	}
+	l.fails("web", v1alpha1.ErrorRegistration) // which lets the pause after that pass
+	l.pass("web")
+	counted("missing", 2)
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "late"}, Data: map[string][]byte{"username": []byte("root")}})
+	l.pass("web")
+	counted("incomplete", 3)
+	l.now = l.now.Add(time.Hour)
+	l.pass("web")
+	counted("incomplete after the pause", 4)
 }

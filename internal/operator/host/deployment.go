@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -21,6 +22,21 @@ import (
 type deploymentInputs struct {
 	live    client.Reader
 	metrics *Metrics
+}
+
+// unreadError means that the API server did not tell what a Secret holds. It says nothing about the
+// Secret, so the host did not fail. All other errors of deploymentInputs are for a person to mend.
+type unreadError struct {
+	secret string
+	err    error
+}
+
+func (e *unreadError) Error() string { return fmt.Sprintf("read Secret %s: %v", e.secret, e.err) }
+func (e *unreadError) Unwrap() error { return e.err }
+
+func isUnread(err error) bool {
+	var unread *unreadError
+	return errors.As(err, &unread)
 }
 
 // deployment returns what is to be deployed on a host.
@@ -100,17 +116,22 @@ func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetal
 	return drive, nil
 }
 
-// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none.
-func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) ([]byte, error) {
+// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none, or else why
+// it cannot be used.
+func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) (network []byte, missing string, err error) {
 	name := h.Spec.PreprovisioningNetworkDataName
 	if name == "" {
-		return nil, nil
+		return nil, "", nil
 	}
 	document, err := p.document(ctx, h, "networkData", &corev1.SecretReference{Name: name})
-	if err != nil {
-		return nil, fmt.Errorf("spec.preprovisioningNetworkDataName: %w", err)
+	switch {
+	case isUnread(err):
+		return nil, "", err
+	case err != nil:
+		return nil, fmt.Sprintf("spec.preprovisioningNetworkDataName: %v", err), nil
 	}
-	return json.Marshal(document)
+	network, err = json.Marshal(document)
+	return network, "", err
 }
 
 // document reads a Secret that holds YAML or JSON.
@@ -143,7 +164,7 @@ func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, k
 		return nil, fmt.Errorf("spec.%s: Secret %s does not exist; create it", key, ref.Name)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", ref.Name, err)
+		return nil, &unreadError{ref.Name, err}
 	}
 	for _, name := range []string{key, "value"} {
 		if text, there := secret.Data[name]; there {

@@ -84,10 +84,9 @@ func (l *life) heldOff(name string) *v1alpha1.BareMetalHost {
 
 // spoiled are hosts whose registration cannot be looked after any more.
 var spoiled = map[string]func(*v1alpha1.BareMetalHost){
-	"no Secret":                      func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" },
-	"a Secret without password":      func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "half" },
-	"no Secret named":                func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "" },
-	"no network data of the ramdisk": func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "none" },
+	"no Secret":                 func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" },
+	"a Secret without password": func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "half" },
+	"no Secret named":           func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "" },
 }
 
 func TestHostIsHeldOffWithoutItsSecret(t *testing.T) {

@@ -134,7 +134,7 @@ func New(config Config) *Reconciler {
 	data := hardwareData{client: config.Client, live: config.Live}
 	r.data = data
 	others := otherHosts{hosts: duplicate.Finder{Cache: config.Client, Live: config.Live}, owners: owners}
-	secrets := credentials{client: config.Client, live: config.Live, metrics: config.Metrics}
+	secrets := credentials{client: config.Client, live: config.Live, maxBackoff: config.MaxBackoff, metrics: config.Metrics}
 	r.secrets = secrets
 	register := registration{
 		engine: config.Engine, others: others,
@@ -145,6 +145,7 @@ func New(config Config) *Reconciler {
 	}
 	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{
+		dataVersions{client: config.Client},
 		restoring{data: data, owners: owners, readings: config.Readings, maxBackoff: config.MaxBackoff, metrics: config.Metrics},
 		claiming{},
 		deletion{metrics: config.Metrics},

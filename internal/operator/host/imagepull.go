@@ -46,7 +46,7 @@ func (p deploymentInputs) pullSecret(ctx context.Context, h *v1alpha1.BareMetalH
 		return "", fmt.Errorf("spec.image.ociAuthSecretName: Secret %s does not exist; create it", name)
 	}
 	if err != nil {
-		return "", fmt.Errorf("read Secret %s: %w", name, err)
+		return "", &unreadError{name, err}
 	}
 	logins, err := registryLogins(secret)
 	if err != nil {

@@ -72,14 +72,13 @@ func TestHostSaysWhatIsMissingToReachItsBMC(t *testing.T) {
 		data   map[string][]byte
 		want   string
 	}{
-		"no address":           {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "" }, nil, "spec.bmc.address is empty"},
-		"no Secret named":      {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "" }, nil, "spec.bmc.credentialsName is empty"},
-		"no Secret":            {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" }, nil, "Secret none with the BMC's credentials does not exist"},
-		"no user name":         {nil, map[string][]byte{"password": []byte("x")}, "username"},
-		"no password":          {nil, map[string][]byte{"username": []byte("x"), "password": []byte(" ")}, "password"},
-		"unreadable address":   {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ilo4://192.0.2.9" }, nil, "spec.bmc.address cannot be used: the scheme ilo4"},
-		"no MAC, libvirt":      {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.BootMACAddress = "libvirt://192.0.2.9", "" }, nil, "spec.bootMACAddress is empty"},
-		"no data of a network": {func(h *v1alpha1.BareMetalHost) { h.Spec.PreprovisioningNetworkDataName = "none" }, nil, "spec.preprovisioningNetworkDataName"},
+		"no address":         {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "" }, nil, "spec.bmc.address is empty"},
+		"no Secret named":    {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "" }, nil, "spec.bmc.credentialsName is empty"},
+		"no Secret":          {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" }, nil, "Secret none with the BMC's credentials does not exist"},
+		"no user name":       {nil, map[string][]byte{"password": []byte("x")}, "username"},
+		"no password":        {nil, map[string][]byte{"username": []byte("x"), "password": []byte(" ")}, "password"},
+		"unreadable address": {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ilo4://192.0.2.9" }, nil, "spec.bmc.address cannot be used: the scheme ilo4"},
+		"no MAC, libvirt":    {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.BootMACAddress = "libvirt://192.0.2.9", "" }, nil, "spec.bootMACAddress is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLife(t, nil)

@@ -63,7 +63,7 @@ func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName)
 }
 
 // wait is the pause before an operation that failed is tried again. A change of the
-// spec, of an annotation or of the credentials ends it.
+// spec, of an annotation, of the credentials or of what is deployed ends it.
 func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
 	record := recordOf(&s.before.Status, name)
 	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(*record) {
@@ -169,7 +169,8 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can
-// succeed. Of the annotations only those count that can matter to an operation which restarts
+// succeed: annotations, the versions of Secrets, and the objects about firmware. A host that names none of these has
+// the fingerprint that earlier versions recorded. Of the annotations only those count that can matter to an operation which restarts
 // the machine, or for which BMCs are called.
 func (s *scope) inputs(name v1alpha1.OperationName) string {
 	annotations := maps.Clone(s.before.Annotations)
@@ -180,10 +181,18 @@ func (s *scope) inputs(name v1alpha1.OperationName) string {
 	if len(annotations) == 0 {
 		annotations = nil // the same as none
 	}
-	if mark := s.changes.fingerprint(); mark != "" && (name == v1alpha1.OperationPrepare || name == v1alpha1.OperationService) {
-		return fingerprint(annotations, s.credentialsVersion, mark)
+	values := []any{annotations, s.credentialsVersion}
+	switch name {
+	case v1alpha1.OperationPrepare, v1alpha1.OperationService:
+		if mark := s.changes.fingerprint(); mark != "" {
+			values = append(values, mark)
+		}
+	case v1alpha1.OperationProvision:
+		if len(s.dataVersions) > 0 {
+			values = append(values, s.dataVersions)
+		}
 	}
-	return fingerprint(annotations, s.credentialsVersion)
+	return fingerprint(values...)
 }
 
 // decisive says for some operations which annotations decide about them; for others any does.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,10 +16,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// ramdiskWait is how often a host looks for its ramdisk; a change of the PreprovisioningImage
-// reconciles it at once.
+// ramdiskWait is how often a host looks for its ramdisk; a change of the PreprovisioningImage,
+// or of the Secret with the network configuration, reconciles it at once.
 const ramdiskWait = 5 * time.Minute
 
 // ramdiskImages asks with a PreprovisioningImage for the ramdisk of each host with a BMC, if
@@ -112,8 +112,7 @@ func (p ramdiskImages) secretOf(ctx context.Context, h *v1alpha1.BareMetalHost) 
 	if name == "" {
 		return v1alpha1.SecretStatus{}, nil
 	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret := watch.SecretMetadata()
 	if err := p.live.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, secret); err != nil && !apierrors.IsNotFound(err) {
 		return v1alpha1.SecretStatus{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}

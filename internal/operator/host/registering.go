@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -309,13 +310,17 @@ func (p registration) registration(ctx context.Context, s *scope) (provisioner.R
 	if inUse[s.state()] {
 		r.Deployed = deployedOf(h)
 	}
-	if r.NetworkData, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
-		return provisioner.Registration{}, &failure{v1alpha1.OperationRegister, err}
+	noNetwork := ""
+	if r.NetworkData, noNetwork, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
+		return provisioner.Registration{}, err
 	}
 	if r.RamdiskImage, s.ramdiskMissing, err = p.images.find(ctx, h, access); err != nil {
 		return provisioner.Registration{}, err
 	}
-	r.KeepRamdiskImage = s.ramdiskMissing != ""
+	s.ramdiskMissing = cmp.Or(noNetwork, s.ramdiskMissing)
+	if r.KeepRamdisk = s.ramdiskMissing != ""; r.KeepRamdisk {
+		r.RamdiskImage, r.NetworkData = nil, nil
+	}
 	return r, nil
 }
 

@@ -43,12 +43,16 @@ type scope struct {
 	// credentialsVersion is the version of their Secret.
 	credentials        *secretContents
 	credentialsVersion string
+	// dataVersions are the versions of the Secrets with what is deployed, by their names, "0" for
+	// one that does not exist; set by the guard of that name.
+	dataVersions map[string]string
 	// changes are those of BIOS settings and firmware, set by the handlers that apply them.
 	changes changes
 	// updatePending is the content of the condition UpdatePending. Passes that do not set it
 	// leave the condition as it is.
 	updatePending *updatePending
-	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can; it is
+	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can: its image or its network
+	// configuration is missing. It is
 	// set by the guard registration.
 	ramdiskMissing string
 	// detached is true when the host is detached, waitsToDetach when it will be, and

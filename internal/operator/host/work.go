@@ -236,10 +236,10 @@ func skipsCleaning(h *v1alpha1.BareMetalHost) bool {
 	return h.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled
 }
 
-// refused makes a refusal of the engine a failure of the operation. Errors that say
-// nothing about the request stay as they are.
+// refused makes a refusal of the engine, or an input that a person has to correct, a failure of the
+// operation. Errors that say nothing about the request stay as they are.
 func refused(operation v1alpha1.OperationName, request, id string, err error) error {
-	if err == nil || isTemporary(err) || errors.Is(err, provisioner.ErrNotFound) {
+	if err == nil || isTemporary(err) || isUnread(err) || errors.Is(err, provisioner.ErrNotFound) {
 		return err
 	}
 	return &failure{operation, fmt.Errorf("%s node %s: %w", request, id, err)}

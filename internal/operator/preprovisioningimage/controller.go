@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,12 +44,12 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	options.Reconciler = r
 	return watch.Controller("preprovisioningimage", options,
 		source.Kind(cache, &v1alpha1.PreprovisioningImage{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PreprovisioningImage]{}),
-		source.Kind(cache, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.imagesWith)),
+		watch.Secrets(cache, r.imagesWith),
 	)
 }
 
 // imagesWith are the requests for the images whose network configuration is in a Secret.
-func (r *Reconciler) imagesWith(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+func (r *Reconciler) imagesWith(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request {
 	var images v1alpha1.PreprovisioningImageList
 	err := r.Client.List(ctx, &images, client.InNamespace(secret.Namespace), client.MatchingFields{secretField: secret.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
+	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // Images are the URLs of the images that the controller serves. Either ISO or Ramdisk is
@@ -89,14 +89,13 @@ func (r *Reconciler) serve(ctx context.Context, image *v1alpha1.PreprovisioningI
 }
 
 // networkData returns the version of the Secret with the network configuration, or nil when
-// it does not exist. It labels the Secret, so that the shared cache sees its changes.
+// it does not exist. It labels the Secret, so that earlier versions of the operator see its changes.
 func (r *Reconciler) networkData(ctx context.Context, image *v1alpha1.PreprovisioningImage) (*v1alpha1.SecretStatus, error) {
 	name := image.Spec.NetworkDataName
 	if name == "" {
 		return &v1alpha1.SecretStatus{}, nil
 	}
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret := watch.SecretMetadata()
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: image.Namespace, Name: name}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -60,8 +60,9 @@ type Registration struct {
 	NetworkData []byte
 	// RamdiskImage is the image that the ramdisk boots from instead of the engine's; nil for none.
 	RamdiskImage *RamdiskImage
-	// KeepRamdiskImage leaves the image that the node has; RamdiskImage is nil then.
-	KeepRamdiskImage bool
+	// KeepRamdisk leaves the image and the network configuration that the node has; RamdiskImage
+	// and NetworkData are nil then.
+	KeepRamdisk bool
 	// Deployed is what runs on the machine, for a node that is adopted; nil for nothing.
 	// While a node is idle, nil removes what is left of an earlier deployment. One
 	// without image and step is somebody else's.

@@ -85,8 +85,8 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if !opts.WithCredentials && !moved {
 		r.Credentials = before.Credentials
 	}
-	if r.KeepRamdiskImage {
-		r.RamdiskImage, r.KeepRamdiskImage = before.RamdiskImage, before.KeepRamdiskImage
+	if r.KeepRamdisk {
+		r.RamdiskImage, r.NetworkData, r.KeepRamdisk = before.RamdiskImage, before.NetworkData, before.KeepRamdisk
 	}
 	now := r
 	if now.Access == nil {

@@ -38,7 +38,7 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	if can.disablePowerOff {
 		p.set("/disable_power_off", n.DisablePowerOff, r.DisablePowerOff)
 	}
-	if len(network)+len(n.NetworkData) > 0 {
+	if len(network)+len(n.NetworkData) > 0 && !r.KeepRamdisk {
 		p.set("/network_data", n.NetworkData, network)
 	}
 	p.setInstance(n, r, own.PersistentBoot)
@@ -67,7 +67,7 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 		}
 	}
 	wanted := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
-	if r.KeepRamdiskImage {
+	if r.KeepRamdisk {
 		wanted = ramdiskInfoOf(n)
 	}
 	maps.Copy(wanted, r.Access.Settings)

@@ -126,8 +126,8 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": "/etc/ca.pem"})},
 		},
 		"ramdisk that is kept": {
-			host: func(r *provisioner.Registration) { r.KeepRamdiskImage = true },
-			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/built.iso"})},
+			host: func(r *provisioner.Registration) { r.KeepRamdisk = true },
+			node: map[string]any{"network_data": map[string]any{"links": []any{}}, "driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/built.iso"})},
 		},
 		"ramdisk that is not kept": {
 			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"deploy_iso": "http://h/built.iso"})},
