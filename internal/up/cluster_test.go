@@ -12,7 +12,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/internal/sim"
 )
@@ -21,7 +23,7 @@ func TestDiscoveredMachinesBecomeNodesOfACluster(t *testing.T) {
 	var output bytes.Buffer
 	opts := Options{
 		Cluster: true, Machines: 2, BMCs: 1, Seed: 31, DataDir: t.TempDir(), Listen: "127.0.0.1:0", Network: network(), Output: &output,
-		AgentTimeout: 6 * time.Second, Heartbeat: 2 * time.Second,
+		AgentTimeout: 6 * time.Second, Heartbeat: 2 * time.Second, Speed: 10,
 	}
 	u := mustStart(t, opts)
 	following, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -54,11 +56,68 @@ func TestDiscoveredMachinesBecomeNodesOfACluster(t *testing.T) {
 	if err := c.List(t.Context(), &machines); err != nil || len(machines.Items) != 2 {
 		t.Errorf("there are %d Machines (%v), want one of the control plane and one worker", len(machines.Items), err)
 	}
+	growsAndIsFenced(t, u)
 	mustStop(t, u)
 
 	if _, err := Start(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "forget their disks") || !strings.Contains(err.Error(), opts.DataDir) {
 		t.Errorf("the second start says %v, want why the cluster of the first cannot go on", err)
 	}
+}
+
+// growsAndIsFenced follows the page about the cluster, which has one Node more then, and one that is another than before.
+func growsAndIsFenced(t *testing.T, u *Up) {
+	t.Helper()
+	workload, err := client.New(u.workload.Config(), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := openPage(t, "try-cluster.md", ".ingot-cluster", u.opts.DataDir)
+	p.until = map[string]func(string) bool{
+		"get bmh rack1": func(output string) bool { return strings.Contains(output, " provisioned ") },
+		"get nodes":     func(output string) bool { return len(readyIn(output)) == u.opts.Machines+1 },
+		"get events":    func(output string) bool { return strings.Contains(output, "NodeRestored") },
+	}
+	p.follow(t, "Look at it")
+	p.follow(t, "Plug a machine in")
+	before := nodeUIDs(t, workload)
+	if len(before) != u.opts.Machines+1 {
+		t.Fatalf("the Nodes are %v, want one more than %d", before, u.opts.Machines)
+	}
+	p.follow(t, "Fence it")
+	others := 0
+	for name, uid := range nodeUIDs(t, workload) {
+		if before[name] != uid {
+			others++
+		}
+	}
+	if others != 1 {
+		t.Errorf("%d Nodes are others than before, want the fenced one", others)
+	}
+}
+
+// readyIn are the names of the Nodes that kubectl has printed as Ready.
+func readyIn(output string) map[string]bool {
+	names := map[string]bool{}
+	for line := range strings.Lines(output) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[1] == "Ready" {
+			names[fields[0]] = true
+		}
+	}
+	return names
+}
+
+// nodeUIDs are the UIDs of the Nodes of a workload cluster, by name.
+func nodeUIDs(t *testing.T, c client.Client) map[string]types.UID {
+	t.Helper()
+	var nodes corev1.NodeList
+	if err := c.List(t.Context(), &nodes); err != nil {
+		t.Fatal(err)
+	}
+	uids := map[string]types.UID{}
+	for _, node := range nodes.Items {
+		uids[node.Name] = node.UID
+	}
+	return uids
 }
 
 func TestClusterIsRefusedWhereItCannotBe(t *testing.T) {

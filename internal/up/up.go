@@ -57,6 +57,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// WithoutOperator leaves the operator out, for tests that run it in a process of its own. Follow cannot be used then.
 	WithoutOperator bool
+	// Metrics is the loopback address, with its port, at which the operator serves its metrics to everybody; empty means that
+	// it does not.
+	Metrics string
 	// RouteLogs gets the log of the Kubernetes libraries as soon as it is open. It concerns the whole process; nil
 	// leaves those logs where they go.
 	RouteLogs func(*slog.Logger)
@@ -297,7 +300,8 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 		Config: u.Config(), Controllers: groups, EngineURL: u.engine.URL(), AgentWindow: u.opts.AgentTimeout, PollInterval: pollInterval,
 		MaxProvisioningFailures: maxProvisioningFailures, MaxServicingAttempts: maxServicingAttempts, Capacity: capacity,
 		LocalImages: true, // everything is on this machine
-		Logger:      u.log.With("part", "operator"),
+		MetricsAddr: u.opts.Metrics, MetricsInsecure: u.opts.Metrics != "",
+		Logger: u.log.With("part", "operator"),
 	})
 	if err != nil {
 		return "", err

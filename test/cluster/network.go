@@ -16,7 +16,14 @@ const (
 	// claimHost is the end of an address in each of them that no machine has, and claimPort the port there that says
 	// whose the network is.
 	claimHost, claimPort = "255.254", "8099"
+	// metricsPort is the port there at which an operator serves its metrics.
+	metricsPort = "8098"
 )
+
+// metricsAddress is where the operator of a world on a network serves its metrics.
+func metricsAddress(network netip.Prefix) string {
+	return fmt.Sprintf("127.%d.%s:%s", network.Addr().As4()[1], claimHost, metricsPort)
+}
 
 // claims keep the networks of this process until it ends.
 var claims struct {

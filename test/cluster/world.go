@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
 	"os"
 	"slices"
@@ -56,6 +58,7 @@ type World struct {
 
 	dir       string
 	network   netip.Prefix
+	metrics   string // address
 	checker   invariant.Checker
 	stopWatch func() error
 
@@ -74,7 +77,7 @@ func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Op
 	}
 	opts := up.Options{
 		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network, AgentTimeout: agentTimeout, Speed: speed,
-		ClusterAPI: true, Heartbeat: heartbeat,
+		ClusterAPI: true, Heartbeat: heartbeat, Metrics: metricsAddress(network),
 	}
 	for _, change := range changes {
 		change(&opts)
@@ -83,7 +86,7 @@ func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Op
 	if err != nil {
 		return nil, err
 	}
-	w := &World{Up: u, dir: dir, network: opts.Network}
+	w := &World{Up: u, dir: dir, network: opts.Network, metrics: opts.Metrics}
 	if err := w.connect(); err != nil {
 		return nil, errors.Join(err, u.Stop(ctx))
 	}
@@ -135,6 +138,24 @@ func (w *World) connect() error {
 	w.stopWatch = stop
 	w.checker = invariant.Checker{Machines: w.MachinesWithBMC(), Instances: w.Instances(), Hosts: watch}
 	return nil
+}
+
+// Metrics scrapes the metrics of the operator, in the text format of Prometheus.
+func (w *World) Metrics(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+w.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("scrape the operator: %s: %s", resp.Status, text)
+	}
+	return string(text), err
 }
 
 // watchHosts watches the hosts of a management cluster until stop.

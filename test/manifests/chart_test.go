@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,10 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"operator.cluster.nodeReuseWait=soon":  "/operator/cluster/nodeReuseWait",
 		"operator.watchFilter=a/b":             "/operator/watchFilter",
 		"operator.autoscale.enabled=maybe":     "/operator/autoscale/enabled",
+
+		"operator.cluster.enabled=true":     "webhooks.enabled: want true",
+		"operator.remediation.enabled=true": "webhooks.optional=true",
+		"operator.autoscale.enabled=true":   "stored as v1beta1",
 	} {
 		out, err := rendering(t, "--set", value).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
@@ -217,6 +222,28 @@ func TestTheChartCanLeaveOutEitherPart(t *testing.T) {
 	for value, missing := range map[string]string{"engine.enabled=false": "StatefulSet/ingot-engine", "operator.enabled=false": "Deployment/ingot-host"} {
 		if names := named(rendered(t, namespace, value)); slices.Contains(names, missing) || len(names) < 3 {
 			t.Errorf("%s: %v", value, names)
+		}
+	}
+}
+
+// TestCommandsOfThePagesInstallTheGroupsForClusterAPIWithTheirWebhooks renders the chart with the values of each command.
+func TestCommandsOfThePagesInstallTheGroupsForClusterAPIWithTheirWebhooks(t *testing.T) {
+	for _, page := range []string{"cluster-api.md", "operator.md"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := regexp.MustCompile(`--set (operator\.cluster\.enabled=\S+)`).FindAllStringSubmatch(string(text), -1)
+		if len(commands) == 0 {
+			t.Errorf("%s has no command", page)
+		}
+		for _, command := range commands {
+			names := named(rendered(t, namespace, command[1]))
+			for _, want := range []string{"Deployment/ingot-cluster", "Deployment/ingot-webhook", "Service/ingot-webhook"} {
+				if !slices.Contains(names, want) {
+					t.Errorf("--set %s of %s installs no %s", command[1], page, want)
+				}
+			}
 		}
 	}
 }

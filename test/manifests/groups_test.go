@@ -19,8 +19,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/controlplane"
 )
 
-// forClusterAPI are the values that switch the groups of controllers for Cluster API on.
-var forClusterAPI = []string{"operator.cluster.enabled=true", "operator.remediation.enabled=true", "operator.autoscale.enabled=true"}
+// forClusterAPI are the values that switch the groups of controllers for Cluster API on, and nothing else: the manifests
+// have the webhooks apart.
+var forClusterAPI = []string{"operator.cluster.enabled=true", "operator.remediation.enabled=true", "operator.autoscale.enabled=true", "webhooks.optional=true"}
 
 func TestInstallationsForClusterAPIAreAcceptedByTheAPIServer(t *testing.T) {
 	for name, all := range map[string][]*unstructured.Unstructured{
@@ -48,7 +49,7 @@ func TestOnlyGroupsThatRunHaveServiceAccounts(t *testing.T) {
 		{"config/deploy", kustomized(t, "deploy"), always},
 		{"the chart", rendered(t, namespace), always},
 		{"config/clusterapi/remediation", kustomized(t, "clusterapi/remediation"), []string{"ingot-remediation"}},
-		{"the chart with one group", rendered(t, namespace, "operator.remediation.enabled=true"), append([]string{"ingot-remediation"}, always...)},
+		{"the chart with one group", rendered(t, namespace, "operator.remediation.enabled=true", "webhooks.enabled=true"), append([]string{"ingot-remediation"}, always...)},
 	} {
 		slices.Sort(tt.want)
 		accounts := map[string][]string{}

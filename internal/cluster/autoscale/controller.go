@@ -98,5 +98,5 @@ func deploymentChanged(a, b *clusterv1.MachineDeployment) bool {
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return eligible.Unusable(a) != eligible.Unusable(b) || eligible.Withdrawn(a) != eligible.Withdrawn(b) ||
 		a.Spec.InspectionMode != b.Spec.InspectionMode || !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef) ||
-		watch.Labels(a, b)
+		watch.Labels(a, b) || a.Annotations[v1beta2.ConsumerHostUIDAnnotation] != b.Annotations[v1beta2.ConsumerHostUIDAnnotation]
 }

@@ -161,6 +161,36 @@ func TestHostsAreCountedOnceAndOnlyIfMachinesCanUseThem(t *testing.T) {
 			},
 			want: numbers{"d": {0, 2, 0}},
 		},
+		"reserved as Metal3's provider does": {
+			sets: []*set{follower("d", "a", 1), follower("e", "a", 2)},
+			hosts: []v1alpha1.BareMetalHost{
+				host("1", "a", hostLabel(v1beta2.NodeReuseLabel, "md-d"), usedBy(clusterv1.GroupVersion.Group, "Cluster", "edge")),
+				host("2", "a", hostLabel(v1beta2.NodeReuseLabel, "md-d")),
+				host("3", "a", hostLabel(v1beta2.NodeReuseLabel, "md-d"), hostAnnotation(v1alpha1.DetachedAnnotation)),
+				host("4", "b", hostLabel(v1beta2.NodeReuseLabel, "md-d")),
+				host("5", "a", hostLabel(v1beta2.NodeReuseLabel, "cp-d")),
+				host("6", "a", hostLabel(v1beta2.NodeReuseLabel, "md-x"), usedBy(clusterv1.GroupVersion.Group, "Cluster", "edge")),
+			},
+			want: numbers{"d": {0, 2, 0}, "e": {}},
+		},
+		"with a label that reserves nothing": {
+			sets: []*set{follower("d", "a", 1)}, hosts: []v1alpha1.BareMetalHost{host("1", "a", hostLabel(v1beta2.NodeReuseLabel, "x"))},
+			want: numbers{"d": {0, 0, 1}},
+		},
+		"reserved for an earlier owner of its name": {
+			sets: []*set{follower("d", "a", 1)},
+			hosts: []v1alpha1.BareMetalHost{
+				host("1", "a", hostLabel(v1beta2.NodeReuseLabel, "md-d"), usedBy(clusterv1.GroupVersion.Group, deploymentKind, "d"), func(h *v1alpha1.BareMetalHost) {
+					h.UID, h.Spec.ConsumerRef.UID = "h1", "earlier"
+					h.Annotations[v1beta2.ConsumerHostUIDAnnotation] = "h1"
+				}),
+				host("2", "a", usedBy(clusterv1.GroupVersion.Group, deploymentKind, "d"), func(h *v1alpha1.BareMetalHost) { // moved here with it
+					h.UID, h.Spec.ConsumerRef.UID = "h2", "elsewhere"
+					h.Annotations[v1beta2.ConsumerHostUIDAnnotation] = "there"
+				}),
+			},
+			want: numbers{"d": {0, 1, 0}},
+		},
 		"those that are classified": {
 			sets: []*set{follower("d", "a", 1)}, profiles: []v1alpha1.HardwareClassification{profile},
 			hosts: []v1alpha1.BareMetalHost{host("1", "a", hostLabel(v1alpha1.ClassificationLabelPrefix+"big", "matches")), host("2", "a"), host("3", "a")},

@@ -14,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/operator/classification"
 )
 
@@ -178,7 +179,7 @@ func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 			if !there {
 				continue
 			}
-			if one.isReservedFor(h) {
+			if reuse.ReservedFor(one.owner(), h) { // as a new Machine of the set is told
 				if one.canReturn(h) {
 					f.returning++
 				}
@@ -196,9 +197,8 @@ func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 
 // isFree reports whether a host can be given to any machine that selects it.
 func (s *snapshot) isFree(h *v1alpha1.BareMetalHost) bool {
-	_, reserved := h.Labels[v1beta2.NodeReuseLabel]
 	consumed := h.Spec.ConsumerRef != nil && h.Spec.ConsumerRef.Name != ""
-	return !consumed && !reserved && eligible.Unusable(h) == "" &&
+	return !consumed && !reuse.IsReserved(h) && eligible.Unusable(h) == "" &&
 		!classification.Pending(h, s.profiles, s.hardware[h.Name])
 }
 
@@ -211,10 +211,13 @@ func (s *set) canReturn(h *v1alpha1.BareMetalHost) bool {
 	return eligible.Withdrawn(h) == "" && s.selects(h)
 }
 
-// isReservedFor reports whether a host is kept for a machine of the set.
-func (s *set) isReservedFor(h *v1alpha1.BareMetalHost) bool {
-	ref := h.Spec.ConsumerRef
-	return ref != nil && related.IsReferenceTo(ref, clusterv1.GroupVersion.Group, s.kind, h.Namespace, s)
+// owner is whom hosts are reserved for when Machines of the set are deleted: nil for a MachineSet that stands alone,
+// for which none are.
+func (s *set) owner() *reuse.Owner {
+	if s.kind != deploymentKind {
+		return nil
+	}
+	return &reuse.Owner{Kind: s.kind, APIVersion: clusterv1.GroupVersion.String(), Namespace: s.GetNamespace(), Name: s.GetName(), UID: s.GetUID()}
 }
 
 func byName[T any](items []T, name func(*T) string) map[string]*T {

@@ -91,6 +91,15 @@ func holdOf(value string) *holdArguments {
 	return &arguments
 }
 
+// recoveryHeldAt is when recovery by annotation began to hold a host off, or nil when its hold does not tell.
+func recoveryHeldAt(h *v1alpha1.BareMetalHost) *metav1.Time {
+	var arguments holdArguments
+	if json.Unmarshal([]byte(h.Annotations[v1beta2.MachineRemediationAnnotation]), &arguments) != nil {
+		return nil
+	}
+	return arguments.RequestedAt
+}
+
 // holds are the annotations with which a remediation holds a host off, sorted: under its own
 // key, and under the keys that it had in another cluster.
 func holds(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) []string {

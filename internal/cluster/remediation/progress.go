@@ -37,11 +37,7 @@ func progressOf(s *scope, a action) *metav1.Condition {
 		}
 		return c
 	case waitForRecovery:
-		if late {
-			return stuck(v1beta2.RecoveryNotFinishedReason, "The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host",
-				v1beta2.ExternalRemediationAnnotation, s.timeout)
-		}
-		return goesOn(v1beta2.RecoveringReason, "The Machine has the annotation %s; see the condition %s of its Metal3Machine", v1beta2.ExternalRemediationAnnotation, v1beta2.RemediatingCondition)
+		return waitsForRecovery(s, late)
 	case waitForHealth:
 		return goesOn(v1beta2.WaitingForHealthReason, "The host was powered off and on, and the machine has %s to become healthy", s.timeout)
 	case rest:
@@ -49,6 +45,32 @@ func progressOf(s *scope, a action) *metav1.Condition {
 	default:
 		return nil
 	}
+}
+
+// beforeRecovery are the reasons for which recovery by annotation does not power a host off yet. It counts as late only
+// afterwards, because it waits for others then, or for its turn.
+var beforeRecovery = map[string]bool{
+	v1beta2.WaitingForHostReason: true, v1beta2.WaitingForControlPlaneReason: true, v1beta2.WaitingForBudgetReason: true,
+}
+
+// waitsForRecovery says how far recovery by annotation is.
+func waitsForRecovery(s *scope, late bool) *metav1.Condition {
+	if shown := recoveryOf(s.metal3Machine); shown != nil && !s.recovering && beforeRecovery[shown.Reason] {
+		return goesOn(v1beta2.RecoveringReason, "The recovery that %s asks for has not begun (%s)%s", v1beta2.ExternalRemediationAnnotation, shown.Reason, because(shown.Message))
+	}
+	if late {
+		return stuck(v1beta2.RecoveryNotFinishedReason, "The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host",
+			v1beta2.ExternalRemediationAnnotation, s.timeout)
+	}
+	return goesOn(v1beta2.RecoveringReason, "The Machine has the annotation %s; see the condition %s of its Metal3Machine", v1beta2.ExternalRemediationAnnotation, v1beta2.RemediatingCondition)
+}
+
+// recoveryOf is what a Metal3Machine, which may be nil, shows of recovery by annotation, or nil.
+func recoveryOf(m *v1beta2.Metal3Machine) *metav1.Condition {
+	if m == nil {
+		return nil
+	}
+	return meta.FindStatusCondition(m.Status.Conditions, v1beta2.RemediatingCondition)
 }
 
 // waitsForNode says what is missing of the Node.
@@ -89,14 +111,20 @@ func goesOn(reason, format string, args ...any) *metav1.Condition {
 	return c
 }
 
-// since is when what an attempt waits for began: the hold, or else the attempt.
+// since is when what an attempt waits for began: the hold, be it that of recovery by annotation, or else the attempt.
 func (s *scope) since() *metav1.Time {
+	began := s.remediation.Status.LastRemediated
 	if s.hold == currentHold {
 		if held := holdOf(s.host.Annotations[holdKey(s.remediation)]); held != nil && held.RequestedAt != nil {
 			return held.RequestedAt
 		}
 	}
-	return s.remediation.Status.LastRemediated
+	if s.recovering {
+		if at := recoveryHeldAt(s.host); at != nil && began.Before(at) { // an earlier one may be left
+			return at
+		}
+	}
+	return began
 }
 
 // show writes a condition that changed. It returns whether it says something else than before, not

@@ -101,3 +101,51 @@ func TestWhatARemediationWaitsForIsShown(t *testing.T) {
 		})
 	}
 }
+
+func TestARecoveryByAnnotationIsLateOnlyAfterItHasBegun(t *testing.T) {
+	t.Parallel()
+	const timeout = 10 * time.Minute
+	now := time.Now().Truncate(time.Second)
+	held := func(ago time.Duration) string {
+		return `{"mode":"hard","nonce":"x","requestedAt":"` + now.Add(-ago).UTC().Format(time.RFC3339) + `"}`
+	}
+	const waits, late = v1beta2.RecoveringReason, v1beta2.RecoveryNotFinishedReason
+	for name, tt := range map[string]struct {
+		attempt time.Duration // since when it runs
+		shown   string        // the reason that the Metal3Machine shows
+		hold    string
+		want    string
+	}{
+		"it has just been asked for":             {time.Minute, "", "", waits},
+		"nobody has followed it":                 {time.Hour, "", "", late},
+		"nobody has followed it since the last":  {time.Hour, v1beta2.NotRemediatingReason, "", late},
+		"it cannot be followed":                  {time.Hour, v1beta2.RemediationImpossibleReason, "", late},
+		"it waits for the budget":                {time.Hour, v1beta2.WaitingForBudgetReason, "", waits},
+		"it waits for the control plane":         {time.Hour, v1beta2.WaitingForControlPlaneReason, "", waits},
+		"it waits for the host":                  {time.Hour, v1beta2.WaitingForHostReason, "", waits},
+		"it has waited and begins":               {time.Hour, v1beta2.WaitingForBudgetReason, held(time.Minute), waits},
+		"it has waited and powers off":           {time.Hour, v1beta2.PoweringOffReason, held(time.Minute), waits},
+		"it has waited and does not get on":      {time.Hour, v1beta2.PowerOffNotConfirmedReason, held(timeout), late},
+		"the hold does not tell since when":      {time.Hour, v1beta2.PoweringOffReason, `{"mode":"hard"}`, late},
+		"the hold cannot be read":                {time.Hour, v1beta2.PoweringOffReason, "milk", late},
+		"the hold is older than the attempt":     {time.Minute, v1beta2.PoweringOffReason, held(time.Hour), waits},
+		"the hold is older, and it is late, too": {timeout, v1beta2.PoweringOffReason, held(time.Hour), late},
+	} {
+		began := metav1.NewTime(now.Add(-tt.attempt))
+		s := &scope{now: now, timeout: timeout, remediation: &v1beta2.Metal3Remediation{}, host: &v1alpha1.BareMetalHost{}, metal3Machine: &v1beta2.Metal3Machine{}}
+		s.remediation.Status.LastRemediated = &began
+		if tt.hold != "" {
+			s.recovering, s.host.Annotations = true, map[string]string{v1beta2.MachineRemediationAnnotation: tt.hold}
+		}
+		if tt.shown != "" {
+			s.metal3Machine.Status.Conditions = []metav1.Condition{{Type: v1beta2.RemediatingCondition, Status: metav1.ConditionTrue, Reason: tt.shown}}
+		}
+		status := metav1.ConditionTrue
+		if tt.want == late {
+			status = metav1.ConditionFalse
+		}
+		if c := progressOf(s, waitForRecovery); c.Reason != tt.want || c.Status != status {
+			t.Errorf("%s: %s %s, want %s %s", name, c.Reason, c.Status, tt.want, status)
+		}
+	}
+}

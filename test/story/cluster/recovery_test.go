@@ -37,6 +37,7 @@ func TestMachinesAreFencedAndComeBack(t *testing.T) {
 		r.waitedLong(t)
 		r.shows(t, v1beta2.PowerOffNotConfirmedReason)
 		r.reports(t, "PowerOffNotConfirmed")
+		r.measures(t, " 1")
 		node, err := c.Node(t.Context(), r.node.Name)
 		if err != nil || node == nil || node.UID != r.node.UID || !node.DeletionTimestamp.IsZero() {
 			t.Fatalf("the Node of a machine that may run is %+v, %v", node, err)
@@ -50,5 +51,6 @@ func TestMachinesAreFencedAndComeBack(t *testing.T) {
 		r.ends(t)
 		r.wantOneCycle(t)
 		r.wantSameMachine(t)
+		r.measures(t, "")
 	})
 }

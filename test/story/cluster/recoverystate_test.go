@@ -223,6 +223,25 @@ func (r *recovery) reports(t *testing.T, reason string) {
 	})
 }
 
+// measures waits until the metric for recoveries that are stuck has a value for the Machine, which follows its labels, or
+// none when want is empty.
+func (r *recovery) measures(t *testing.T, want string) {
+	t.Helper()
+	series := fmt.Sprintf("ingot_fencing_stuck{machine=%q,namespace=%q}", r.machine.Name, r.Name)
+	cluster.Eventually(t, func(ctx context.Context) error {
+		text, err := r.Metrics(ctx)
+		if err != nil {
+			return err
+		}
+		_, rest, found := strings.Cut("\n"+text, "\n"+series)
+		value, _, _ := strings.Cut(rest, "\n")
+		if found != (want != "") || value != want {
+			return fmt.Errorf("%s has the value %q, want %q", series, value, want)
+		}
+		return nil
+	})
+}
+
 // waitedLong makes the hold of the host an hour old, which is longer than a recovery waits until it counts as stuck.
 func (r *recovery) waitedLong(t *testing.T) {
 	t.Helper()

@@ -1,0 +1,133 @@
+package up
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pagePatience bounds each command of a page, and each wait of a reader.
+const pagePatience = 3 * time.Minute
+
+// page runs the commands of a page of the documentation as its reader does, in the folder of the sources.
+type page struct {
+	text string
+	// data is the data folder of the page, and folder the one in its place.
+	data, folder string
+	// env is the environment of the next command, as the shell of a terminal keeps it.
+	env []string
+	// until says for each command that watches, by a part of it, when its reader types Ctrl-C, from what it has printed.
+	until map[string]func(output string) bool
+}
+
+// openPage opens a page for a reader who has no program but Go.
+func openPage(t *testing.T, name, data, folder string) *page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir()
+	if err := os.Symlink(tool, filepath.Join(path, "go")); err != nil {
+		t.Fatal(err)
+	}
+	return &page{text: string(text), data: data, folder: folder, env: append(os.Environ(), "PATH="+path)}
+}
+
+// follow runs the commands of a section in their order.
+func (p *page) follow(t *testing.T, section string) {
+	t.Helper()
+	_, text, found := strings.Cut(p.text, "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("the page has no section %q", section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for line := range strings.Lines(text) {
+		command, is := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+		began := time.Now()
+		switch {
+		case !is, strings.HasPrefix(command, "ingot "): // which is not built
+		case strings.Contains(command, " --watch"):
+			p.watch(t, command)
+		default:
+			p.run(t, command)
+		}
+		if is {
+			t.Logf("%5.1fs $ %s", time.Since(began).Seconds(), command)
+		}
+	}
+}
+
+// shell is a command in the environment that the ones before have left.
+func (p *page) shell(ctx context.Context, t *testing.T, command string) *exec.Cmd {
+	t.Helper()
+	command = strings.ReplaceAll(command, "$PWD/"+p.data, p.folder)
+	command = strings.ReplaceAll(command, " "+p.data, " "+p.folder)
+	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", command) //nolint:gosec // the page is ours
+	cmd.Dir, cmd.Env = filepath.Join("..", ".."), p.env
+	return cmd
+}
+
+// run runs a command that ends, and keeps the variables that it sets.
+func (p *page) run(t *testing.T, command string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
+	defer cancel()
+	kept := filepath.Join(t.TempDir(), "environment")
+	output, err := p.shell(ctx, t, "set -ea; "+command+"\n/usr/bin/env -0 >"+kept).CombinedOutput()
+	if err != nil {
+		t.Fatalf("$ %s\n%s%v", command, output, err)
+	}
+	env, err := os.ReadFile(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.env = strings.Split(strings.TrimSuffix(string(env), "\x00"), "\x00")
+}
+
+// watch runs a command until its reader types Ctrl-C.
+func (p *page) watch(t *testing.T, command string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
+	defer cancel()
+	cmd := p.shell(ctx, t, "exec "+command)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	output, ends := "", p.ends(t, command)
+	for lines := bufio.NewScanner(stdout); !ends(output); {
+		if !lines.Scan() {
+			t.Fatalf("$ %s\n%sended before its reader saw what the page promises: %v, %v", command, output, lines.Err(), cmd.Wait())
+		}
+		output += lines.Text() + "\n"
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // the interruption
+}
+
+// ends returns when a command that watches is interrupted.
+func (p *page) ends(t *testing.T, command string) func(string) bool {
+	t.Helper()
+	for part, ends := range p.until {
+		if strings.Contains(command, part) {
+			return ends
+		}
+	}
+	t.Fatalf("nothing says when to interrupt %q", command)
+	return nil
+}
