@@ -58,6 +58,7 @@ func (w work) givesUp(s *scope, operation v1alpha1.OperationName, err error) boo
 }
 
 func (deprovisioning) complete(s *scope) result {
+	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation) // it was about this removal
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
@@ -89,11 +90,23 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 	if !atWork(*s.node) {
 		return result{}, false, nil
 	}
+	record := s.operation(v1alpha1.OperationDeprovision)
+	if record.Request == "" && record.Failures == 0 {
+		// Nothing is on record of this removal yet, so what was confirmed was so before it. The engine may have
+		// got the request although its answer was lost.
+		delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
+		if deprovisionWorkflow[s.node.State].action == workWait {
+			s.asked(v1alpha1.OperationDeprovision, askUndeploy, *s.node)
+		}
+	}
 	if _, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]; off && skipsCleaning(s.host) {
 		return p.complete(s), true, nil
 	}
-	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: silence(s.node.Agent.LastHeartbeat) +
-		"; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"}
+	message := silence(s.node.Agent.LastHeartbeat) + "; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"
+	if skipsCleaning(s.host) && record.Request != "" {
+		message += ", and " + v1alpha1.ConfirmedOffAnnotation + " that for one which somebody has made sure from now on to be off"
+	}
+	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: message}
 	return result{requeueAfter: idlePoll, stop: true}, true, nil
 }
 

@@ -129,6 +129,7 @@ func (p linked) keep(s *scope, why error) result {
 // is discovered, and cleaned as any new one.
 func forgetMachine(s *scope) result {
 	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
+	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
 	s.host.Status.Provisioning.ID = ""
 	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil
 	return s.moveTo(v1alpha1.StateUnmanaged)
