@@ -12,8 +12,7 @@ import (
 // deprovisioning removes what is deployed, and cleans the machine as the host asks.
 type deprovisioning struct {
 	work
-	nodes   nodeView
-	metrics *Metrics
+	nodes nodeView
 }
 
 func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -36,25 +35,10 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		message: "The engine removes the deployment and cleans the machine",
 		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
 	})
-	if isLeaving(s.host) && p.givesUp(s, v1alpha1.OperationDeprovision, err) {
-		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
-	}
 	if !complete {
 		return res, err
 	}
 	return p.complete(s), nil
-}
-
-// givesUp reports whether the deployment on a host that is deleted stays there, because an
-// operation that its removal needs has failed too often.
-func (w work) givesUp(s *scope, operation v1alpha1.OperationName, err error) bool {
-	var failed *failure
-	if !errors.As(err, &failed) || s.operation(operation).Failures+1 < deleteAttempts {
-		return false
-	}
-	s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", node.CutText(err.Error()))
-	count(w.metrics.uncleaned, s.host)
-	return true
 }
 
 func (deprovisioning) complete(s *scope) result {

@@ -135,18 +135,10 @@ func forgetMachine(s *scope) result {
 	return s.moveTo(v1alpha1.StateUnmanaged)
 }
 
-// leavingStates are the states of a host with a BMC that is deleted in which its node is
-// used.
-var leavingStates = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StateProvisioned:             true,
-	v1alpha1.StateDeprovisioning:          true,
-	v1alpha1.StatePoweringOffBeforeDelete: true,
-}
-
 // readDeleted reads the node of a host that is deleted. One that is gone, or is not the
 // host's, is none.
 func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
-	if !leavingStates[s.state()] {
+	if _, used := endingOf[s.state()]; !used {
 		return result{}, nil
 	}
 	n, err := p.owners.nodeOf(ctx, s.host)
