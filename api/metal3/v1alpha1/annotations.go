@@ -53,7 +53,9 @@ const (
 	HardwareDetailsAnnotation = "inspect.metal3.io/hardwaredetails"
 
 	// ConfirmedOffAnnotation says that a person made sure that the machine of a host
-	// without a BMC is off. Any value counts.
+	// without a BMC is off, during a deprovisioning that waits for it. Any value counts. The
+	// operator removes it at the end of that deprovisioning, and when another one, or a
+	// deployment, begins: what was confirmed before does not count.
 	ConfirmedOffAnnotation = "metal3.io/confirmed-off"
 
 	// AbandonedAnnotation says that the machine of a host without a BMC is gone and will

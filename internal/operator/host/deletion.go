@@ -176,10 +176,7 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 // to carry the host's mark. After some errors it gives up and reports what remains; the
 // mark keeps that node from becoming the node of another host.
 func (p deleting) forget(ctx context.Context, s *scope) error {
-	id := s.host.Status.Provisioning.ID
-	if id == "" {
-		id = provisioner.NodeName(s.host.Namespace, s.host.Name) // there may be none
-	}
+	id := nodeIDOrName(s.host)
 	err := deleteNodeOf(ctx, s.host, p.owners)
 	switch {
 	case err == nil, errors.Is(err, provisioner.ErrNotFound):

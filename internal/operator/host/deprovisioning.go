@@ -12,8 +12,7 @@ import (
 // deprovisioning removes what is deployed, and cleans the machine as the host asks.
 type deprovisioning struct {
 	work
-	nodes   nodeView
-	metrics *Metrics
+	nodes nodeView
 }
 
 func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -36,28 +35,14 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		message: "The engine removes the deployment and cleans the machine",
 		failed:  "Removal of the deployment failed and is tried again after a wait; change spec to try at once",
 	})
-	if isLeaving(s.host) && p.givesUp(s, v1alpha1.OperationDeprovision, err) {
-		return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
-	}
 	if !complete {
 		return res, err
 	}
 	return p.complete(s), nil
 }
 
-// givesUp reports whether the deployment on a host that is deleted stays there, because an
-// operation that its removal needs has failed too often.
-func (w work) givesUp(s *scope, operation v1alpha1.OperationName, err error) bool {
-	var failed *failure
-	if !errors.As(err, &failed) || s.operation(operation).Failures+1 < deleteAttempts {
-		return false
-	}
-	s.warn(eventDeletedWithoutCleaning, "The deployment could not be removed, so data stays on the disks: %s", node.CutText(err.Error()))
-	count(w.metrics.uncleaned, s.host)
-	return true
-}
-
 func (deprovisioning) complete(s *scope) result {
+	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation) // it was about this removal
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
@@ -89,11 +74,23 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 	if !atWork(*s.node) {
 		return result{}, false, nil
 	}
+	record := s.operation(v1alpha1.OperationDeprovision)
+	if record.Request == "" && record.Failures == 0 {
+		// Nothing is on record of this removal yet, so what was confirmed was so before it. The engine may have
+		// got the request although its answer was lost.
+		delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
+		if deprovisionWorkflow[s.node.State].action == workWait {
+			s.asked(v1alpha1.OperationDeprovision, askUndeploy, *s.node)
+		}
+	}
 	if _, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]; off && skipsCleaning(s.host) {
 		return p.complete(s), true, nil
 	}
-	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: silence(s.node.Agent.LastHeartbeat) +
-		"; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"}
+	message := silence(s.node.Agent.LastHeartbeat) + "; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"
+	if skipsCleaning(s.host) && record.Request != "" {
+		message += ", and " + v1alpha1.ConfirmedOffAnnotation + " that for one which somebody has made sure from now on to be off"
+	}
+	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: message}
 	return result{requeueAfter: idlePoll, stop: true}, true, nil
 }
 

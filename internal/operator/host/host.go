@@ -2,7 +2,7 @@
 // creation to their deletion, those with a BMC and those without.
 //
 // A pass loads the host, runs the guards in their order until one stops it, then
-// the handler of the host's provisioning state, powers off a machine that none of these looked
+// the handler of the host's provisioning state, goes on with a deletion that gets no further, powers off a machine that none of these looked
 // after, computes the conditions and writes once:
 // first the status, then labels, annotations, finalizers and spec. Requests to the
 // engine are repeatable, because a pass whose write is refused starts over; what must
@@ -106,6 +106,7 @@ type Reconciler struct {
 
 	guards    []phase
 	handlers  map[v1alpha1.ProvisioningState]phase
+	ending    ending
 	holding   holding
 	heldWork  heldWork
 	slots     capacity
@@ -143,6 +144,7 @@ func New(config Config) *Reconciler {
 		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}, answers: r.answers, maxBackoff: config.MaxBackoff},
 		details:  details{engine: config.Engine, readings: config.Readings},
 	}
+	r.ending = ending{metrics: config.Metrics, maxBackoff: config.MaxBackoff}
 	r.releasing = releasing{owners: owners, client: config.Client}
 	r.guards = []phase{
 		dataVersions{client: config.Client},
@@ -182,22 +184,20 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 	live := liveUpdate{work: engineWork, updater: updates, media: drives, maxAttempts: config.MaxServicingAttempts, metrics: config.Metrics}
 	use := provisioned{work: engineWork, power: steer, live: live}
 	return map[v1alpha1.ProvisioningState]phase{
-		v1alpha1.StateNone:                  find,
-		v1alpha1.StateUnmanaged:             find,
-		v1alpha1.StateImporting:             importing{details: collector, maxBackoff: config.MaxBackoff},
-		v1alpha1.StateRegistering:           registering{work: engineWork, registration: register},
-		v1alpha1.StateInspecting:            inspecting{work: engineWork, details: collector},
-		v1alpha1.StateMatchProfile:          prepare,
-		v1alpha1.StatePreparing:             prepare,
-		v1alpha1.StateReady:                 idle,
-		v1alpha1.StateAvailable:             idle,
-		v1alpha1.StateProvisioning:          provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}},
-		v1alpha1.StateProvisioned:           use,
-		v1alpha1.StateExternallyProvisioned: use,
-		v1alpha1.StateDeprovisioning:        deprovisioning{work: engineWork, nodes: config.NodeCache, metrics: config.Metrics},
-		v1alpha1.StatePoweringOffBeforeDelete: poweringOff{
-			work: engineWork, metrics: config.Metrics,
-		},
+		v1alpha1.StateNone:                    find,
+		v1alpha1.StateUnmanaged:               find,
+		v1alpha1.StateImporting:               importing{details: collector, maxBackoff: config.MaxBackoff},
+		v1alpha1.StateRegistering:             registering{work: engineWork, registration: register},
+		v1alpha1.StateInspecting:              inspecting{work: engineWork, details: collector},
+		v1alpha1.StateMatchProfile:            prepare,
+		v1alpha1.StatePreparing:               prepare,
+		v1alpha1.StateReady:                   idle,
+		v1alpha1.StateAvailable:               idle,
+		v1alpha1.StateProvisioning:            provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}},
+		v1alpha1.StateProvisioned:             use,
+		v1alpha1.StateExternallyProvisioned:   use,
+		v1alpha1.StateDeprovisioning:          deprovisioning{work: engineWork, nodes: config.NodeCache},
+		v1alpha1.StatePoweringOffBeforeDelete: poweringOff{engineWork},
 		v1alpha1.StateDeleting: deleting{
 			owners: owners, data: data,
 			credentials: secrets, images: config.ramdisks(), metrics: config.Metrics, maxBackoff: config.MaxBackoff,
@@ -233,6 +233,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) run(ctx context.Context, s *scope) (result, error) {
 	res, err := r.phases(ctx, s)
+	res, err = r.ending.reconcile(s, res, err)
 	return r.holding.reconcile(ctx, s, res, err)
 }
 

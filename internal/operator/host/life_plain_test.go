@@ -1,6 +1,8 @@
 package host
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +93,97 @@ func TestRemovalFromAMachineWithoutBMCWaitsUntilSomebodyBootsIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConfirmationThatAMachineIsOffCountsForOneRemoval deploys a machine again that was said to be off, and
+// removes that deployment while its system runs. Whoever waits for the end of the removal takes that as proof.
+func TestConfirmationThatAMachineIsOffCountsForOneRemoval(t *testing.T) {
+	const name = "demo-plain"
+	for kind, tt := range map[string]struct {
+		early   bool // it is said before the removal begins
+		refused int  // writes without the annotation that do not arrive, as when the operator ends before them
+	}{
+		"said during the removal before":                                      {},
+		"said then, and the operator ended after that":                        {refused: 1},
+		"said before the removal":                                             {early: true},
+		"said before, and the operator ended at the beginning of the removal": {early: true, refused: 2},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
+				withImage(h)
+				h.Spec.AutomatedCleaningMode = v1alpha1.CleaningModeDisabled
+			})
+			l.rests(name, v1alpha1.StateProvisioned)
+			refuse := func() {
+				left := tt.refused
+				l.refusing(func(w write) bool {
+					h, is := w.obj.(*v1alpha1.BareMetalHost)
+					if !is || w.status || left == 0 || h.Annotations[v1alpha1.ConfirmedOffAnnotation] != "" {
+						return false
+					}
+					left--
+					return true
+				})
+			}
+			remove := func() {
+				l.silent(name, true)
+				l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+				l.rests(name, v1alpha1.StateDeprovisioning)
+			}
+			if !tt.early {
+				remove()
+				refuse()
+				l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "yes")
+				l.until(name, "preparing", inState(v1alpha1.StatePreparing))
+				l.silent(name, false)
+				l.rests(name, v1alpha1.StateAvailable)
+				l.edit(name, withImage)
+				l.rests(name, v1alpha1.StateProvisioned)
+			} else {
+				l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "yes")
+				refuse()
+			}
+			remove()
+			for range 5 {
+				l.now = l.now.Add(l.pass(name))
+			}
+			h := l.rests(name, v1alpha1.StateDeprovisioning)
+			if _, stays := h.Annotations[v1alpha1.ConfirmedOffAnnotation]; stays {
+				t.Error("the confirmation stays")
+			}
+			l.says(name, v1alpha1.ProgressingCondition, metav1.ConditionTrue, v1alpha1.WaitingForManualBootReason)
+			l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "yes")
+			l.until(name, "preparing", inState(v1alpha1.StatePreparing))
+		})
+	}
+}
+
+// deaf loses the answer to a request to remove a deployment.
+type deaf struct{ *demo.Engine }
+
+func (d deaf) Undeploy(ctx context.Context, id string) error {
+	if err := d.Engine.Undeploy(ctx, id); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the answer is lost", provisioner.ErrUnreachable)
+}
+
+func TestMachineCanBeConfirmedOffWhenTheAnswerToTheRemovalWasLost(t *testing.T) {
+	const name = "demo-plain"
+	l := newLife(t, nil)
+	l.change = func(c *Config) { c.Engine = deaf{l.engine} }
+	l.restart()
+	l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Spec.AutomatedCleaningMode = v1alpha1.CleaningModeDisabled
+	})
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.silent(name, true)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	l.rests(name, v1alpha1.StateDeprovisioning)
+	l.annotate(name, v1alpha1.ConfirmedOffAnnotation, "")
+	l.until(name, "preparing", inState(v1alpha1.StatePreparing))
 }
 
 func TestUsedMachineWithoutBMCIsForgottenUncleanedAndThatIsSaid(t *testing.T) {

@@ -316,3 +316,30 @@ func TestNodeInUseIsNotTakenByItsNameAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeOfABMCThatIsTakenAwayGoesUnlessItsMachineWasInspected(t *testing.T) {
+	withoutBMC := func(h *v1alpha1.BareMetalHost) { h.Spec.BMC = v1alpha1.BMCDetails{} }
+	for name, tt := range map[string]struct {
+		inspected bool
+		to        v1alpha1.ProvisioningState
+	}{
+		"never inspected":   {false, v1alpha1.StateUnmanaged},
+		"inspected earlier": {true, v1alpha1.StateImporting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			const host = "demo-registration-error"
+			l.add(host, nil)
+			l.fails(host, v1alpha1.ErrorRegistration)
+			if tt.inspected {
+				l.node(host, func(n *provisioner.Node) { n.InspectedAt = l.now })
+			}
+			l.edit(host, withoutBMC)
+			l.until(host, "in state "+string(tt.to), inState(tt.to))
+			h := l.rests(host, tt.to)
+			if kept := len(l.nodes()) == 1; kept != tt.inspected || (h.Status.Provisioning.ID != "") != tt.inspected {
+				t.Errorf("nodes %v, and the host has node %q", l.nodes(), h.Status.Provisioning.ID)
+			}
+		})
+	}
+}

@@ -86,11 +86,11 @@ func (p polled) Node(id string) (provisioner.Node, bool) {
 	return n, err == nil
 }
 
-// heard keeps the reasons of events.
-type heard struct{ reasons []string }
+// heard keeps the reasons and the notes of events.
+type heard struct{ reasons, notes []string }
 
-func (h *heard) Eventf(_, _ runtime.Object, _, reason, _, _ string, _ ...any) {
-	h.reasons = append(h.reasons, reason)
+func (h *heard) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+	h.reasons, h.notes = append(h.reasons, reason), append(h.notes, fmt.Sprintf(note, args...))
 }
 
 // life is hosts on an API server in memory, under a reconciler and an engine in memory. Its

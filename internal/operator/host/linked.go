@@ -129,23 +129,16 @@ func (p linked) keep(s *scope, why error) result {
 // is discovered, and cleaned as any new one.
 func forgetMachine(s *scope) result {
 	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
+	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
 	s.host.Status.Provisioning.ID = ""
 	s.host.Status.Provisioning.Image, s.host.Status.Provisioning.CustomDeploy = v1alpha1.Image{}, nil
 	return s.moveTo(v1alpha1.StateUnmanaged)
 }
 
-// leavingStates are the states of a host with a BMC that is deleted in which its node is
-// used.
-var leavingStates = map[v1alpha1.ProvisioningState]bool{
-	v1alpha1.StateProvisioned:             true,
-	v1alpha1.StateDeprovisioning:          true,
-	v1alpha1.StatePoweringOffBeforeDelete: true,
-}
-
 // readDeleted reads the node of a host that is deleted. One that is gone, or is not the
 // host's, is none.
 func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
-	if !leavingStates[s.state()] {
+	if _, used := endingOf[s.state()]; !used {
 		return result{}, nil
 	}
 	n, err := p.owners.nodeOf(ctx, s.host)

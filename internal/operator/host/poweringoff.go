@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 // not allowed.
 type poweringOff struct {
 	work
-	metrics *Metrics
 }
 
 // abortTimeout bounds how long the end of a host waits until the engine has aborted a live
@@ -79,12 +77,6 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 		err = refused(v1alpha1.OperationPower, "power off", s.node.ID, err)
 	default:
 		err = &failure{v1alpha1.OperationPower, fmt.Errorf("power off node %s: %s", s.node.ID, node.CutText(s.node.LastError))}
-	}
-	var failed *failure
-	if errors.As(err, &failed) && record.Failures+1 >= deleteAttempts {
-		s.warn(eventPowerManagementError, "The host is deleted and its machine may still be on: %s", node.CutText(err.Error()))
-		count(p.metrics.poweredOn, s.host)
-		return s.moveTo(v1alpha1.StateDeleting), nil
 	}
 	return result{stop: true}, err
 }

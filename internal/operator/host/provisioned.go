@@ -110,11 +110,7 @@ func (p provisioned) adopt(ctx context.Context, s *scope, steps workflow) (resul
 func (p provisioned) end(ctx context.Context, s *scope) (result, error) {
 	if s.node != nil {
 		if next, known := adoptWorkflow[s.node.State]; known && next.action != workDone {
-			res, err := p.adopt(ctx, s, adoptWorkflow)
-			if p.givesUp(s, v1alpha1.OperationAdopt, err) {
-				return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete), nil
-			}
-			return res, err
+			return p.adopt(ctx, s, adoptWorkflow)
 		}
 	}
 	if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationDeprovision); !free {

@@ -339,7 +339,7 @@ type registering struct {
 
 func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	if s.node == nil { // its BMC was taken away
-		return s.moveTo(v1alpha1.StateUnmanaged), nil
+		return p.withoutBMC(ctx, s)
 	}
 	complete, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationRegister, workflow: registerWorkflow, reason: v1alpha1.RegisteringReason,
@@ -359,6 +359,26 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.note(eventRegistered, "The engine manages the host as node %s", s.node.ID)
 	return s.moveTo(next), nil
+}
+
+// withoutBMC makes a host unmanaged whose BMC was taken away. A node that has never been inspected knows nothing but
+// that BMC, so it is deleted: the host would be imported from it, and wait for an inventory that nobody writes.
+func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
+	if pause := s.wait(v1alpha1.OperationRegister, p.registration.maxBackoff); pause > 0 {
+		return result{requeueAfter: pause, stop: true}, nil
+	}
+	n, err := p.owners.nodeOf(ctx, s.host)
+	inspected := err == nil && !n.InspectedAt.IsZero()
+	if err == nil && !inspected {
+		err = deleteNodeOf(ctx, s.host, p.owners)
+	}
+	if err != nil && !errors.Is(err, provisioner.ErrNotFound) && !isConflict(err) {
+		return result{stop: true}, refused(v1alpha1.OperationRegister, "delete", s.host.Status.Provisioning.ID, err)
+	}
+	if !inspected {
+		s.host.Status.Provisioning.ID = ""
+	}
+	return s.moveTo(v1alpha1.StateUnmanaged), nil
 }
 
 // afterRegistration is pure: the state that follows registration.

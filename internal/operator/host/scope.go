@@ -164,12 +164,13 @@ func historyOf(status *v1alpha1.BareMetalHostStatus, state v1alpha1.Provisioning
 	}
 }
 
-// fulfils are the annotations that ask for what the work of a state does anyway. All of it
-// restarts the machine; what is deployed is what the spec asks for then.
+// fulfils are the annotations that ask for what the work of a state does anyway, or that say
+// what does not hold any more when it begins. All of it restarts the machine; what is deployed is what
+// the spec asks for then.
 var fulfils = map[v1alpha1.ProvisioningState][]string{
 	v1alpha1.StateInspecting:     {v1alpha1.RebootAnnotation, v1alpha1.InspectAnnotation},
-	v1alpha1.StateProvisioning:   {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation},
-	v1alpha1.StateDeprovisioning: {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation},
+	v1alpha1.StateProvisioning:   {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation, v1alpha1.ConfirmedOffAnnotation},
+	v1alpha1.StateDeprovisioning: {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation, v1alpha1.ConfirmedOffAnnotation},
 }
 
 // fulfil removes the annotations that the work of a state fulfils.
