@@ -199,7 +199,7 @@ func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
 func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
 	t.Helper()
 	interval := 50 * time.Millisecond
-	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); interval += interval / 12 {
+	for deadline := time.Now().Add(3 * testTimeout); time.Now().Before(deadline); interval += interval / 12 { // each start takes its time, too
 		<-time.After(interval)
 		n := r.show(t, uuid)
 		if n.State == state {
