@@ -66,7 +66,7 @@ func (w *World) NewManagement(tb testing.TB) *Management {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		checkRules(tb, invariant.Checker{Hosts: watch})
+		checkRules(tb, invariant.Checker{Machines: w.MachinesWithBMC(), Hosts: watch})
 		if err := stop(); err != nil {
 			tb.Errorf("watch the hosts of another management cluster: %v", err)
 		}
