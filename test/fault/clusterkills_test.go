@@ -15,7 +15,7 @@ import (
 
 const (
 	// clusterTime is how many times longer than -seconds this test may take.
-	clusterTime = 6
+	clusterTime = 10
 	// mostRounds bounds how many hosts there have to be.
 	mostRounds = 4
 	// leastHit is how many of a hundred places have to be hit. Those of crucialWrites all have to be, in one shape or another.

@@ -37,10 +37,12 @@ type clusterLife struct {
 // clusterShape is a kind of life of clusters.
 type clusterShape struct {
 	name string
-	// used are the hosts that machines begin with. Another one comes later, and is first in the order of each machine.
+	// used are the hosts that machines begin with. Another one comes later unless full says otherwise, and is first in the order of each machine.
 	used []string
 	// controlPlane says that the machines are those of a control plane.
 	controlPlane bool
+	// full says that no other host comes later.
+	full bool
 	// lives is how many there are at the same time.
 	lives int
 	steps []clusterStep
@@ -62,14 +64,22 @@ var clusterShapes = []clusterShape{
 		{"upgrade", (*clusterLife).upgrade},
 		{"recovery by annotation", (*clusterLife).recoverByAnnotation},
 		{"recovery by reboot", (*clusterLife).recoverByReboot},
+		{"recovery with a BMC that is away", (*clusterLife).recoverWithoutBMC},
+		{"end of reuse", (*clusterLife).stopReuse},
 		{"scale-down", (*clusterLife).scaleDown},
 		{"scaling to hosts", (*clusterLife).scaleToHosts},
 		{"deletion", (*clusterLife).delete},
 	}},
 	{name: "broken worker", used: []string{"used-1"}, lives: 1, steps: []clusterStep{
 		{"deployment", (*clusterLife).deploy},
+		{"replacement on the same host", (*clusterLife).replaceOnSameHost},
 		{"replacement", (*clusterLife).replace},
 		{"deletion", (*clusterLife).delete},
+	}},
+	{name: "plugged in", used: []string{"used-1", "used-2"}, full: true, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"replacement by a machine that is plugged in", (*clusterLife).replaceByPluggedIn},
+		// A machine without a BMC is not cleared without a person, so the cluster is not deleted.
 	}},
 	{name: "control plane", used: []string{"used-1", "used-2", "used-3"}, controlPlane: true, lives: 1, steps: []clusterStep{
 		{"deployment", (*clusterLife).deploy},
@@ -79,7 +89,12 @@ var clusterShapes = []clusterShape{
 }
 
 // hosts is how many hosts a life takes.
-func (s clusterShape) hosts() int { return len(s.used) + 1 }
+func (s clusterShape) hosts() int {
+	if s.full {
+		return len(s.used)
+	}
+	return len(s.used) + 1
+}
 
 // clusters counts the lives of clusters.
 var clusters atomic.Int32
@@ -165,22 +180,28 @@ func (l *clusterLife) ask(hosts ...string) {
 func (l *clusterLife) checkDisks(step string) {
 	l.t.Helper()
 	for host := range l.Hosts {
-		images := 0
 		for _, e := range l.effectsOf(host, 0) {
-			switch e.Kind {
-			case effect.Write:
-				images++
-			case effect.Wipe:
+			if e.Kind == effect.Wipe {
 				l.t.Errorf("%s: the disks of %s were wiped: %s", step, host, e.Detail)
 			}
 		}
-		if images != l.asked[host] {
+		if images := l.images(host); images != l.asked[host] {
 			l.t.Errorf("%s: %d images were written to %s, want %d", step, images, host, l.asked[host])
 		}
 		if content, _ := l.Machine(host).Disks().ReadFile(dataDisk, mark); slices.Contains(l.marked, host) && string(content) != host {
 			l.t.Errorf("%s: the mark on the data disk of %s is %q", step, host, content)
 		}
 	}
+}
+
+// images counts those that were written to a host.
+func (l *clusterLife) images(host string) (n int) {
+	for _, e := range l.effectsOf(host, 0) {
+		if e.Kind == effect.Write {
+			n++
+		}
+	}
+	return n
 }
 
 // effectsOf are what was done to the machine of a host after an effect.

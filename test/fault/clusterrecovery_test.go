@@ -94,8 +94,17 @@ func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int3
 	template := &v1beta2.Metal3RemediationTemplate{ObjectMeta: l.Meta(l.Name)}
 	template.Spec.Template.Spec.Strategy = &v1beta2.RemediationStrategy{Type: strategy, RetryLimit: 1, TimeoutSeconds: timeout}
 	l.Create(l.t, template)
+	check := l.healthCheck()
+	check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
+		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: l.Name,
+	}
+	l.Create(l.t, check)
+}
+
+// healthCheck returns one that has Machines replaced whose Nodes are silent.
+func (l *clusterLife) healthCheck() *clusterv1.MachineHealthCheck {
 	soon, never := int32(5), int32(0) // a Node is silent after cluster.NodeGrace
-	l.Create(l.t, &clusterv1.MachineHealthCheck{ObjectMeta: l.Meta(l.Name), Spec: clusterv1.MachineHealthCheckSpec{
+	return &clusterv1.MachineHealthCheck{ObjectMeta: l.Meta(l.Name), Spec: clusterv1.MachineHealthCheckSpec{
 		ClusterName: l.Name,
 		Selector:    metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.MachineDeploymentNameLabel: l.Name}},
 		Checks: clusterv1.MachineHealthCheckChecks{
@@ -104,10 +113,7 @@ func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int3
 				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: &soon},
 			},
 		},
-		Remediation: clusterv1.MachineHealthCheckRemediation{TemplateRef: clusterv1.MachineHealthCheckRemediationTemplateReference{
-			APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: l.Name,
-		}},
-	}})
+	}}
 }
 
 // endHealthCheck has nothing recovered any more: silence in other steps does not count.
