@@ -37,6 +37,7 @@ var crucialWrites = []crucialWrite{
 
 // is reports whether a write of this name is of the kind.
 func (c crucialWrite) is(name string) bool {
+	name = strings.TrimPrefix(name, thereTitle)
 	on, list, _ := strings.Cut(name, ": ")
 	if title, rest, titled := strings.Cut(list, ": "); titled { // of the workload cluster
 		on, list = on+": "+title, rest

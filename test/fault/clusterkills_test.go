@@ -80,7 +80,7 @@ func (k clusterKills) live(t *testing.T, w *cluster.World, s clusterShape, name 
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
 		l := startClusterLife(t, w, s, points)
-		defer k[s.name].learn(l.writes)
+		defer func() { k[s.name].learn(l.writes, l.there.writes) }()
 		l.live()
 	})
 }

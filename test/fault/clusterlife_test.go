@@ -5,6 +5,7 @@ package fault_test
 import (
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -29,6 +31,7 @@ type clusterLife struct {
 	deployment *clusterv1.MachineDeployment // nil for a control plane
 	writes     *writes
 	operator   *mortalOperator
+	there      there
 	asked      map[string]int // images that were asked for, by the names of hosts
 	marked     []string       // hosts with a mark on their data disks
 	notes      []string
@@ -81,6 +84,11 @@ var clusterShapes = []clusterShape{
 		{"replacement by a machine that is plugged in", (*clusterLife).replaceByPluggedIn},
 		// A machine without a BMC is not cleared without a person, so the cluster is not deleted.
 	}},
+	{name: "moving", used: []string{"used-1", "used-2", "used-3"}, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"move", (*clusterLife).move},
+		{"deletion", (*clusterLife).delete},
+	}},
 	{name: "control plane", used: []string{"used-1", "used-2", "used-3"}, controlPlane: true, lives: 1, steps: []clusterStep{
 		{"deployment", (*clusterLife).deploy},
 		{"upgrade", (*clusterLife).upgrade},
@@ -111,34 +119,50 @@ func startClusterLife(t *testing.T, w *cluster.World, s clusterShape, points kil
 		plane = w.WorkerPlane(t)
 	}
 	l := &clusterLife{t: t, shape: s, Cluster: w.NewCluster(t, name, plane, controlPlane), writes: killAt(points), asked: map[string]int{}}
+	l.there.writes = killAt(points) // the names differ
 	l.reachThroughProxy()
-	proxy := newKubeProxy(t, w.Config(), l.writes, managementNames(t, w.Config(), name).name)
-	proxy.Start()
-	l.operator = startMortalOperator(t, proxy, "--engine", w.EngineURL(), "--namespace", name,
-		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
+	l.operator = l.startOperator(w.Config(), l.writes, "")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what happened:\n%s\nwrites of the operator:\n%s", strings.Join(l.notes, "\n"), strings.Join(l.writes.written(), "\n"))
+			t.Logf("what happened:\n%s\nwrites of the operator:\n%s", strings.Join(l.notes, "\n"), strings.Join(slices.Concat(l.writes.written(), l.there.writes.written()), "\n"))
 		}
 	})
 	return l
+}
+
+// startOperator starts an operator of a management cluster.
+func (l *clusterLife) startOperator(config *rest.Config, w *writes, title string) *mortalOperator {
+	l.t.Helper()
+	proxy := newKubeProxy(l.t, config, w, managementNames(l.t, config, l.Name, title).name)
+	proxy.Start()
+	return startMortalOperator(l.t, proxy, "--engine", l.EngineURL(), "--namespace", l.Name,
+		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
 }
 
 // reachThroughProxy has everybody reach the workload cluster through a proxy, which kills the operator at some
 // of its writes there.
 func (l *clusterLife) reachThroughProxy() {
 	l.t.Helper()
-	proxy := newKubeProxy(l.t, l.Plane.Config(), l.writes, workloadNames(l.t, l.Plane.Config()).ofIngot)
+	config := l.Plane.Config()
+	proxy := newKubeProxy(l.t, config, l.writes, workloadNames(l.t, config, "").ofIngot)
+	moved := newKubeProxy(l.t, config, l.there.writes, workloadNames(l.t, config, thereTitle).ofIngot)
+	proxy.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.there.rules.Load() {
+			moved.ServeHTTP(w, r)
+		} else {
+			proxy.ServeHTTP(w, r)
+		}
+	})
 	proxy.StartTLS() // a kubeconfig without it is refused
-	config, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
+	kubeconfig, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	// The client certificate is of no use here, but Cluster API looks for one in the Secret.
-	for _, c := range config.Clusters {
+	for _, c := range kubeconfig.Clusters {
 		c.Server, c.CertificateAuthorityData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
 	}
-	text, err := clientcmd.Write(*config)
+	text, err := clientcmd.Write(*kubeconfig)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -153,15 +177,20 @@ func (l *clusterLife) live() {
 	for _, step := range l.shape.steps {
 		l.note(step.name)
 		step.live(l)
-		l.operator.check()
+		for _, operator := range l.operators() {
+			operator.check()
+		}
 		l.checkDisks(step.name)
 	}
 	l.note("end")
-	l.operator.stop()
-	for _, line := range l.operator.panics() {
-		l.t.Error(line)
+	for _, operator := range l.operators() {
+		operator.stop()
+		for _, line := range operator.panics() {
+			l.t.Error(line)
+		}
 	}
-	fmt.Printf("%s, %s: %s; %d writes, %d kills\n", l.shape.name, l.Name, strings.Join(l.notes, ", "), len(l.writes.written()), len(l.writes.killedAt()))
+	fmt.Printf("%s, %s: %s; %d writes, %d kills\n", l.shape.name, l.Name, strings.Join(l.notes, ", "),
+		len(l.writes.written())+len(l.there.writes.written()), len(l.writes.killedAt())+len(l.there.writes.killedAt()))
 }
 
 // note writes down what begins now.

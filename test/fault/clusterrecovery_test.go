@@ -164,9 +164,20 @@ func (s *silence) hang() {
 	}
 }
 
-// isBack waits until the machine was powered off and on and its Node is Ready, and until nothing is left of the
+// isBack waits until the machine of the same Machine has come back, and returns its Node.
+func (s *silence) isBack() *corev1.Node {
+	s.t.Helper()
+	node := s.comesBack()
+	var machine clusterv1.Machine
+	if err := s.Kube.Get(s.t.Context(), client.ObjectKeyFromObject(s.machine), &machine); err != nil || machine.UID != s.machine.UID {
+		s.t.Errorf("the Machine has the UID %q, %v, want %q as before", machine.UID, err, s.machine.UID)
+	}
+	return node
+}
+
+// comesBack waits until the machine was powered off and on and its Node is Ready, and until nothing is left of the
 // recovery. It returns the Node.
-func (s *silence) isBack() (node *corev1.Node) {
+func (s *silence) comesBack() (node *corev1.Node) {
 	s.t.Helper()
 	s.isPowered(2)
 	cluster.Eventually(s.t, func(ctx context.Context) (err error) {
@@ -181,10 +192,6 @@ func (s *silence) isBack() (node *corev1.Node) {
 	})
 	if got, want := s.powered(), []string{string(bmc.PowerOff), string(bmc.PowerOn)}; !slices.Equal(got, want) {
 		s.t.Errorf("done to the machine of %s: %q, want %q", s.host, got, want)
-	}
-	var machine clusterv1.Machine
-	if err := s.Kube.Get(s.t.Context(), client.ObjectKeyFromObject(s.machine), &machine); err != nil || machine.UID != s.machine.UID {
-		s.t.Errorf("the Machine has the UID %q, %v, want %q as before", machine.UID, err, s.machine.UID)
 	}
 	return node
 }
