@@ -35,15 +35,7 @@ func (w *World) Management() *Management {
 // world. At the end of the test the rules are checked there.
 func (w *World) NewManagement(tb testing.TB) *Management {
 	tb.Helper()
-	plane := controlplane.StartPlaneForTest(tb, controlplane.TestOptions{ClusterAPI: true})
-	m := &Management{Config: plane.Config(), Kubeconfig: plane.Kubeconfig()}
-	scheme, err := Scheme()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if m.Kube, err = client.New(m.Config, client.Options{Scheme: scheme}); err != nil {
-		tb.Fatal(err)
-	}
+	m := w.NewManagementWithoutOperator(tb)
 	op, err := operator.New(operator.Options{
 		Config: m.Config, EngineURL: w.EngineURL(), AgentWindow: agentTimeout, PollInterval: pollInterval, LocalImages: true,
 		Controllers: append(operator.DefaultGroups(), operator.GroupCluster, operator.GroupRemediation, operator.GroupAutoscale),
@@ -61,12 +53,27 @@ func (w *World) NewManagement(tb testing.TB) *Management {
 			tb.Errorf("run another operator: %v", err)
 		}
 	})
+	return m
+}
+
+// NewManagementWithoutOperator is NewManagement for a test that runs the operator itself.
+func (w *World) NewManagementWithoutOperator(tb testing.TB) *Management {
+	tb.Helper()
+	plane := controlplane.StartPlaneForTest(tb, controlplane.TestOptions{ClusterAPI: true})
+	m := &Management{Config: plane.Config(), Kubeconfig: plane.Kubeconfig()}
+	scheme, err := Scheme()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if m.Kube, err = client.New(m.Config, client.Options{Scheme: scheme}); err != nil {
+		tb.Fatal(err)
+	}
 	watch, stop, err := watchHosts(m.Config)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		checkRules(tb, invariant.Checker{Hosts: watch})
+		checkRules(tb, invariant.Checker{Machines: w.MachinesWithBMC(), Hosts: watch})
 		if err := stop(); err != nil {
 			tb.Errorf("watch the hosts of another management cluster: %v", err)
 		}

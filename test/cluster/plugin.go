@@ -23,17 +23,20 @@ func (w *World) PlugIn(tb testing.TB) *sim.Machine {
 	defer w.mu.Unlock()
 	number := len(w.plugged)
 	instances := instance.New(instance.Options{Heartbeat: heartbeat}) // of its own: runs are numbered in each simulation
+	// Each is another machine of its simulation: the number of a machine decides the address of the BMC that its hardware tells of, and
+	// an engine takes two with one address for the same machine.
 	machines, err := sim.New(sim.Options{
-		Engine: w.EngineURL(), Machines: 1, Seed: pluggedSeed + uint64(number), Network: w.pluggedNetwork(number), Instance: instances.Run,
+		Engine: w.EngineURL(), Machines: number + 1, Seed: pluggedSeed + uint64(number), Network: w.pluggedNetwork(number), Instance: instances.Run,
 	})
 	if err != nil {
 		tb.Fatalf("make a machine: %v", err)
 	}
 	w.plugged = append(w.plugged, invariant.Checker{Machines: machines, Instances: instances})
-	if err := machines.PowerOn(tb.Context(), 0); err != nil {
+	machine := machines.Machine(number)
+	if err := machine.PowerOn(); err != nil {
 		tb.Fatalf("power a machine on: %v", err)
 	}
-	return machines.Machine(0)
+	return machine
 }
 
 // pluggedNetwork is the network of a machine that is plugged in, in the part of the world's network in which no other machines are.

@@ -60,7 +60,9 @@ func (l *clusterLife) deploy() {
 		l.Machine(host).Disks().WriteFile(dataDisk, mark, []byte(host))
 	}
 	l.marked = l.shape.used
-	l.AddHosts(l.t, in(preferred), free)
+	if !l.shape.full {
+		l.AddHosts(l.t, in(preferred), free)
+	}
 }
 
 // upgrade replaces all machines. They keep their hosts, although the free host comes first in their order.

@@ -15,10 +15,10 @@ import (
 
 const (
 	// clusterTime is how many times longer than -seconds this test may take.
-	clusterTime = 6
+	clusterTime = 10
 	// mostRounds bounds how many hosts there have to be.
 	mostRounds = 4
-	// leastHit is how many of a hundred places have to be hit.
+	// leastHit is how many of a hundred places have to be hit. Those of crucialWrites all have to be, in one shape or another.
 	leastHit = 75
 )
 
@@ -49,7 +49,7 @@ func TestClustersSurviveTheDeathOfTheirOperator(t *testing.T) {
 				k.kill(t, w, s, rand.New(rand.NewPCG(seed+uint64(i)<<32, uint64(number))), number == 1)
 			}
 		})
-		more = isWorthwhile(began, before, k.hit(), k.left(), end)
+		more = k.crucialMissed() > 0 || isWorthwhile(began, before, k.hit(), k.left(), end)
 	}
 	if !t.Failed() {
 		k.report(t, seed)
@@ -80,7 +80,7 @@ func (k clusterKills) live(t *testing.T, w *cluster.World, s clusterShape, name 
 	t.Run(name, func(t *testing.T) {
 		t.Parallel()
 		l := startClusterLife(t, w, s, points)
-		defer k[s.name].learn(l.writes)
+		defer func() { k[s.name].learn(l.writes, l.there.writes) }()
 		l.live()
 	})
 }
@@ -114,4 +114,5 @@ func (k clusterKills) report(t *testing.T, seed uint64) {
 	if hit*100 < leastHit*(hit+left) {
 		t.Errorf("%d of %d places were hit, want %d of 100", hit, hit+left, leastHit)
 	}
+	k.reportCrucial(t)
 }

@@ -5,6 +5,7 @@ package fault_test
 import (
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -29,6 +31,7 @@ type clusterLife struct {
 	deployment *clusterv1.MachineDeployment // nil for a control plane
 	writes     *writes
 	operator   *mortalOperator
+	there      there
 	asked      map[string]int // images that were asked for, by the names of hosts
 	marked     []string       // hosts with a mark on their data disks
 	notes      []string
@@ -37,10 +40,12 @@ type clusterLife struct {
 // clusterShape is a kind of life of clusters.
 type clusterShape struct {
 	name string
-	// used are the hosts that machines begin with. Another one comes later, and is first in the order of each machine.
+	// used are the hosts that machines begin with. Another one comes later unless full says otherwise, and is first in the order of each machine.
 	used []string
 	// controlPlane says that the machines are those of a control plane.
 	controlPlane bool
+	// full says that no other host comes later.
+	full bool
 	// lives is how many there are at the same time.
 	lives int
 	steps []clusterStep
@@ -62,13 +67,26 @@ var clusterShapes = []clusterShape{
 		{"upgrade", (*clusterLife).upgrade},
 		{"recovery by annotation", (*clusterLife).recoverByAnnotation},
 		{"recovery by reboot", (*clusterLife).recoverByReboot},
+		{"recovery with a BMC that is away", (*clusterLife).recoverWithoutBMC},
+		{"end of reuse", (*clusterLife).stopReuse},
 		{"scale-down", (*clusterLife).scaleDown},
 		{"scaling to hosts", (*clusterLife).scaleToHosts},
 		{"deletion", (*clusterLife).delete},
 	}},
 	{name: "broken worker", used: []string{"used-1"}, lives: 1, steps: []clusterStep{
 		{"deployment", (*clusterLife).deploy},
+		{"replacement on the same host", (*clusterLife).replaceOnSameHost},
 		{"replacement", (*clusterLife).replace},
+		{"deletion", (*clusterLife).delete},
+	}},
+	{name: "plugged in", used: []string{"used-1", "used-2"}, full: true, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"replacement by a machine that is plugged in", (*clusterLife).replaceByPluggedIn},
+		// A machine without a BMC is not cleared without a person, so the cluster is not deleted.
+	}},
+	{name: "moving", used: []string{"used-1", "used-2", "used-3"}, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"move", (*clusterLife).move},
 		{"deletion", (*clusterLife).delete},
 	}},
 	{name: "control plane", used: []string{"used-1", "used-2", "used-3"}, controlPlane: true, lives: 1, steps: []clusterStep{
@@ -79,7 +97,12 @@ var clusterShapes = []clusterShape{
 }
 
 // hosts is how many hosts a life takes.
-func (s clusterShape) hosts() int { return len(s.used) + 1 }
+func (s clusterShape) hosts() int {
+	if s.full {
+		return len(s.used)
+	}
+	return len(s.used) + 1
+}
 
 // clusters counts the lives of clusters.
 var clusters atomic.Int32
@@ -96,34 +119,50 @@ func startClusterLife(t *testing.T, w *cluster.World, s clusterShape, points kil
 		plane = w.WorkerPlane(t)
 	}
 	l := &clusterLife{t: t, shape: s, Cluster: w.NewCluster(t, name, plane, controlPlane), writes: killAt(points), asked: map[string]int{}}
+	l.there.writes = killAt(points) // the names differ
 	l.reachThroughProxy()
-	proxy := newKubeProxy(t, w.Config(), l.writes, managementNames(t, w.Config(), name).name)
-	proxy.Start()
-	l.operator = startMortalOperator(t, proxy, "--engine", w.EngineURL(), "--namespace", name,
-		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
+	l.operator = l.startOperator(w.Config(), l.writes, "")
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("what happened:\n%s\nwrites of the operator:\n%s", strings.Join(l.notes, "\n"), strings.Join(l.writes.written(), "\n"))
+			t.Logf("what happened:\n%s\nwrites of the operator:\n%s", strings.Join(l.notes, "\n"), strings.Join(slices.Concat(l.writes.written(), l.there.writes.written()), "\n"))
 		}
 	})
 	return l
+}
+
+// startOperator starts an operator of a management cluster.
+func (l *clusterLife) startOperator(config *rest.Config, w *writes, title string) *mortalOperator {
+	l.t.Helper()
+	proxy := newKubeProxy(l.t, config, w, managementNames(l.t, config, l.Name, title).name)
+	proxy.Start()
+	return startMortalOperator(l.t, proxy, "--engine", l.EngineURL(), "--namespace", l.Name,
+		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
 }
 
 // reachThroughProxy has everybody reach the workload cluster through a proxy, which kills the operator at some
 // of its writes there.
 func (l *clusterLife) reachThroughProxy() {
 	l.t.Helper()
-	proxy := newKubeProxy(l.t, l.Plane.Config(), l.writes, workloadNames(l.t, l.Plane.Config()).ofIngot)
+	config := l.Plane.Config()
+	proxy := newKubeProxy(l.t, config, l.writes, workloadNames(l.t, config, "").ofIngot)
+	moved := newKubeProxy(l.t, config, l.there.writes, workloadNames(l.t, config, thereTitle).ofIngot)
+	proxy.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.there.rules.Load() {
+			moved.ServeHTTP(w, r)
+		} else {
+			proxy.ServeHTTP(w, r)
+		}
+	})
 	proxy.StartTLS() // a kubeconfig without it is refused
-	config, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
+	kubeconfig, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	// The client certificate is of no use here, but Cluster API looks for one in the Secret.
-	for _, c := range config.Clusters {
+	for _, c := range kubeconfig.Clusters {
 		c.Server, c.CertificateAuthorityData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
 	}
-	text, err := clientcmd.Write(*config)
+	text, err := clientcmd.Write(*kubeconfig)
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -138,15 +177,20 @@ func (l *clusterLife) live() {
 	for _, step := range l.shape.steps {
 		l.note(step.name)
 		step.live(l)
-		l.operator.check()
+		for _, operator := range l.operators() {
+			operator.check()
+		}
 		l.checkDisks(step.name)
 	}
 	l.note("end")
-	l.operator.stop()
-	for _, line := range l.operator.panics() {
-		l.t.Error(line)
+	for _, operator := range l.operators() {
+		operator.stop()
+		for _, line := range operator.panics() {
+			l.t.Error(line)
+		}
 	}
-	fmt.Printf("%s, %s: %s; %d writes, %d kills\n", l.shape.name, l.Name, strings.Join(l.notes, ", "), len(l.writes.written()), len(l.writes.killedAt()))
+	fmt.Printf("%s, %s: %s; %d writes, %d kills\n", l.shape.name, l.Name, strings.Join(l.notes, ", "),
+		len(l.writes.written())+len(l.there.writes.written()), len(l.writes.killedAt())+len(l.there.writes.killedAt()))
 }
 
 // note writes down what begins now.
@@ -165,22 +209,28 @@ func (l *clusterLife) ask(hosts ...string) {
 func (l *clusterLife) checkDisks(step string) {
 	l.t.Helper()
 	for host := range l.Hosts {
-		images := 0
 		for _, e := range l.effectsOf(host, 0) {
-			switch e.Kind {
-			case effect.Write:
-				images++
-			case effect.Wipe:
+			if e.Kind == effect.Wipe {
 				l.t.Errorf("%s: the disks of %s were wiped: %s", step, host, e.Detail)
 			}
 		}
-		if images != l.asked[host] {
+		if images := l.images(host); images != l.asked[host] {
 			l.t.Errorf("%s: %d images were written to %s, want %d", step, images, host, l.asked[host])
 		}
 		if content, _ := l.Machine(host).Disks().ReadFile(dataDisk, mark); slices.Contains(l.marked, host) && string(content) != host {
 			l.t.Errorf("%s: the mark on the data disk of %s is %q", step, host, content)
 		}
 	}
+}
+
+// images counts those that were written to a host.
+func (l *clusterLife) images(host string) (n int) {
+	for _, e := range l.effectsOf(host, 0) {
+		if e.Kind == effect.Write {
+			n++
+		}
+	}
+	return n
 }
 
 // effectsOf are what was done to the machine of a host after an effect.

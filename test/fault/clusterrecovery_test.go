@@ -94,8 +94,17 @@ func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int3
 	template := &v1beta2.Metal3RemediationTemplate{ObjectMeta: l.Meta(l.Name)}
 	template.Spec.Template.Spec.Strategy = &v1beta2.RemediationStrategy{Type: strategy, RetryLimit: 1, TimeoutSeconds: timeout}
 	l.Create(l.t, template)
+	check := l.healthCheck()
+	check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
+		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: l.Name,
+	}
+	l.Create(l.t, check)
+}
+
+// healthCheck returns one that has Machines replaced whose Nodes are silent.
+func (l *clusterLife) healthCheck() *clusterv1.MachineHealthCheck {
 	soon, never := int32(5), int32(0) // a Node is silent after cluster.NodeGrace
-	l.Create(l.t, &clusterv1.MachineHealthCheck{ObjectMeta: l.Meta(l.Name), Spec: clusterv1.MachineHealthCheckSpec{
+	return &clusterv1.MachineHealthCheck{ObjectMeta: l.Meta(l.Name), Spec: clusterv1.MachineHealthCheckSpec{
 		ClusterName: l.Name,
 		Selector:    metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.MachineDeploymentNameLabel: l.Name}},
 		Checks: clusterv1.MachineHealthCheckChecks{
@@ -104,10 +113,7 @@ func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int3
 				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: &soon},
 			},
 		},
-		Remediation: clusterv1.MachineHealthCheckRemediation{TemplateRef: clusterv1.MachineHealthCheckRemediationTemplateReference{
-			APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3RemediationTemplate", Name: l.Name,
-		}},
-	}})
+	}}
 }
 
 // endHealthCheck has nothing recovered any more: silence in other steps does not count.
@@ -158,9 +164,20 @@ func (s *silence) hang() {
 	}
 }
 
-// isBack waits until the machine was powered off and on and its Node is Ready, and until nothing is left of the
+// isBack waits until the machine of the same Machine has come back, and returns its Node.
+func (s *silence) isBack() *corev1.Node {
+	s.t.Helper()
+	node := s.comesBack()
+	var machine clusterv1.Machine
+	if err := s.Kube.Get(s.t.Context(), client.ObjectKeyFromObject(s.machine), &machine); err != nil || machine.UID != s.machine.UID {
+		s.t.Errorf("the Machine has the UID %q, %v, want %q as before", machine.UID, err, s.machine.UID)
+	}
+	return node
+}
+
+// comesBack waits until the machine was powered off and on and its Node is Ready, and until nothing is left of the
 // recovery. It returns the Node.
-func (s *silence) isBack() (node *corev1.Node) {
+func (s *silence) comesBack() (node *corev1.Node) {
 	s.t.Helper()
 	s.isPowered(2)
 	cluster.Eventually(s.t, func(ctx context.Context) (err error) {
@@ -175,10 +192,6 @@ func (s *silence) isBack() (node *corev1.Node) {
 	})
 	if got, want := s.powered(), []string{string(bmc.PowerOff), string(bmc.PowerOn)}; !slices.Equal(got, want) {
 		s.t.Errorf("done to the machine of %s: %q, want %q", s.host, got, want)
-	}
-	var machine clusterv1.Machine
-	if err := s.Kube.Get(s.t.Context(), client.ObjectKeyFromObject(s.machine), &machine); err != nil || machine.UID != s.machine.UID {
-		s.t.Errorf("the Machine has the UID %q, %v, want %q as before", machine.UID, err, s.machine.UID)
 	}
 	return node
 }

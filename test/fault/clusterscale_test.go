@@ -18,17 +18,6 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// scaleDown takes a machine away, whose host nobody keeps.
-func (l *clusterLife) scaleDown() {
-	l.t.Helper()
-	fewer := int32(len(l.shape.used) - 1)
-	cluster.Change(l.t, l.Cluster, l.deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = &fewer })
-	hosts := l.AwaitNodes(l.t, int(fewer))
-	for _, host := range except(l.shape.used, hosts) {
-		l.isFree(host)
-	}
-}
-
 // scaleToHosts gives every free host a machine.
 func (l *clusterLife) scaleToHosts() {
 	l.t.Helper()

@@ -26,16 +26,19 @@ type clusterNames struct {
 	server string
 }
 
-// managementNames names the writes in a namespace of the management cluster.
-func managementNames(t *testing.T, config *rest.Config, namespace string) clusterNames {
+// thereTitle begins the names of the writes of an operator to which a cluster has moved.
+const thereTitle = "there: "
+
+// managementNames names the writes in a namespace of a management cluster.
+func managementNames(t *testing.T, config *rest.Config, namespace, title string) clusterNames {
 	t.Helper()
-	return newClusterNames(t, config, "/namespaces/"+namespace+"/", "")
+	return newClusterNames(t, config, "/namespaces/"+namespace+"/", title)
 }
 
 // workloadNames names the writes of Nodes in a workload cluster.
-func workloadNames(t *testing.T, config *rest.Config) clusterNames {
+func workloadNames(t *testing.T, config *rest.Config, title string) clusterNames {
 	t.Helper()
-	return newClusterNames(t, config, "/api/v1/", "workload cluster: ")
+	return newClusterNames(t, config, "/api/v1/", title+"workload cluster: ")
 }
 
 func newClusterNames(t *testing.T, config *rest.Config, prefix, title string) clusterNames {

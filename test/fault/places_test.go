@@ -21,22 +21,24 @@ type places struct {
 
 func newPlaces() *places { return &places{times: map[string]int{}, killed: map[writePoint]bool{}} }
 
-// learn notes what an operator wrote, and where it was killed.
-func (p *places) learn(w *writes) {
+// learn notes what the operators of a life wrote, and where they were killed.
+func (p *places) learn(operators ...*writes) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := len(p.known) == 0
-	for _, name := range w.written() {
-		if !slices.Contains(p.known, name) {
-			p.known = append(p.known, name)
+	for _, w := range operators {
+		for _, name := range w.written() {
+			if !slices.Contains(p.known, name) {
+				p.known = append(p.known, name)
+			}
+			if first {
+				p.times[name]++
+			}
 		}
-		if first {
-			p.times[name]++
+		for _, here := range w.killedAt() {
+			p.killed[here] = true
+			p.kills++
 		}
-	}
-	for _, here := range w.killedAt() {
-		p.killed[here] = true
-		p.kills++
 	}
 }
 

@@ -424,6 +424,12 @@ func TestNodeIsNotReadyWhileItsMachineIsOffAndComesBackWithoutAToken(t *testing.
 	}
 }
 
+// running is what a machine runs, as it is looked up for the host that boots it.
+func (f *fleet) running(machine int) (sim.Run, bool) {
+	now := time.Now()
+	return invariant.RunningOn(f.Machines)(strings.ToUpper(f.Machine(machine).BootMAC()), now, now)
+}
+
 func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 	c := joinable(t)
 	c.addToken(t, "dddddd.0123456789abcdef", soon())
@@ -450,6 +456,9 @@ func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 	if len(broken.Early) != 1 || broken.Early[0].UID != before.UID || broken.Early[0].User != "ingot-admin" || broken.Early[0].Run.Number != 1 {
 		t.Errorf("violations %q, want that of the Node %s", broken.Strings(), before.UID)
 	}
+	if run, runs := f.running(0); !runs || run.Number != 1 {
+		t.Errorf("the machine runs %+v, %t, want its first boot", run, runs)
+	}
 	if err := f.Machine(0).Reboot(); err != nil {
 		t.Fatal(err)
 	}
@@ -471,6 +480,9 @@ func TestNodeOfAMachineThatIsOffMayBeDeleted(t *testing.T) {
 		return nil
 	})
 	f.Machine(0).PowerOff()
+	if run, runs := f.running(0); runs {
+		t.Errorf("the machine that is off runs %+v", run)
+	}
 	if err := c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}

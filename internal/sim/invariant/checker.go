@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
-// Checker has the sources of both rules. A source that is not set is not checked.
+// Checker has the sources of the rules. A source that is not set is not checked.
 type Checker struct {
 	Machines  *sim.Machines
 	Instances *instance.Instances
@@ -21,6 +21,7 @@ type Checker struct {
 type Violations struct {
 	Early  []Early
 	Shared []Shared
+	Taken  []Taken
 }
 
 // Strings says what was broken, a sentence each.
@@ -30,6 +31,9 @@ func (v Violations) Strings() (all []string) {
 	}
 	for _, s := range v.Shared {
 		all = append(all, s.String())
+	}
+	for _, t := range v.Taken {
+		all = append(all, t.String())
 	}
 	return all
 }
@@ -47,6 +51,8 @@ func (c Checker) Violations(ctx context.Context) (v Violations, err error) {
 	if c.Hosts != nil {
 		var failure error
 		v.Shared, failure = c.Hosts.SharedHosts(ctx)
+		err = errors.Join(err, failure)
+		v.Taken, failure = c.Hosts.TakenHosts(ctx, RunningOn(c.Machines))
 		err = errors.Join(err, failure)
 	}
 	return v, err

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -14,17 +15,28 @@ import (
 // count of resource versions for all kinds, so the events of several kinds have one order.
 type Event struct {
 	Version uint64
-	Host    *Host    // either this
-	Machine *Machine // or this is set
+	// Since and At are around the time of the write: the second in which it was made begins with Since, and the watch has
+	// heard of it at At.
+	Since, At time.Time
+	Host      *Host    // either this
+	Machine   *Machine // or this is set
 }
 
 // Host is a host, by the reference to its consumer.
 type Host struct {
 	Namespace, Name string
+	UID             types.UID
 	// Consumer is the name of the Metal3Machine that it is claimed for, empty if there is none; then
-	// it is free, or reserved for an owner of machines.
-	Consumer string
-	Gone     bool
+	// it is free, or reserved for an owner of machines. ConsumerUID may be empty.
+	Consumer    string
+	ConsumerUID types.UID
+	// Carried says that the reference was written for another object of the host, in another management cluster.
+	Carried bool
+	// State is that of its provisioning, and Specified says that its spec names something to deploy.
+	State     string
+	Specified bool
+	BootMAC   string
+	Gone      bool
 }
 
 // Machine is a Metal3Machine.
@@ -37,6 +49,7 @@ type Machine struct {
 	ProviderID string
 	// Over says that it is being deleted or gone: it leaves its host then.
 	Over bool
+	Gone bool
 }
 
 // Shared is a host that had two machines at once.
@@ -56,10 +69,9 @@ func (s Shared) String() string {
 // host's consumer and has chosen it, or has the provider ID of the host, until it is being deleted;
 // another one is on it as soon as it is its consumer, too.
 func SharedHosts(events []Event) []Shared {
-	events = slices.SortedStableFunc(slices.Values(events), func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
 	h := history{hosts: map[string]*occupied{}, machines: map[string]Machine{}}
 	var found []Shared
-	for _, event := range events {
+	for _, event := range inOrder(events) {
 		h.apply(event)
 		for _, name := range h.affected(event) {
 			on := h.on(name)
@@ -73,6 +85,11 @@ func SharedHosts(events []Event) []Shared {
 		}
 	}
 	return found
+}
+
+// inOrder are events in the order of their resource versions.
+func inOrder(events []Event) []Event {
+	return slices.SortedStableFunc(slices.Values(events), func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
 }
 
 // history is the state at one resource version.

@@ -1,9 +1,9 @@
-// Package invariant checks two rules while a simulation runs, whatever fails in it: nobody deletes a Node whose
-// machine still runs the operating system that registered it, and no two machines of Cluster API are
-// on one host.
+// Package invariant checks three rules while a simulation runs, whatever fails in it: nobody deletes a Node whose
+// machine still runs the operating system that registered it, no two machines of Cluster API are
+// on one host, and no machine is given a host that is not free for it.
 //
 // The first needs the runs of the simulator, the Nodes that its instances have registered and the audit log of the workload API
-// server; the second the history of hosts and of their consumers in the management API server.
+// server; the others the history of hosts and of their consumers in the management API server, and the third the runs, too.
 package invariant
 
 import (
@@ -81,9 +81,14 @@ func isOf(d Deletion, n instance.Node) bool {
 func running(runs []sim.Run, known sim.Run, at time.Time) (sim.Run, bool) {
 	for _, run := range runs {
 		same := run.Number == known.Number || run.Machine == known.Machine && run.UUID != "" && run.UUID == known.UUID
-		if same && !at.Before(run.Since) && (run.Until.IsZero() || at.Before(run.Until)) {
+		if same && isOn(run, at) {
 			return run, true
 		}
 	}
 	return sim.Run{}, false
+}
+
+// isOn reports whether an operating system ran at a time.
+func isOn(run sim.Run, at time.Time) bool {
+	return !at.Before(run.Since) && (run.Until.IsZero() || at.Before(run.Until))
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
@@ -28,6 +29,11 @@ var (
 const (
 	machineKind    = "Metal3Machine"
 	hostAnnotation = "metal3.io/BareMetalHost"
+	// writtenForAnnotation of a host is the UID of the object that its consumer was written for.
+	writtenForAnnotation = "metal3.io/consumer-host-uid"
+
+	// A host in one of these states can be given to a machine.
+	stateAvailable, stateReady = "available", "ready"
 
 	// recheck is the pause before a history is looked at again that was not complete.
 	recheck = 50 * time.Millisecond
@@ -89,6 +95,7 @@ func (w *Watch) add(object any, gone bool, read func(*unstructured.Unstructured,
 		return
 	}
 	event, err := read(o, gone)
+	event.Since, event.At = lastWrite(o), time.Now()
 	if err == nil {
 		event.Version, err = strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	}
@@ -104,14 +111,37 @@ func (w *Watch) add(object any, gone bool, read func(*unstructured.Unstructured,
 	}
 }
 
-func readHost(o *unstructured.Unstructured, gone bool) (Event, error) {
-	h := &Host{Namespace: o.GetNamespace(), Name: o.GetName(), Gone: gone}
-	ref, found, err := unstructured.NestedStringMap(o.Object, "spec", "consumerRef")
-	if err != nil {
-		return Event{}, err
+// lastWrite is the second in which an object was written, or zero if it does not tell.
+func lastWrite(o *unstructured.Unstructured) (last time.Time) {
+	for _, fields := range o.GetManagedFields() {
+		if fields.Time != nil && fields.Time.After(last) {
+			last = fields.Time.Time
+		}
 	}
+	return last
+}
+
+func readHost(o *unstructured.Unstructured, gone bool) (Event, error) {
+	h := &Host{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Gone: gone}
+	text := func(fields ...string) (string, error) {
+		value, _, err := unstructured.NestedString(o.Object, fields...)
+		return value, err
+	}
+	ref, found, failure := unstructured.NestedStringMap(o.Object, "spec", "consumerRef")
+	state, err := text("status", "provisioning", "state")
+	failure = errors.Join(failure, err)
+	mac, err := text("spec", "bootMACAddress")
+	failure = errors.Join(failure, err)
+	image, err := text("spec", "image", "url")
+	failure = errors.Join(failure, err)
+	method, err := text("spec", "customDeploy", "method")
+	if failure = errors.Join(failure, err); failure != nil {
+		return Event{}, failure
+	}
+	h.State, h.BootMAC, h.Specified = state, mac, image != "" || method != ""
 	if found && ref["kind"] == machineKind {
-		h.Consumer = ref["name"]
+		writtenFor := o.GetAnnotations()[writtenForAnnotation]
+		h.Consumer, h.ConsumerUID, h.Carried = ref["name"], types.UID(ref["uid"]), writtenFor != "" && writtenFor != string(h.UID)
 	}
 	return Event{Host: h}, nil
 }
@@ -120,24 +150,44 @@ func readMachine(o *unstructured.Unstructured, gone bool) (Event, error) {
 	id, _, err := unstructured.NestedString(o.Object, "spec", "providerID")
 	return Event{Machine: &Machine{
 		Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Chosen: o.GetAnnotations()[hostAnnotation],
-		ProviderID: id, Over: gone || o.GetDeletionTimestamp() != nil,
+		ProviderID: id, Over: gone || o.GetDeletionTimestamp() != nil, Gone: gone,
 	}}, err
 }
 
-// SharedHosts returns the hosts that had two machines at once until now. The two kinds are watched side by side,
-// so before it accuses a machine it makes sure that the history has all of that machine.
+// SharedHosts returns the hosts that had two machines at once until now.
 func (w *Watch) SharedHosts(ctx context.Context) ([]Shared, error) {
+	return find(ctx, w, SharedHosts, func(s Shared) []string { return s.Machines[:] })
+}
+
+// TakenHosts returns the hosts that were given to machines until now while they were not free.
+func (w *Watch) TakenHosts(ctx context.Context, running Running) ([]Taken, error) {
+	taken := func(events []Event) []Taken { return TakenHosts(events, running) }
+	return find(ctx, w, taken, func(t Taken) []string {
+		if t.Before == "" { // what is said of the host is in one event
+			return nil
+		}
+		return []string{t.Machine, t.Before}
+	})
+}
+
+// find looks for what has broken a rule until now. The two kinds are watched side by side, so before it
+// accuses machines it makes sure that the history has all of them.
+func find[T any](ctx context.Context, w *Watch, broken func([]Event) []T, accused func(T) []string) ([]T, error) {
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()
 	for {
 		w.mu.Lock()
-		events, broken := slices.Clone(w.events), w.broken
+		events, failure := slices.Clone(w.events), w.broken
 		w.mu.Unlock()
-		if broken != nil {
-			return nil, broken
+		if failure != nil {
+			return nil, failure
 		}
-		found := SharedHosts(events)
-		complete, err := w.complete(ctx, found)
+		found := broken(events)
+		var machines []string
+		for _, f := range found {
+			machines = append(machines, accused(f)...)
+		}
+		complete, err := w.complete(ctx, machines)
 		if err != nil || complete {
 			return found, err
 		}
@@ -149,19 +199,17 @@ func (w *Watch) SharedHosts(ctx context.Context) ([]Shared, error) {
 	}
 }
 
-// complete reports whether the history has everything of the machines that share hosts.
-func (w *Watch) complete(ctx context.Context, found []Shared) (bool, error) {
-	for _, shared := range found {
-		for _, machine := range shared.Machines {
-			namespace, name, _ := cache.SplitMetaNamespaceKey(machine)
-			o, err := w.client.Resource(machines).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-			gone := apierrors.IsNotFound(err)
-			if err != nil && !gone {
-				return false, fmt.Errorf("read the machine %s: %w", machine, err)
-			}
-			if !w.has(machine, o, gone) {
-				return false, nil
-			}
+// complete reports whether the history has everything of these machines.
+func (w *Watch) complete(ctx context.Context, accused []string) (bool, error) {
+	for _, machine := range accused {
+		namespace, name, _ := cache.SplitMetaNamespaceKey(machine)
+		o, err := w.client.Resource(machines).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+		gone := apierrors.IsNotFound(err)
+		if err != nil && !gone {
+			return false, fmt.Errorf("read the machine %s: %w", machine, err)
+		}
+		if !w.has(machine, o, gone) {
+			return false, nil
 		}
 	}
 	return true, nil
@@ -174,7 +222,7 @@ func (w *Watch) has(machine string, o *unstructured.Unstructured, gone bool) boo
 	if gone {
 		for _, event := range slices.Backward(w.events) {
 			if m := event.Machine; m != nil && m.Namespace+"/"+m.Name == machine {
-				return m.Over
+				return m.Gone
 			}
 		}
 		return false

@@ -52,6 +52,10 @@ func TestHostThatGetsASecondMachineIsReported(t *testing.T) {
 	if err := api.Create(ctx, host); err != nil {
 		t.Fatal(err)
 	}
+	host.Status.Provisioning.State = v1alpha1.StateAvailable
+	if err := api.Status().Update(ctx, host); err != nil {
+		t.Fatal(err)
+	}
 	claim := func(name string) *v1beta2.Metal3Machine {
 		t.Helper()
 		machine := &v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{
@@ -79,6 +83,17 @@ func TestHostThatGetsASecondMachineIsReported(t *testing.T) {
 		return found
 	}
 
+	taken := func() []invariant.Taken {
+		t.Helper()
+		bounded, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		found, err := watch.TakenHosts(bounded, invariant.RunningOn(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+
 	first := claim("first")
 	if err := api.Delete(ctx, first); err != nil {
 		t.Fatal(err)
@@ -87,11 +102,17 @@ func TestHostThatGetsASecondMachineIsReported(t *testing.T) {
 	if found := shared(); len(found) != 0 {
 		t.Errorf("%v, want none: the first machine was deleted before", found)
 	}
+	if found := taken(); len(found) != 0 {
+		t.Errorf("%v, want none: the first machine was gone", found)
+	}
 	claim("third")
 	deadline := time.Now().Add(time.Minute)
 	for {
 		found := shared()
 		if len(found) == 1 && found[0].Host == "default/h" && found[0].Machines == [2]string{"default/second", "default/third"} {
+			if found := taken(); len(found) != 1 || found[0].Machine != "default/third" || found[0].Before != "default/second" {
+				t.Errorf("%v, want the host that was taken from the second machine", found)
+			}
 			return
 		}
 		if time.Now().After(deadline) {

@@ -2,17 +2,11 @@ package cluster_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,77 +20,6 @@ import (
 
 // keepNode is a finalizer that keeps a Node of a fenced machine.
 const keepNode = "example.com/volumes"
-
-// move moves a Cluster to another management cluster as an administrator does.
-func move(t *testing.T, c reuse, to *cluster.Management) {
-	t.Helper()
-	from := c.Management()
-	for _, m := range []*cluster.Management{from, to} {
-		labelDefinitions(t, m)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), cluster.Patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join("..", "..", "..", "tools", "clusterctl"), "tool", "clusterctl",
-		"move", "--namespace", c.Name, "--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig)
-	home := t.TempDir()
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "XDG_CONFIG_HOME="+home, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
-	out, err := cmd.CombinedOutput()
-	t.Logf("clusterctl move:\n%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Kube = to.Kube
-	c.Initialize(t)
-}
-
-// labelDefinitions marks the definitions of Cluster API as those whose objects move, as "clusterctl init" does. Ingot's
-// have the mark.
-func labelDefinitions(t *testing.T, m *cluster.Management) {
-	t.Helper()
-	scheme, err := cluster.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	kube, err := client.New(m.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all apiextensionsv1.CustomResourceDefinitionList
-	if err := kube.List(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, crd := range all.Items {
-		before := crd.DeepCopy()
-		metav1.SetMetaDataLabel(&crd.ObjectMeta, "clusterctl.cluster.x-k8s.io", "")
-		if !strings.HasSuffix(crd.Spec.Group, "cluster.x-k8s.io") {
-			continue
-		}
-		if err := kube.Patch(t.Context(), &crd, client.MergeFrom(before)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// pauseMachineSet has the MachineSet of a Cluster make no Machines, or make them again.
-func pauseMachineSet(t *testing.T, c reuse, paused bool) {
-	t.Helper()
-	var sets clusterv1.MachineSetList
-	if err := c.Kube.List(t.Context(), &sets, client.InNamespace(c.Name)); err != nil {
-		t.Fatal(err)
-	}
-	if len(sets.Items) != 1 {
-		t.Fatalf("there are %d MachineSets, want 1", len(sets.Items))
-	}
-	cluster.Change(t, c.Cluster, &sets.Items[0], func(s *clusterv1.MachineSet) {
-		delete(s.Annotations, clusterv1.PausedAnnotation)
-		if paused {
-			metav1.SetMetaDataAnnotation(&s.ObjectMeta, clusterv1.PausedAnnotation, "")
-		}
-	})
-}
 
 // isReserved reports whether a host is reserved for the deployment of the Cluster and available.
 func isReserved(d *clusterv1.MachineDeployment) func(*v1alpha1.BareMetalHost) bool {
@@ -124,29 +47,13 @@ func (r *recovery) keeps(t *testing.T, kept bool) {
 	})
 }
 
-// pauseFree pauses a free host before a move, as an administrator does, and waits until its node is released.
-func pauseFree(t *testing.T, c reuse, host string) {
-	t.Helper()
-	c.ChangeHost(t, host, func(h *v1alpha1.BareMetalHost) {
-		status, err := json.Marshal(h.Status)
-		if err != nil {
-			t.Error(err)
-		}
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PausedAnnotation, "moving")
-		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.StatusAnnotation, string(status))
-	})
-	c.HostShows(t, host, "released", func(h *v1alpha1.BareMetalHost) bool {
-		return h.Annotations[v1alpha1.ReleasedAnnotation] == v1alpha1.ReleaseOf(h.Annotations[v1alpha1.StatusAnnotation])
-	})
-}
-
 func TestMoveKeepsReservedAndFencedHosts(t *testing.T) {
 	t.Parallel()
 	to := shared.World(t).NewManagement(t)
 	c, d := deployment(t, "moving", true, []string{"fenced", "reserved", "running"}, []string{"unused"})
 	running, fenced, replaced := recoveryOf(t, c, "running"), recoveryOf(t, c, "fenced"), recoveryOf(t, c, "reserved")
 
-	pauseMachineSet(t, c, true)
+	c.PauseMachineSet(t, true)
 	c.Delete(t, replaced.machine)
 	c.Gone(t, replaced.machine)
 	c.HostShows(t, "reserved", "reserved", isReserved(d))
@@ -155,13 +62,13 @@ func TestMoveKeepsReservedAndFencedHosts(t *testing.T) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.ExternalRemediationAnnotation, "")
 	})
 	fenced.shows(t, v1beta2.WaitingForNodeDeletionReason)
-	pauseFree(t, c, "unused")
+	c.PauseFree(t, "unused")
 	before := map[string][]string{}
 	for host := range c.Hosts {
 		before[host] = (&recovery{reuse: c, host: host}).done()
 	}
 
-	move(t, c, to)
+	c.Move(t, to)
 	wantMoved(t, c)
 	fenced.shows(t, v1beta2.WaitingForNodeDeletionReason)
 	c.HostShows(t, "fenced", "confirmed off", func(h *v1alpha1.BareMetalHost) bool {
@@ -184,7 +91,7 @@ func TestMoveKeepsReservedAndFencedHosts(t *testing.T) {
 	fenced.keeps(t, false)
 	fenced.ends(t)
 	fenced.wantOneCycle(t)
-	pauseMachineSet(t, c, false)
+	c.PauseMachineSet(t, false)
 	hosts := slices.Sorted(maps.Values(c.AwaitNodes(t, 3)))
 	if want := []string{"fenced", "reserved", "running"}; !slices.Equal(hosts, want) || !slices.Equal(c.marked(), want) {
 		t.Errorf("the Machines are on %q, and there are marks on the data disks of %q, want %q", hosts, c.marked(), want)

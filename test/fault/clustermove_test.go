@@ -1,0 +1,137 @@
+//go:build fault
+
+package fault_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/test/cluster"
+)
+
+// keepNode is a finalizer that keeps a Node of a fenced machine.
+const keepNode = "example.com/volumes"
+
+// there is what a cluster that moves has in the other management cluster.
+type there struct {
+	writes   *writes
+	operator *mortalOperator // nil before the move
+	// rules says that writes of workload clusters are those of this operator.
+	rules atomic.Bool
+}
+
+// operators are those of all management clusters.
+func (l *clusterLife) operators() []*mortalOperator {
+	if l.there.operator == nil {
+		return []*mortalOperator{l.operator}
+	}
+	return []*mortalOperator{l.operator, l.there.operator}
+}
+
+// move moves the cluster to another management cluster while one machine is fenced and one host is reserved. Nothing is done to any
+// machine by that; the recovery and the replacement come to their ends there.
+func (l *clusterLife) move() {
+	l.t.Helper()
+	to := l.NewManagementWithoutOperator(l.t)
+	l.there.operator = l.startOperator(to.Config, l.there.writes, thereTitle)
+	fenced, replaced, running := l.silence(l.shape.used[0]), l.silence(l.shape.used[1]), l.silence(l.shape.used[2])
+
+	l.PauseMachineSet(l.t, true)
+	l.Delete(l.t, replaced.machine)
+	l.Gone(l.t, replaced.machine)
+	l.HostShows(l.t, replaced.host, "reserved", l.isReserved)
+	fenced.keeps(true)
+	cluster.Change(l.t, l.Cluster, fenced.machine, func(m *clusterv1.Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.ExternalRemediationAnnotation, "")
+	})
+	fenced.shows(v1beta2.WaitingForNodeDeletionReason)
+	l.PauseFree(l.t, free)
+	before := l.allPowered(fenced, replaced, running)
+
+	from := l.Kube
+	l.Move(l.t, to)
+	l.there.rules.Store(true)
+	l.isLeft(from)
+	fenced.shows(v1beta2.WaitingForNodeDeletionReason)
+	l.HostShows(l.t, fenced.host, "confirmed off", func(h *v1alpha1.BareMetalHost) bool {
+		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil && !h.Status.PoweredOn
+	})
+	l.HostShows(l.t, replaced.host, "reserved", l.isReserved)
+	l.HostShows(l.t, running.host, "provisioned and on", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Provisioning.State == v1alpha1.StateProvisioned && h.Status.PoweredOn
+	})
+	l.ChangeHost(l.t, free, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.PausedAnnotation) })
+	l.HostShows(l.t, free, "available", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.Provisioning.State == v1alpha1.StateAvailable && h.Annotations[v1alpha1.StatusAnnotation] == ""
+	})
+	if got := l.allPowered(fenced, replaced, running); !slices.Equal(got, before) {
+		l.t.Errorf("done to the machines: %q, want %q as before the move", got, before)
+	}
+
+	fenced.keeps(false)
+	if after := fenced.comesBack(); after.UID == fenced.node.UID || !hasLabel(after) {
+		l.t.Errorf("the Node %s has the UID %s and the labels %v, want a new one with the label of the former", after.Name, after.UID, after.Labels)
+	}
+	l.PauseMachineSet(l.t, false)
+	l.areOn(l.AwaitNodes(l.t, len(l.shape.used)), l.shape.used...)
+	l.ask(replaced.host)
+	if node, err := l.Node(l.t.Context(), running.node.Name); err != nil || node == nil || node.UID != running.node.UID || len(running.powered()) > 0 {
+		l.t.Errorf("the Node of the machine that only moved is %+v, %v, and done to it was %q; want the one as before and nothing", node, err, running.powered())
+	}
+}
+
+// isReserved reports whether a host is reserved for the deployment and available.
+func (l *clusterLife) isReserved(h *v1alpha1.BareMetalHost) bool {
+	ref := h.Spec.ConsumerRef
+	return ref != nil && ref.Kind == "MachineDeployment" && ref.Name == l.deployment.Name && h.Status.Provisioning.State == v1alpha1.StateAvailable
+}
+
+// allPowered is what was done to the power of machines.
+func (l *clusterLife) allPowered(all ...*silence) (kinds []string) {
+	for _, s := range all {
+		for _, kind := range s.powered() {
+			kinds = append(kinds, s.host+": "+kind)
+		}
+	}
+	return kinds
+}
+
+// isLeft checks that nothing of the cluster is left where it was.
+func (l *clusterLife) isLeft(from client.Client) {
+	l.t.Helper()
+	for _, list := range []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &v1beta2.Metal3MachineList{}, &v1beta2.Metal3DataList{}, &v1alpha1.BareMetalHostList{},
+	} {
+		if err := from.List(l.t.Context(), list, client.InNamespace(l.Name)); err != nil || meta.LenList(list) > 0 {
+			l.t.Errorf("left behind: %+v, %v", list, err)
+		}
+	}
+}
+
+// keeps adds or removes a finalizer of the Node.
+func (s *silence) keeps(kept bool) {
+	s.t.Helper()
+	cluster.Eventually(s.t, func(ctx context.Context) error {
+		node, err := s.Node(ctx, s.node.Name)
+		if err != nil || node == nil {
+			return fmt.Errorf("there is no Node %s: %w", s.node.Name, err)
+		}
+		before := node.DeepCopy()
+		if kept {
+			controllerutil.AddFinalizer(node, keepNode)
+		} else {
+			controllerutil.RemoveFinalizer(node, keepNode)
+		}
+		return s.Workload.Patch(ctx, node, client.MergeFrom(before))
+	})
+}
