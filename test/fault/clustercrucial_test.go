@@ -14,13 +14,14 @@ type crucialWrite struct {
 	what string
 	// on is what names begin with: the verb and the resource. An empty one is that of every patch.
 	on string
-	// field begins one of the fields, and none begins with lacks; empty ones say nothing.
-	field, lacks string
+	// field begins one of the fields, and so does also; empty ones say nothing.
+	field, also string
 }
 
 // crucialWrites decide who has a host, whether its machine runs, and what waits for whom.
 var crucialWrites = []crucialWrite{
-	{"claim of a host", "patch baremetalhosts", "spec.consumerRef", "annotations.metal3.io/reserved-at"},
+	{"claim of a free host", "patch baremetalhosts", "spec.consumerRef", "labels.cluster.x-k8s.io/cluster-name"},
+	{"claim of a reserved host", "patch baremetalhosts", "spec.consumerRef", "-annotations.metal3.io/reserved-at"},
 	{"reservation of a host", "patch baremetalhosts", "annotations.metal3.io/reserved-at", ""},
 	{"release of a host", "patch baremetalhosts", "-spec.consumerRef", ""},
 	{"removal of what is deployed", "patch baremetalhosts", "-spec.image", ""},
@@ -48,11 +49,11 @@ func (c crucialWrite) is(name string) bool {
 	has := func(prefix string) bool {
 		return slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, prefix) })
 	}
-	return (c.on == "" || c.on == on) && c.field != "" && has(c.field) && (c.lacks == "" || !has(c.lacks))
+	return (c.on == "" || c.on == on) && c.field != "" && has(c.field) && has(c.also)
 }
 
-// missed returns the places of the kind where no operator was killed in any shape, of those writes that an undisturbed life makes, and whether
-// there is such a write.
+// missed returns the places of the kind where no operator was killed in any shape or on any side of a move, of those writes that an undisturbed
+// life makes, and whether there is such a write.
 func (c crucialWrite) missed(k clusterKills) (missed []writePoint, made bool) {
 	hit := map[writePoint]bool{}
 	var all []writePoint
@@ -64,10 +65,12 @@ func (c crucialWrite) missed(k clusterKills) (missed []writePoint, made bool) {
 				continue
 			}
 			for _, here := range pointsOf(name) {
+				was := !slices.Contains(open, here)
+				here.name = strings.TrimPrefix(name, thereTitle)
 				if !slices.Contains(all, here) {
 					all = append(all, here)
 				}
-				hit[here] = hit[here] || !slices.Contains(open, here)
+				hit[here] = hit[here] || was
 			}
 		}
 	}
@@ -109,8 +112,8 @@ func (k clusterKills) reportCrucial(t *testing.T) {
 
 func TestCrucialWritesAreKnownByTheirNames(t *testing.T) {
 	for name, want := range map[string][]string{
-		"patch baremetalhosts: annotations.metal3.io/consumer-host-uid, labels.cluster.x-k8s.io/cluster-name, spec.consumerRef":                                                                  {"claim of a host"},
-		"patch baremetalhosts: -annotations.metal3.io/reserved-at, -labels.infrastructure.cluster.x-k8s.io/node-reuse, spec.consumerRef":                                                         {"claim of a host"},
+		"patch baremetalhosts: annotations.metal3.io/consumer-host-uid, labels.cluster.x-k8s.io/cluster-name, spec.consumerRef":                                                                  {"claim of a free host"},
+		"patch baremetalhosts: -annotations.metal3.io/reserved-at, -labels.infrastructure.cluster.x-k8s.io/node-reuse, spec.consumerRef":                                                         {"claim of a reserved host"},
 		"patch baremetalhosts: -spec.image, -spec.metaData, -spec.userData, annotations.metal3.io/reserved-at, labels.infrastructure.cluster.x-k8s.io/node-reuse, spec.consumerRef, spec.online": {"reservation of a host", "removal of what is deployed"},
 		"patch baremetalhosts: -labels.cluster.x-k8s.io/cluster-name, -metadata.annotations, -spec.consumerRef":                                                                                  {"release of a host"},
 		"patch baremetalhosts: annotations.reboot.metal3.io/metal3-remediation-UID":                                                                                                              {"hold set"},
@@ -122,6 +125,7 @@ func TestCrucialWritesAreKnownByTheirNames(t *testing.T) {
 		"workload cluster: patch nodes: -annotations.remediation.metal3.io/out-of-service, spec.taints":                                      {"Node in service again"},
 		"patch metal3machines: annotations.clusterctl.cluster.x-k8s.io/block-move, annotations.metal3.io/BareMetalHost, metadata.finalizers": {"finalizer set"},
 		"patch metal3machines: -metadata.finalizers":                                                                                         {"finalizer removed"},
+		"there: patch baremetalhosts: annotations.metal3.io/consumer-host-uid, spec.consumerRef":                                             nil,
 		"create secrets": nil,
 		"patch baremetalhosts/status: asks off, records a hold":                        nil,
 		"patch metal3machines/status: status.conditions[AssociateBareMetalHost=False]": nil,
