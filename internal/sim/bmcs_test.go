@@ -22,16 +22,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 // newBMCs starts machines that are off, and their BMCs.
 func newBMCs(t *testing.T, count int, change func(*sim.Options)) *sim.Machines {
 	t.Helper()
 	machines := newMachines(t, newStandIn(t), count, func(o *sim.Options) {
-		third := network(t).Addr().As4()
 		o.BMC = &sim.BMCOptions{
 			Vendor: sim.MixedVendors, Port: 8443, User: "operator", Password: "opensesame-1",
-			Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, third[1] ^ 0x40, third[2], third[3]}), o.Network.Bits()),
+			Network: loopbacktest.Network(t),
 		}
 		if change != nil {
 			change(o)

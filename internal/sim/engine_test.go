@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -124,15 +122,4 @@ func (s *standIn) callbacks() map[string]bool {
 		}
 	}
 	return urls
-}
-
-// nextNetwork keeps tests of one process apart.
-var nextNetwork atomic.Uint32
-
-// network returns a loopback network that no other test uses. The process
-// number keeps packages and runs apart that are tested at the same time.
-func network(t testing.TB) netip.Prefix {
-	t.Helper()
-	n := uint32(os.Getpid())*8 + nextNetwork.Add(1)
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(128 + n>>4%64), byte(n << 4), 0}), 20)
 }

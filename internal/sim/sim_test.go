@@ -13,11 +13,12 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 func newMachines(t testing.TB, engine *standIn, count int, change func(*sim.Options)) *sim.Machines {
 	t.Helper()
-	options := sim.Options{Engine: engine.URL, Machines: count, Seed: 1, Network: network(t)}
+	options := sim.Options{Engine: engine.URL, Machines: count, Seed: 1, Network: loopbacktest.Network(t)}
 	if change != nil {
 		change(&options)
 	}

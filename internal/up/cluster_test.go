@@ -17,12 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 func TestDiscoveredMachinesBecomeNodesOfACluster(t *testing.T) {
 	var output bytes.Buffer
 	opts := Options{
-		Cluster: true, Machines: 2, BMCs: 1, Seed: 31, DataDir: t.TempDir(), Listen: "127.0.0.1:0", Network: network(), Output: &output,
+		Cluster: true, Machines: 2, BMCs: 1, Seed: 31, DataDir: t.TempDir(), Listen: "127.0.0.1:0", Network: loopbacktest.Network(t), Output: &output,
 		AgentTimeout: 6 * time.Second, Heartbeat: 2 * time.Second, Speed: 10,
 	}
 	u := mustStart(t, opts)

@@ -72,7 +72,7 @@ func (p *page) shell(ctx context.Context, t *testing.T, command string) *exec.Cm
 	t.Helper()
 	command = strings.ReplaceAll(command, "$PWD/"+p.data, p.folder)
 	command = strings.ReplaceAll(command, " "+p.data, " "+p.folder)
-	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", command) //nolint:gosec // the page is ours
+	cmd := exec.CommandContext(ctx, "/bin/bash", "-c", command)
 	cmd.Dir, cmd.Env = filepath.Join("..", ".."), p.env
 	return cmd
 }

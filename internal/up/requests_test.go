@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 // countingProxy passes requests on to the API server as its administrator, and counts
@@ -72,7 +74,7 @@ func TestProgressIsShownWithoutReadingAllHostsAgainAndAgain(t *testing.T) {
 		// The tests share an API server, so their machines need MAC addresses of their own: another
 		// test has seed 21, and its machines with BMCs the next.
 		Machines: 3, Seed: 23, DataDir: t.TempDir(), Kubeconfig: proxy.kubeconfig(t),
-		Listen: "127.0.0.1:0", Network: network(), Output: &output,
+		Listen: "127.0.0.1:0", Network: loopbacktest.Network(t), Output: &output,
 	})
 	before := proxy.lists.Load() // the operator fills its cache once, at its start
 	following, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -27,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
@@ -53,17 +54,11 @@ func otherCluster(t *testing.T) string {
 	return path
 }
 
-// network returns a loopback network for machines that other tests of this
-// computer are unlikely to use.
-func network() netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(192 + os.Getpid()%32), 0, 0}), 16)
-}
-
 func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	var output bytes.Buffer
 	opts := Options{
 		Machines: 2, BMCs: 1, Seed: 21, DataDir: t.TempDir(), Kubeconfig: otherCluster(t),
-		Listen: "127.0.0.1:0", Network: network(), Output: &output,
+		Listen: "127.0.0.1:0", Network: loopbacktest.Network(t), Output: &output,
 	}
 	u := mustStart(t, opts)
 	following, cancel := context.WithTimeout(t.Context(), 4*time.Minute)

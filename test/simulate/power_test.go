@@ -92,7 +92,8 @@ func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 		if q.node != n.UUID || !q.accepted || !slices.Contains([]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting}, target) {
 			continue
 		}
-		until, brought := m.idleAfter(q.until), false
+		until := m.idleAfter(q.until)
+		var brought bool
 		switch {
 		case n.Driver == "manual-management":
 			brought = m.did(reboot, q.at, until) || m.unsureWithin(q.at, until)

@@ -6,10 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/signal"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +21,7 @@ import (
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/operator"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 	"github.com/ingot-metal/ingot/internal/up"
 )
 
@@ -61,7 +60,7 @@ func start(t *testing.T, opts up.Options) *world {
 	if opts.Listen == "" {
 		opts.Listen = "127.0.0.1:0"
 	}
-	opts.Network = network()
+	opts.Network = loopbacktest.Network(t)
 	opts.AgentTimeout = 6 * time.Second // a machine that is switched off and on has to wait this long
 	opts.Output = t.Output()
 	u, err := up.Start(t.Context(), opts)
@@ -83,22 +82,6 @@ func start(t *testing.T, opts up.Options) *world {
 		t.Fatal(err)
 	}
 	return w
-}
-
-// networks counts the networks that the tests of this process have got.
-var networks atomic.Uint32
-
-// network returns a loopback network for machines: another one for each test, because some run
-// side by side, and one that other programs of this computer are unlikely to use.
-func network() netip.Prefix { return loopback(128, 64) }
-
-// bmcNetwork is network for BMCs.
-func bmcNetwork() netip.Prefix { return loopback(192, 32) }
-
-// loopback is one of count networks from 127.first.0.0/16 on.
-func loopback(first, count uint32) netip.Prefix {
-	n := (uint32(os.Getpid()) + networks.Add(1)) % count
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(first + n), 0, 0}), 16)
 }
 
 // stop stops Ingot; calling it again does nothing.

@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 	"github.com/ingot-metal/ingot/test/process"
 )
 
@@ -45,7 +46,7 @@ func startRack(t *testing.T, machines int, settings ...string) *rack {
 		t.Fatal(err)
 	}
 	r.Machines, err = sim.New(sim.Options{
-		Engine: "http://" + r.address, Machines: machines, Seed: 4, Network: network(), Inventory: provisioning,
+		Engine: "http://" + r.address, Machines: machines, Seed: 4, Network: loopbacktest.Network(t), Inventory: provisioning,
 		Hardware: hardware.Options{Kind: hardware.Server, NICs: stormNICs, ExtraHardware: true},
 	})
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 	"github.com/ingot-metal/ingot/test/process"
@@ -29,9 +30,9 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, change
 	r = &rack{address: process.Address(t)}
 	r.settings = []string{"database.dir=" + t.TempDir(), "agent.verify_callback_address=false", "inspector.require_managed_boot=false", "conductor.automated_clean=true"}
 	machines := sim.Options{
-		Engine: "http://" + r.address, Machines: 1, Seed: 4, Network: network(), Inventory: provisioning, Clock: clock,
+		Engine: "http://" + r.address, Machines: 1, Seed: 4, Network: loopbacktest.Network(t), Inventory: provisioning, Clock: clock,
 		BMC: &sim.BMCOptions{
-			Vendor: vendor, Network: bmcNetwork(),
+			Vendor: vendor, Network: loopbacktest.Network(t),
 			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
 			Times: bmc.Times{Flash: 3 * time.Second}, // for an engine to see that it works
 		},

@@ -15,6 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 // TestMachineWhoseHeartbeatsAreRefusedSaysSo has a machine whose ramdisk serves plain http,
@@ -45,7 +46,7 @@ func TestMachineWhoseHeartbeatsAreRefusedSaysSo(t *testing.T) {
 	r := &rack{address: strings.TrimPrefix(e.URL(), "http://")}
 	machines, err := sim.New(sim.Options{
 		Engine: e.URL(), Machines: 1, Hardware: hardware.Options{Kind: hardware.Server}, PlainHTTP: true,
-		Network: network(), Inventory: provisioning, Clock: agent.Accelerated(20),
+		Network: loopbacktest.Network(t), Inventory: provisioning, Clock: agent.Accelerated(20),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
 // TestWhoKnowsAMachineCannotLockItsAgentOut has somebody take part in the protocol with
@@ -39,7 +40,7 @@ func TestWhoKnowsAMachineCannotLockItsAgentOut(t *testing.T) {
 	})
 	machines, err := sim.New(sim.Options{
 		Engine: e.URL(), Machines: 1, Hardware: hardware.Options{Kind: hardware.Server},
-		Network: network(), Inventory: provisioning,
+		Network: loopbacktest.Network(t), Inventory: provisioning,
 	})
 	if err != nil {
 		t.Fatal(err)

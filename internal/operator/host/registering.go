@@ -310,7 +310,7 @@ func (p registration) registration(ctx context.Context, s *scope) (provisioner.R
 	if inUse[s.state()] {
 		r.Deployed = deployedOf(h)
 	}
-	noNetwork := ""
+	var noNetwork string
 	if r.NetworkData, noNetwork, err = p.inputs.ramdiskNetwork(ctx, h); err != nil {
 		return provisioner.Registration{}, err
 	}

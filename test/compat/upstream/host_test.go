@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
+	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 	"github.com/ingot-metal/ingot/test/process"
@@ -52,9 +52,6 @@ const hostWithin = 60 * time.Second
 func startIronicHosts(t *testing.T, machines int) *ironicHosts {
 	t.Helper()
 	h := &ironicHosts{t: t, ironic: startDebianIronic(t)}
-	network := func(base int) netip.Prefix {
-		return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(base + os.Getpid()%16), 0, 0}), 16)
-	}
 	var err error
 	h.Machines, err = sim.New(sim.Options{
 		Engine: h.ironic.url(), BootURL: h.ironic.bootURL(), Machines: machines, Seed: 4, Clock: agent.Accelerated(20),
@@ -62,9 +59,9 @@ func startIronicHosts(t *testing.T, machines int) *ironicHosts {
 		BootTime: 50 * time.Second,
 		// The first cleaning of each machine fails, for which Ironic sets maintenance.
 		AgentFaults: effect.AgentFaults{Fail: 1, Commands: []string{"erase_devices_metadata"}, Times: 1},
-		Network:     network(160), Inventory: netip.MustParsePrefix("10.90.0.0/16"), Hardware: hardware.Options{Kind: hardware.Server},
+		Network:     loopbacktest.Network(t), Inventory: netip.MustParsePrefix("10.90.0.0/16"), Hardware: hardware.Options{Kind: hardware.Server},
 		BMC: &sim.BMCOptions{
-			Vendor: redfish.Vendors[0], Network: network(176), Port: 8443,
+			Vendor: redfish.Vendors[0], Network: loopbacktest.Network(t), Port: 8443,
 			User: redfishtest.User, Password: redfishtest.Password, Times: bmc.Times{},
 		},
 	})
