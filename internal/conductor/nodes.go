@@ -157,10 +157,7 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 				return err
 			}
 			discovered, id = n.AutoDiscovered, n.ID
-			if err := tx.ReleaseChildren(n.UUID); err != nil {
-				return err
-			}
-			return tx.DeleteNode(n.ID)
+			return tx.DeleteNode(n)
 		})
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 			w.write(func(tx *store.Tx) error { return tx.DropLeases("conductor-1") })
 		}
 		if kind == workService {
-			w.write(func(tx *store.Tx) error { return tx.DeleteNode(n.ID) })
+			w.write(func(tx *store.Tx) error { return tx.DeleteNode(n) })
 		}
 		if !c.runner.RunNext(ctx) {
 			t.Fatal("no work waits")

@@ -84,7 +84,7 @@ func withVIF(p *node.Port) { p.InternalInfo = node.WithVIF(nil, "vif-1") }
 func leaseOther(w *world, _, to *node.Node, _ *node.Port) { w.lease(to, "somebody") }
 
 func deleteOther(w *world, _, to *node.Node, _ *node.Port) {
-	w.write(func(tx *store.Tx) error { return tx.DeleteNode(to.ID) })
+	w.write(func(tx *store.Tx) error { return tx.DeleteNode(to) })
 }
 
 func joinGroup(w *world, from, _ *node.Node, p *node.Port) {

@@ -103,10 +103,7 @@ func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) 
 			return err
 		}
 	}
-	if err := tx.ReleaseChildren(n.UUID); err != nil {
-		return err
-	}
-	if err := tx.DeleteNode(n.ID); err != nil {
+	if err := tx.DeleteNode(n); err != nil {
 		return err
 	}
 	y.deleted = append(y.deleted, n.ID)

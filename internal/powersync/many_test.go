@@ -102,7 +102,7 @@ func TestNodesThatComeAndGoAreNoticed(t *testing.T) {
 		if before == 0 {
 			t.Error("a node that was there is not read")
 		}
-		r.write(func(tx *store.Tx) error { return tx.DeleteNode(gone.ID) })
+		r.write(func(tx *store.Tx) error { return tx.DeleteNode(gone) })
 		created := r.add()
 		pass(firstWithin)
 		if len(r.reads(created)) == 0 {

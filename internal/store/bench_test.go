@@ -35,6 +35,7 @@ func BenchmarkStore(b *testing.B) {
 				{"create port", benchCreatePort},
 				{"show node", benchShowNode},
 				{"verb and its work", benchVerb},
+				{"delete node", benchDeleteNode},
 				{"list 1000 nodes", benchList},
 			} {
 				b.Run(work.name, func(b *testing.B) {
@@ -138,6 +139,38 @@ func benchVerb(b *testing.B, s *store.Store) {
 				}
 				return tx.ReleaseLease(w.Lease)
 			})
+		}
+	})
+}
+
+func benchDeleteNode(b *testing.B, s *store.Store) {
+	b.Helper()
+	uuids := make([]string, b.N)
+	if err := s.Write(b.Context(), func(tx *store.Tx) error {
+		for i := range uuids {
+			n := &node.Node{UUID: uuid.NewString(), Driver: "fake-hardware", ProvisionState: node.Enroll}
+			if err := tx.CreateNode(n); err != nil {
+				return err
+			}
+			uuids[i] = n.UUID
+		}
+		return nil
+	}); err != nil {
+		b.Fatal(err)
+	}
+	var next atomic.Int64
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			if err := s.Write(b.Context(), func(tx *store.Tx) error {
+				n, err := tx.NodeToDelete(uuids[next.Add(1)-1])
+				if err != nil {
+					return err
+				}
+				return tx.DeleteNode(n)
+			}); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

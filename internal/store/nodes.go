@@ -316,15 +316,22 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 	return err
 }
 
-// DeleteNode removes the node and everything that belongs to it.
-func (tx *Tx) DeleteNode(id int64) error {
-	return tx.exec("DELETE FROM nodes WHERE id = ?", id)
+// DeleteNode removes a node and everything that belongs to it. The nodes that are part
+// of it stand by themselves from then on.
+func (tx *Tx) DeleteNode(n *node.Node) error {
+	if err := tx.releaseChildren(n.UUID); err != nil {
+		return err
+	}
+	return tx.exec("DELETE FROM nodes WHERE id = ?", n.ID)
 }
 
-// ReleaseChildren makes the nodes that are part of another one stand by themselves.
-func (tx *Tx) ReleaseChildren(parentUUID string) error {
-	err := tx.exec("UPDATE nodes SET parent_node = NULL, updated_at = ? WHERE parent_node = ?", tx.Now().UnixMicro(), parentUUID)
-	return err
+func (tx *Tx) releaseChildren(parentUUID string) error {
+	if tx.shared == nil { // SQLite's UPDATE opens each index of the table, also when no row is found
+		if found, err := tx.one("SELECT 1 FROM nodes WHERE parent_node = ? LIMIT 1", []any{parentUUID}, new(int64)); err != nil || !found {
+			return err
+		}
+	}
+	return tx.exec("UPDATE nodes SET parent_node = NULL, updated_at = ? WHERE parent_node = ?", tx.Now().UnixMicro(), parentUUID)
 }
 
 // Discovered tells how many nodes auto-discovery enrolled.

@@ -78,7 +78,7 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 			if _, err := tx.Node(n.UUID); err != nil {
 				return err
 			}
-			return errors.Join(tx.ReleaseChildren(n.UUID), tx.DeleteNode(n.ID))
+			return tx.DeleteNode(n)
 		}},
 	} {
 		trips, err := s.Trips(t.Context(), test.write)

@@ -143,7 +143,7 @@ func TestViewReadsWhatChanged(t *testing.T) {
 		}
 
 		v.write(func(tx *store.Tx) error { return tx.DeletePort(p) })
-		v.write(func(tx *store.Tx) error { return tx.DeleteNode(two.ID) })
+		v.write(func(tx *store.Tx) error { return tx.DeleteNode(two) })
 		if got := v.since(third.Mark); got.NodeCount != 1 || got.PortCount != 2 {
 			t.Errorf("counted %d nodes and %d ports after deleting, want 1 and 2", got.NodeCount, got.PortCount)
 		}

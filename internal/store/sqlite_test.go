@@ -261,7 +261,7 @@ func TestDeletedNodeLeavesNoRow(t *testing.T) {
 			t.Errorf("%s is empty before: teach storetest.Populate to fill it", table)
 		}
 	}
-	if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.DeleteNode(n.ID) }); err != nil {
+	if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.DeleteNode(n) }); err != nil {
 		t.Fatal(err)
 	}
 	for table, rows := range count() {

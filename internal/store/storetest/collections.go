@@ -153,7 +153,7 @@ func checkOneAllocation(t *testing.T, e *env) {
 func checkOwnedRecords(t *testing.T, e *env) {
 	n := e.createNode()
 	e.populateCollections(n)
-	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n.ID) })
+	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n) })
 	left := len(list(e, store.Portgroups, node.Query{})) + len(list(e, store.Allocations, node.Query{})) +
 		len(list(e, store.VolumeConnectors, node.Query{})) + len(list(e, store.VolumeTargets, node.Query{}))
 	if left > 0 {

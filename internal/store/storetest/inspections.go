@@ -170,7 +170,7 @@ func checkMovedInspection(t *testing.T, e *env) {
 		if err := tx.MoveInspection(from.ID, to.ID); err != nil {
 			return err
 		}
-		return tx.DeleteNode(from.ID)
+		return tx.DeleteNode(from)
 	})
 	e.read(func(tx *store.Tx) error {
 		got, err := tx.Inspection(to)

@@ -169,7 +169,7 @@ func checkNodeConflicts(t *testing.T, e *env) {
 
 func checkNodeKeysGrow(t *testing.T, e *env) {
 	first := e.createNode()
-	e.write(func(tx *store.Tx) error { return tx.DeleteNode(first.ID) })
+	e.write(func(tx *store.Tx) error { return tx.DeleteNode(first) })
 	if second := e.createNode(); second.ID <= first.ID {
 		t.Errorf("key %d after a deleted %d: a marker or a log of the old node would name the new one", second.ID, first.ID)
 	}
@@ -243,7 +243,7 @@ func checkDeleteNode(t *testing.T, e *env) {
 	document := e.populate(gone, "02:00:00:00:00:01")
 	e.populate(stays, "02:00:00:00:00:02")
 	before := e.node(stays.UUID)
-	e.write(func(tx *store.Tx) error { return tx.DeleteNode(gone.ID) })
+	e.write(func(tx *store.Tx) error { return tx.DeleteNode(gone) })
 	e.read(func(tx *store.Tx) error {
 		_, err := tx.Node(gone.UUID)
 		wantIs(t, err, node.ErrNotFound)

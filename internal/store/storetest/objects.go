@@ -145,7 +145,7 @@ func checkGarbageOfDeletedNode(t *testing.T, e *env) {
 	n := e.createNode()
 	e.keep(n, "kept")
 	e.reserve(n, e.addDocument(n, document("{}", "{}")), "reserved")
-	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n.ID) })
+	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n) })
 	e.wantGarbage("kept")
 	e.clock.Advance(garbageGrace)
 	e.wantGarbage("kept", "reserved")
@@ -171,7 +171,7 @@ func checkClaimGarbage(t *testing.T, e *env) {
 	if at, ok := due(); ok {
 		t.Errorf("garbage is due at %v, want none", at)
 	}
-	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n.ID) })
+	e.write(func(tx *store.Tx) error { return tx.DeleteNode(n) })
 	if at, ok := due(); !ok || at.After(e.clock.Now()) {
 		t.Errorf("garbage is due at %v, %t; want now", at, ok)
 	}
