@@ -115,11 +115,12 @@ func (c *cluster) verify(ctx context.Context, count int) error {
 	return nil
 }
 
-// written is what was written to the API server, by all clients together.
-type written struct{ objects, machines, events, leases, discoveries float64 }
+// written is what was written to the API server, by all clients together: objects are hosts, their Secrets and
+// HardwareData, firmware those of their BIOS settings and firmware.
+type written struct{ objects, firmware, machines, events, leases, discoveries float64 }
 
 func (w written) minus(before written) written {
-	return written{w.objects - before.objects, w.machines - before.machines, w.events - before.events, w.leases - before.leases, w.discoveries - before.discoveries}
+	return written{w.objects - before.objects, w.firmware - before.firmware, w.machines - before.machines, w.events - before.events, w.leases - before.leases, w.discoveries - before.discoveries}
 }
 
 // writes reads the counts of the API server.
@@ -138,6 +139,8 @@ func (c *cluster) writes(ctx context.Context) (w written, err error) {
 		switch s.labels["resource"] {
 		case "baremetalhosts", "hardwaredata", "secrets":
 			w.objects += s.value
+		case "hostfirmwaresettings", "hostfirmwarecomponents", "firmwareschemas":
+			w.firmware += s.value
 		case "metal3machines":
 			w.machines += s.value
 		case "events":

@@ -110,7 +110,8 @@ func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess,
 	cost := after.minus(r.before)
 	b.add(figure{name: r.what + ": all available", value: r.took.Seconds(), unit: "s", target: r.within, best: least})
 	b.add(figure{name: r.what + ": CPU time of the operator for each", value: milliseconds(cpu) / fleet, unit: "ms CPU"})
-	b.add(figure{name: r.what + ": writes of objects for each", value: (cost.objects - r.byBench) / fleet, unit: "writes", target: r.writes, best: least})
+	b.add(figure{name: r.what + ": writes of hosts, Secrets and HardwareData for each", value: (cost.objects - r.byBench) / fleet, unit: "writes", target: r.writes, best: least})
+	b.add(figure{name: r.what + ": writes of objects of BIOS settings and firmware for each", value: cost.firmware / fleet, unit: "writes"})
 	// One event on the discovery resource tells of many hosts, so a few more than one each.
 	events := figure{name: r.what + ": events for each", value: cost.events / fleet, unit: "events", best: least}
 	if r.events > 0 {
@@ -278,7 +279,7 @@ func (b *bench) watchIdle(ctx context.Context, c *cluster, f *discovered) error 
 	}
 	cost, intervals := laterWrites.minus(writes), float64(idleTime/operatorPoll)
 	what := fmt.Sprintf("idle with %d hosts", fleet)
-	b.add(figure{name: what + ": writes in 30 s, apart from leases", value: cost.objects + cost.events + cost.discoveries, unit: "writes", target: noMore, best: least})
+	b.add(figure{name: what + ": writes in 30 s, apart from leases", value: cost.objects + cost.firmware + cost.events + cost.discoveries, unit: "writes", target: noMore, best: least})
 	// A page has a hundred nodes, and changes may fill more than one.
 	b.add(figure{name: what + ": pages of lists of the engine in each poll", value: (laterCalls.lists - calls.lists) / intervals, unit: "pages", target: 2, best: least})
 	b.add(figure{name: what + ": other calls of the engine in 30 s", value: laterCalls.single - calls.single, unit: "calls", target: noMore, best: least})
