@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
+
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -124,6 +126,17 @@ func ofVolume(n ironic.Node, hints any) bool {
 	})
 }
 
+// removeInstance removes the ID of an instance from a node.
+var removeInstance = nodes.UpdateOperation{Op: nodes.RemoveOp, Path: instancePath}
+
+// hasFormerInstance reports whether an idle node still has the ID of another instance than the one that it is to be
+// adopted with: that of the host in the cluster from which the host was moved before the adoption there had ended.
+// Engines do not replace an ID by another one, so it is removed first.
+func hasFormerInstance(n ironic.Node, r provisioner.Registration) bool {
+	return r.Deployed != nil && slices.Contains(idleStates, node.State(n.ProvisionState)) &&
+		n.InstanceUUID != "" && n.InstanceUUID != r.Deployed.InstanceID && !provisioner.IsLock(n.InstanceUUID)
+}
+
 // setInstance describes to an idle node what runs on its machine, for an adoption, or
 // removes what an earlier deployment left.
 func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot PersistentBoot) {
@@ -136,7 +149,7 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot Pers
 			p.set("/instance_info", nil, map[string]any{})
 		}
 		if n.InstanceUUID != "" && !provisioner.IsLock(n.InstanceUUID) { // which another operator takes back
-			p.remove(instancePath)
+			*p = append(*p, removeInstance)
 		}
 		return
 	}

@@ -184,6 +184,11 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
 	}
+	if hasFormerInstance(n, r) {
+		if n, err = e.client.UpdateNode(ctx, id, removeInstance); err != nil {
+			return provisioner.Node{}, translate(err)
+		}
+	}
 	changes, err := changesOf(n, r, opts, can, e.opts)
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)

@@ -319,6 +319,39 @@ func TestReplacedDriverGetsItsOwnInterfaces(t *testing.T) {
 	}
 }
 
+func TestInstanceOfTheClusterThatAHostCameFromIsRemovedBeforeItsOwnIsSet(t *testing.T) {
+	const own, former = "70c857e9-f6bb-4138-b0ac-eddbc52b3b8c", "0b1f0fd3-0c3c-4e0c-9e5e-8d2e6f5d1a11"
+	removed, set := `{"op":"remove","path":"/instance_uuid"}`, `{"op":"add","path":"/instance_uuid","value":"`+own+`"}`
+	for name, tt := range map[string]struct {
+		node map[string]any
+		want []string // operations on the ID, by requests
+	}{
+		"adoption has not ended": {map[string]any{"provision_state": "manageable", "instance_uuid": former}, []string{removed, set}},
+		"adoption has failed":    {map[string]any{"provision_state": "adopt failed", "instance_uuid": former}, []string{removed, set}},
+		"its own":                {map[string]any{"provision_state": "manageable", "instance_uuid": own}, nil},
+		"none":                   {map[string]any{"provision_state": "manageable"}, []string{set}},
+		"in use":                 {map[string]any{"provision_state": "active", "instance_uuid": former}, nil},
+	} {
+		e := &upstream{nodes: []map[string]any{webNode(tt.node)}, ports: []string{"00:00:5e:00:53:01"}}
+		r := webHost(t)
+		r.Deployed = &provisioner.Deployment{InstanceID: own}
+		if _, err := newEngine(t, e).Update(t.Context(), "a", r, provisioner.UpdateOptions{}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var got []string
+		for _, call := range mutations(e) {
+			for _, operation := range []string{removed, set} {
+				if strings.Contains(call, operation) {
+					got = append(got, operation)
+				}
+			}
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: operations differ (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestUpdateWithoutDifferenceChangesNothing(t *testing.T) {
 	e := &upstream{nodes: []map[string]any{webNode(nil)}, ports: []string{"00:00:5e:00:53:01"}}
 	n, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{})
