@@ -166,6 +166,7 @@ func scrape(ctx context.Context, transport http.RoundTripper, url, metric string
 	if err != nil {
 		return nil, err
 	}
+	request.Header.Set("Accept-Encoding", "identity") // compression would cost the measured process more than the rest of the answer
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
@@ -225,7 +226,7 @@ func (b *bench) startOperator(c *cluster, engine ...string) (*operatorProcess, e
 // awaitAvailable waits until so many hosts are available, as the operator counts them.
 func (o *operatorProcess) awaitAvailable(ctx context.Context, count int) error {
 	states := map[string]int{}
-	err := poll(ctx, kubectlPause, func() (bool, error) {
+	err := poll(ctx, metricsPause, func() (bool, error) {
 		if o.Ended() {
 			return false, o.Failure()
 		}
@@ -244,6 +245,9 @@ func (o *operatorProcess) awaitAvailable(ctx context.Context, count int) error {
 	}
 	return nil
 }
+
+// metricsPause is the pause between two reads of the metrics of an operator, which are some of each host.
+const metricsPause = time.Second
 
 // operatorTimeout bounds the wait for all hosts.
 const operatorTimeout = 5 * time.Minute

@@ -4,24 +4,22 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// deferralLimit is the age up to which a discovered host is not written while the engine
-// makes its node available, which takes seconds unless disks are wiped.
+// deferralLimit is how long a host is not written while the engine makes its node available, which
+// takes seconds unless disks are wiped.
 const deferralLimit = 15 * time.Second
 
 // decideDeferral is pure. It returns the pause before the next pass when this one need not be
-// written: the host was just discovered, and the engine makes its node available. What
-// the pass did is in the engine: the node has the mark of the host and shows the request. Its ID
-// is in the annotation of the stored host, which is restored by each pass until one is
-// written. So a host whose machine becomes available at once is written once, and not
-// for each step; one that takes longer is written when it is deferralLimit old.
+// written, because all that it did is that the engine makes the node available. What it did is in the engine: the
+// node has the mark of the host and shows the request. So a host whose machine becomes available at once is written
+// once, and not for each step; one that takes longer is written after deferralLimit.
 func decideDeferral(s *scope, err error) time.Duration {
-	left := s.host.CreationTimestamp.Add(deferralLimit).Sub(s.now)
 	switch {
-	case err != nil, !s.restored, s.found == nil, !s.host.DeletionTimestamp.IsZero():
+	case err != nil, !s.host.DeletionTimestamp.IsZero():
 		return 0
 	case s.state() != v1alpha1.StatePreparing, s.progress == nil, !s.progress.active:
 		return 0
@@ -31,7 +29,24 @@ func decideDeferral(s *scope, err error) time.Duration {
 			return 0
 		}
 	}
-	return max(left, 0)
+	switch {
+	case s.restored && s.found != nil:
+		// The ID of the node is in the annotation of the stored host, which is restored by each pass until one is written.
+		return max(s.host.CreationTimestamp.Add(deferralLimit).Sub(s.now), 0)
+	case asksProvideAlone(s):
+		return max(s.before.Status.LastUpdated.Add(deferralLimit).Sub(s.now), 0)
+	default:
+		return 0
+	}
+}
+
+// asksProvideAlone reports whether a host was stored when it began to be prepared, and needs no more than that its
+// node becomes available.
+func asksProvideAlone(s *scope) bool {
+	before, record := s.before.Status, s.host.Status.Operation
+	return before.LastUpdated != nil && before.Provisioning.State == v1alpha1.StatePreparing && before.Operation.Name == "" &&
+		(record.Request == "" || record.Request == askProvide) && record.Failures == 0 && record.QueuedAt == nil && len(s.events) == 0 &&
+		equality.Semantic.DeepEqual(s.before.Spec, s.host.Spec) && equality.Semantic.DeepEqual(s.before.ObjectMeta, s.host.ObjectMeta)
 }
 
 // isDeferred reports whether a host waits for its status to be restored, so that its node

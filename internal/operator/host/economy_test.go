@@ -79,6 +79,49 @@ func TestOnlyAYoungDiscoveredHostIsNotWrittenYet(t *testing.T) {
 	}
 }
 
+func TestOnlyTheRequestThatMakesANodeAvailableIsNotWrittenAtOnce(t *testing.T) {
+	provides := func(s *scope) { s.asked(v1alpha1.OperationPrepare, askProvide, provisioner.Node{}) }
+	for name, tt := range map[string]struct {
+		stored func(*v1alpha1.BareMetalHost)
+		change func(*scope)
+		err    error
+		want   time.Duration
+	}{
+		"asked":              {nil, provides, nil, deferralLimit - 5*time.Second},
+		"under way":          {nil, nil, nil, deferralLimit - 5*time.Second},
+		"takes longer":       {nil, func(s *scope) { s.now = s.now.Add(time.Minute) }, nil, 0},
+		"failed":             {nil, provides, errTest, 0},
+		"available":          {nil, func(s *scope) { s.moveTo(v1alpha1.StateAvailable) }, nil, 0},
+		"waits for somebody": {nil, func(s *scope) { s.waiting("Another client uses the node") }, nil, 0},
+		"tells something":    {nil, func(s *scope) { s.note("Reason", "text") }, nil, 0},
+		"is configured":      {nil, func(s *scope) { s.intends(v1alpha1.OperationPrepare, askClean, "plan", provisioner.Node{}) }, nil, 0},
+		"is released":        {nil, func(s *scope) { s.host.Annotations = map[string]string{"a": "b"} }, nil, 0},
+		"gets another spec":  {nil, func(s *scope) { s.host.Spec.Architecture = "aarch64" }, nil, 0},
+		"tried before": {func(h *v1alpha1.BareMetalHost) {
+			h.Status.Operation = v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Failures: 1}
+		}, provides, nil, 0},
+		"was in another state": {func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateInspecting }, provides, nil, 0},
+		"being deleted":        {nil, func(s *scope) { s.host.DeletionTimestamp = &metav1.Time{Time: testNow} }, nil, 0},
+	} {
+		s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.BMC.Address = "redfish://192.0.2.1"
+			h.Status.Provisioning.State = v1alpha1.StatePreparing
+			h.Status.LastUpdated = &metav1.Time{Time: testNow.Add(-5 * time.Second)}
+			if tt.stored != nil {
+				tt.stored(h)
+			}
+		}), testNow, time.Minute)
+		s.host.Status.Provisioning.State = v1alpha1.StatePreparing
+		s.working(v1alpha1.PreparingReason, messagePreparing)
+		if tt.change != nil {
+			tt.change(s)
+		}
+		if got := decideDeferral(s, tt.err); got != tt.want {
+			t.Errorf("%s: got %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 func TestNodeNamedByAnAnnotationWakesItsHostUntilThatIsWritten(t *testing.T) {
 	named := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 		return testHost(func(h *v1alpha1.BareMetalHost) {

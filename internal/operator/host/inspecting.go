@@ -109,6 +109,7 @@ func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it%s", s.node.ID, hint)}
 	}
 	s.note(eventInspectionComplete, "Hardware inspection completed")
+	s.working(v1alpha1.PreparingReason, messagePreparing)
 	return s.moveTo(v1alpha1.StatePreparing), nil
 }
 
