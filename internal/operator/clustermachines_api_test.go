@@ -75,13 +75,7 @@ func (b *bench) startCluster(config *rest.Config, change func(*operator.Options)
 			change(o)
 		}
 	})
-	cluster := &clusterv1.Cluster{ObjectMeta: b.meta("edge")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Cluster", Name: "edge"}
-	b.create(cluster)
-	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: b.meta("edge")}
-	infrastructure.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "edge", UID: cluster.UID}}
-	infrastructure.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "192.0.2.249", Port: 6443}
-	b.create(infrastructure)
+	cluster, infrastructure := b.workloadCluster()
 	b.eventually("Metal3Cluster provisioned", func() string {
 		b.read(infrastructure, "edge")
 		if p := infrastructure.Status.Initialization.Provisioned; p == nil || !*p {
@@ -93,6 +87,19 @@ func (b *bench) startCluster(config *rest.Config, change func(*operator.Options)
 	if err := b.client.Status().Update(b.Context(), cluster); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// workloadCluster creates a Cluster with its infrastructure.
+func (b *bench) workloadCluster() (*clusterv1.Cluster, *v1beta2.Metal3Cluster) {
+	b.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: b.meta("edge")}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Cluster", Name: "edge"}
+	b.create(cluster)
+	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: b.meta("edge")}
+	infrastructure.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "edge", UID: cluster.UID}}
+	infrastructure.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "192.0.2.249", Port: 6443}
+	b.create(infrastructure)
+	return cluster, infrastructure
 }
 
 // setState sets the state of a host, as the host controller does.
