@@ -81,6 +81,9 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 				l.now = l.now.Add(l.pass(tt.host))
 			}
 			if tt.end != "" {
+				if now := l.host(tt.host).Status.Provisioning.State; now != from {
+					t.Errorf("the host is in state %q while the engine still works", now)
+				}
 				l.node(tt.host, func(n *provisioner.Node) { n.State, n.StateChangedAt = tt.end, l.now })
 			}
 			after := l.rests(tt.host, tt.to)
