@@ -2,6 +2,8 @@ package operator_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -75,13 +77,7 @@ func (b *bench) startCluster(config *rest.Config, change func(*operator.Options)
 			change(o)
 		}
 	})
-	cluster := &clusterv1.Cluster{ObjectMeta: b.meta("edge")}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Cluster", Name: "edge"}
-	b.create(cluster)
-	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: b.meta("edge")}
-	infrastructure.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "edge", UID: cluster.UID}}
-	infrastructure.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "192.0.2.249", Port: 6443}
-	b.create(infrastructure)
+	cluster, infrastructure := b.workloadCluster()
 	b.eventually("Metal3Cluster provisioned", func() string {
 		b.read(infrastructure, "edge")
 		if p := infrastructure.Status.Initialization.Provisioned; p == nil || !*p {
@@ -93,6 +89,19 @@ func (b *bench) startCluster(config *rest.Config, change func(*operator.Options)
 	if err := b.client.Status().Update(b.Context(), cluster); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// workloadCluster creates a Cluster with its infrastructure.
+func (b *bench) workloadCluster() (*clusterv1.Cluster, *v1beta2.Metal3Cluster) {
+	b.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: b.meta("edge")}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Cluster", Name: "edge"}
+	b.create(cluster)
+	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: b.meta("edge")}
+	infrastructure.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "edge", UID: cluster.UID}}
+	infrastructure.Spec.ControlPlaneEndpoint = v1beta2.APIEndpoint{Host: "192.0.2.249", Port: 6443}
+	b.create(infrastructure)
+	return cluster, infrastructure
 }
 
 // setState sets the state of a host, as the host controller does.
@@ -242,6 +251,51 @@ func TestMachineIsProvisionedPausedAndReleased(t *testing.T) {
 	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: b.meta("edge")}
 	b.remove(infrastructure)
 	b.isGone(infrastructure)
+}
+
+// TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor replaces the leader after each step of a machine.
+func TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor(t *testing.T) {
+	t.Parallel()
+	config := plane.Config(t)
+	leases := func(o *operator.Options) {
+		o.LeaderElection, o.LeaderElectionNamespace = true, o.Namespaces[0]
+	}
+	b := newClusterBench(t, config, leases)
+	replace := func() {
+		t.Helper()
+		former := b.stop
+		b.startWith(config, func(o *operator.Options) {
+			o.Controllers, o.Engine = []string{operator.GroupCluster}, nil
+			leases(o)
+		})
+		former() // gives its lease up
+	}
+	m := b.machine("worker")
+	b.availableHost("host")
+	b.availableHost("other")
+	b.claimed(1)
+	consumers, _ := b.consumers()
+	host := slices.Collect(maps.Keys(consumers))[0]
+	replace()
+	b.setState(host, v1alpha1.StateProvisioned)
+	b.machineCondition("worker", v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason)
+	if consumers, _ = b.consumers(); len(consumers) != 1 || consumers[host] != "worker" {
+		t.Errorf("consumers are %v, want only that of host %s", consumers, host)
+	}
+	replace()
+	b.remove(m)
+	b.eventually("a host without image", func() string {
+		if h := b.host(host); h.Spec.Image != nil || h.Spec.ConsumerRef == nil {
+			return fmt.Sprintf("image %v, consumer %v", h.Spec.Image, h.Spec.ConsumerRef)
+		}
+		return ""
+	})
+	replace()
+	b.setState(host, v1alpha1.StateAvailable)
+	b.isGone(m)
+	if consumers, deployed := b.consumers(); len(consumers)+deployed > 0 {
+		t.Errorf("consumers are %v, and %d hosts have an image", consumers, deployed)
+	}
 }
 
 // TestControllersOfClustersNeedNoMoreThanTheirRole runs them under their service account, with the roles of

@@ -40,31 +40,48 @@ func TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles(t *testing.T) {
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: b.meta("edge")}
 	b.create(cluster)
-	b.machine("worker")
+	b.brokenMachine("worker")
+	b.sizedDeployment("sized")
+	b.recoveryAndScalingAreRefused("worker", "sized")
+}
+
+// brokenMachine creates a Machine without a host, whose recovery is asked for in both ways.
+func (b *bench) brokenMachine(name string) {
+	b.Helper()
+	b.machine(name)
 	machine := &clusterv1.Machine{}
-	b.read(machine, "worker")
+	b.read(machine, name)
 	b.update(machine, func() {
 		machine.Annotations = map[string]string{v1beta2.ExternalRemediationAnnotation: ""}
 	})
-	b.machineCondition("worker", v1beta2.RemediatingCondition, metav1.ConditionFalse, v1beta2.RemediationImpossibleReason)
-
-	remediation := &v1beta2.Metal3Remediation{ObjectMeta: b.meta("worker")}
-	remediation.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "worker", UID: machine.UID}}
+	remediation := &v1beta2.Metal3Remediation{ObjectMeta: b.meta(name)}
+	remediation.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: name, UID: machine.UID}}
 	b.create(remediation)
+}
+
+// sizedDeployment creates a MachineDeployment that is to have the size of hosts, and whose template is gone.
+func (b *bench) sizedDeployment(name string) {
+	b.Helper()
+	sized := &clusterv1.MachineDeployment{ObjectMeta: b.meta(name)}
+	sized.Annotations = map[string]string{v1beta2.AutoscaleToHostsAnnotation: ""}
+	sized.Spec.ClusterName = "edge"
+	sized.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "gone"}
+	b.create(sized)
+}
+
+// recoveryAndScalingAreRefused waits until the controllers have told what is wrong with both.
+func (b *bench) recoveryAndScalingAreRefused(machine, deployment string) {
+	b.Helper()
+	b.machineCondition(machine, v1beta2.RemediatingCondition, metav1.ConditionFalse, v1beta2.RemediationImpossibleReason)
 	b.eventually("a failed remediation", func() string {
-		b.read(remediation, "worker")
+		remediation := &v1beta2.Metal3Remediation{}
+		b.read(remediation, machine)
 		if remediation.Status.Phase != v1beta2.RemediationFailed {
 			return "phase " + string(remediation.Status.Phase)
 		}
 		return ""
 	})
-
-	sized := &clusterv1.MachineDeployment{ObjectMeta: b.meta("sized")}
-	sized.Annotations = map[string]string{v1beta2.AutoscaleToHostsAnnotation: ""}
-	sized.Spec.ClusterName = "edge"
-	sized.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3MachineTemplate", Name: "gone"}
-	b.create(sized)
-	b.hasEvent("sized", "AutoscaleRefused")
+	b.hasEvent(deployment, "AutoscaleRefused")
 }
 
 // TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn deletes a machine of one, before and after the role is there that

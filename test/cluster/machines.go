@@ -11,6 +11,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/controlplane"
@@ -176,4 +177,25 @@ func (c *Cluster) Node(ctx context.Context, name string) (*corev1.Node, error) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return node, nil
+}
+
+// nodeFinalizer keeps a Node that is being deleted.
+const nodeFinalizer = "example.com/volumes"
+
+// KeepNode gives a Node a finalizer, so that it stays when it is deleted, or takes that away.
+func (c *Cluster) KeepNode(tb testing.TB, name string, kept bool) {
+	tb.Helper()
+	Eventually(tb, func(ctx context.Context) error {
+		node, err := c.Node(ctx, name)
+		if err != nil || node == nil {
+			return fmt.Errorf("there is no Node %s: %w", name, err)
+		}
+		before := node.DeepCopy()
+		if kept {
+			controllerutil.AddFinalizer(node, nodeFinalizer)
+		} else {
+			controllerutil.RemoveFinalizer(node, nodeFinalizer)
+		}
+		return c.Workload.Patch(ctx, node, client.MergeFrom(before))
+	})
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
@@ -121,4 +123,16 @@ func (c *Cluster) PauseFree(tb testing.TB, host string) {
 	c.HostShows(tb, host, "released", func(h *v1alpha1.BareMetalHost) bool {
 		return h.Annotations[v1alpha1.ReleasedAnnotation] == v1alpha1.ReleaseOf(h.Annotations[v1alpha1.StatusAnnotation])
 	})
+}
+
+// HasLeft fails the test unless nothing of the Cluster is left in the management cluster from which it moved.
+func (c *Cluster) HasLeft(tb testing.TB, from client.Client) {
+	tb.Helper()
+	for _, list := range []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &v1beta2.Metal3MachineList{}, &v1beta2.Metal3DataList{}, &v1alpha1.BareMetalHostList{},
+	} {
+		if err := from.List(tb.Context(), list, client.InNamespace(c.Name)); err != nil || meta.LenList(list) > 0 {
+			tb.Errorf("left behind: %+v, %v", list, err)
+		}
+	}
 }

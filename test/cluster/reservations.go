@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -123,6 +124,14 @@ func (r *Reservations) Freed(tb testing.TB) []string {
 func (r *Reservations) Waits(tb testing.TB) []string {
 	tb.Helper()
 	return r.read(tb, &r.waits)
+}
+
+// IsReservedFor returns a check whether a host is reserved for a MachineDeployment and available.
+func IsReservedFor(d *clusterv1.MachineDeployment) func(*v1alpha1.BareMetalHost) bool {
+	return func(h *v1alpha1.BareMetalHost) bool {
+		ref := h.Spec.ConsumerRef
+		return ref != nil && ref.Kind == "MachineDeployment" && ref.Name == d.Name && h.Status.Provisioning.State == v1alpha1.StateAvailable
+	}
 }
 
 // ReservationsLeft says of each host that is reserved what of a reservation it has.

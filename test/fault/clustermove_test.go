@@ -3,24 +3,16 @@
 package fault_test
 
 import (
-	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/test/cluster"
 )
-
-// keepNode is a finalizer that keeps a Node of a fenced machine.
-const keepNode = "example.com/volumes"
 
 // there is what a cluster that moves has in the other management cluster.
 type there struct {
@@ -49,8 +41,8 @@ func (l *clusterLife) move() {
 	l.PauseMachineSet(l.t, true)
 	l.Delete(l.t, replaced.machine)
 	l.Gone(l.t, replaced.machine)
-	l.HostShows(l.t, replaced.host, "reserved", l.isReserved)
-	fenced.keeps(true)
+	l.HostShows(l.t, replaced.host, "reserved", cluster.IsReservedFor(l.deployment))
+	l.KeepNode(l.t, fenced.node.Name, true)
 	cluster.Change(l.t, l.Cluster, fenced.machine, func(m *clusterv1.Machine) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.ExternalRemediationAnnotation, "")
 	})
@@ -61,12 +53,12 @@ func (l *clusterLife) move() {
 	from := l.Kube
 	l.Move(l.t, to)
 	l.there.rules.Store(true)
-	l.isLeft(from)
+	l.HasLeft(l.t, from)
 	fenced.shows(v1beta2.WaitingForNodeDeletionReason)
 	l.HostShows(l.t, fenced.host, "confirmed off", func(h *v1alpha1.BareMetalHost) bool {
 		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil && !h.Status.PoweredOn
 	})
-	l.HostShows(l.t, replaced.host, "reserved", l.isReserved)
+	l.HostShows(l.t, replaced.host, "reserved", cluster.IsReservedFor(l.deployment))
 	l.HostShows(l.t, running.host, "provisioned and on", func(h *v1alpha1.BareMetalHost) bool {
 		return h.Status.Provisioning.State == v1alpha1.StateProvisioned && h.Status.PoweredOn
 	})
@@ -78,7 +70,7 @@ func (l *clusterLife) move() {
 		l.t.Errorf("done to the machines: %q, want %q as before the move", got, before)
 	}
 
-	fenced.keeps(false)
+	l.KeepNode(l.t, fenced.node.Name, false)
 	if after := fenced.comesBack(); after.UID == fenced.node.UID || !hasLabel(after) {
 		l.t.Errorf("the Node %s has the UID %s and the labels %v, want a new one with the label of the former", after.Name, after.UID, after.Labels)
 	}
@@ -90,12 +82,6 @@ func (l *clusterLife) move() {
 	}
 }
 
-// isReserved reports whether a host is reserved for the deployment and available.
-func (l *clusterLife) isReserved(h *v1alpha1.BareMetalHost) bool {
-	ref := h.Spec.ConsumerRef
-	return ref != nil && ref.Kind == "MachineDeployment" && ref.Name == l.deployment.Name && h.Status.Provisioning.State == v1alpha1.StateAvailable
-}
-
 // allPowered is what was done to the power of machines.
 func (l *clusterLife) allPowered(all ...*silence) (kinds []string) {
 	for _, s := range all {
@@ -104,34 +90,4 @@ func (l *clusterLife) allPowered(all ...*silence) (kinds []string) {
 		}
 	}
 	return kinds
-}
-
-// isLeft checks that nothing of the cluster is left where it was.
-func (l *clusterLife) isLeft(from client.Client) {
-	l.t.Helper()
-	for _, list := range []client.ObjectList{
-		&clusterv1.ClusterList{}, &clusterv1.MachineList{}, &v1beta2.Metal3MachineList{}, &v1beta2.Metal3DataList{}, &v1alpha1.BareMetalHostList{},
-	} {
-		if err := from.List(l.t.Context(), list, client.InNamespace(l.Name)); err != nil || meta.LenList(list) > 0 {
-			l.t.Errorf("left behind: %+v, %v", list, err)
-		}
-	}
-}
-
-// keeps adds or removes a finalizer of the Node.
-func (s *silence) keeps(kept bool) {
-	s.t.Helper()
-	cluster.Eventually(s.t, func(ctx context.Context) error {
-		node, err := s.Node(ctx, s.node.Name)
-		if err != nil || node == nil {
-			return fmt.Errorf("there is no Node %s: %w", s.node.Name, err)
-		}
-		before := node.DeepCopy()
-		if kept {
-			controllerutil.AddFinalizer(node, keepNode)
-		} else {
-			controllerutil.RemoveFinalizer(node, keepNode)
-		}
-		return s.Workload.Patch(ctx, node, client.MergeFrom(before))
-	})
 }

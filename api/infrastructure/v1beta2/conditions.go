@@ -145,9 +145,9 @@ const (
 // somebody should look. It says what is waited for, and stays as it is while something is done.
 const ProgressingCondition = "Progressing"
 
-// Reasons of ProgressingCondition. Others are WaitingForNodeReason, WaitingForNodeDeletionReason and
-// PoweringOffReason, which are True; PowerOffNotConfirmedReason and WaitingForControlPlaneReason, which
-// are False; and why a machine cannot be remediated, which is False.
+// Reasons of ProgressingCondition. Others are WaitingForNodeReason, WaitingForNodeDeletionReason,
+// WaitingForControlPlaneReason and PoweringOffReason, which are True; PowerOffNotConfirmedReason, which
+// is False; and why a machine cannot be remediated, which is False.
 const (
 	// WaitingForPodsReason means that pods or volumes are not gone from the Node, which is out of
 	// service. True.

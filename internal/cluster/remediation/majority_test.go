@@ -3,6 +3,7 @@ package remediation
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,7 +60,13 @@ func TestAMachineOfTheControlPlaneIsPoweredOffOnlyIfTheOthersAreTheMajority(t *t
 			if h := l.host(); len(h.Annotations) > 0 || l.remediation().Status.Phase != running {
 				t.Errorf("the host has %v, status %+v", h.Annotations, l.remediation().Status)
 			}
-			l.heard(v1beta2.WaitingForControlPlaneReason)
+			l.now = l.now.Add(time.Hour) // it is not late, because it waits for its turn
+			l.pass()
+			l.shows(metav1.ConditionTrue, v1beta2.WaitingForControlPlaneReason)
+			l.counted("ingot_remediation_stuck", 0)
+			if n := l.told(v1beta2.WaitingForControlPlaneReason); n > 0 {
+				t.Errorf("%d warnings of a machine that waits for its turn", n)
+			}
 			l.write(other, func() { other.Annotations, other.Spec = before.Annotations, before.Spec })
 			l.untilPhase(waiting)
 			l.takeBack()

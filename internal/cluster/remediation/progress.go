@@ -18,7 +18,7 @@ func progressOf(s *scope, a action) *metav1.Condition {
 	late := s.isOver(s.since())
 	switch a {
 	case waitForControlPlane:
-		return stuck(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
+		return goesOn(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
 	case waitForPowerOff:
 		if late {
 			return stuck(v1beta2.PowerOffNotConfirmedReason, "The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))

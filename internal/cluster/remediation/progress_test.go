@@ -52,7 +52,7 @@ func TestTheTimeInWhichAHostHasToBeOffBeginsWithItsHold(t *testing.T) {
 	l.joinControlPlane(3)
 	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &v1alpha1.BareMetalHost{})
 	l.write(other, func() { other.Spec.Online = false })
-	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForControlPlaneReason)
 	l.now = l.now.Add(time.Hour)
 	l.write(other, func() { other.Spec.Online = true })
 	l.shows(metav1.ConditionTrue, v1beta2.PoweringOffReason)

@@ -26,10 +26,14 @@ func (l *life) addBMC(name string) {
 	})
 }
 
-// TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn adds a BMC while the machine is prepared,
-// deployed, used by others, and waits to be booted for the removal of its deployment.
+// TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn adds a BMC while nothing is known of the machine, while it is inspected
+// again, prepared, deployed, used by others, and waits to be booted for the removal of its deployment.
 func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	inspectAgain := func(l *life, name string) {
+		l.rests(name, v1alpha1.StateAvailable)
+		l.annotate(name, v1alpha1.InspectAnnotation, "")
+	}
 	waitsForBoot := func(l *life, name string) {
 		l.rests(name, v1alpha1.StateProvisioned)
 		l.silent(name, true)
@@ -43,6 +47,12 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 		to     v1alpha1.ProvisioningState
 		want   []demo.Verb // sent since the BMC was added
 	}{
+		v1alpha1.StateImporting: {
+			"demo-importing", nil, nil, "", v1alpha1.StateAvailable, []demo.Verb{demo.VerbManage, demo.VerbInspect, demo.VerbProvide, demo.VerbPower},
+		},
+		v1alpha1.StateInspecting: {
+			"demo-inspecting", nil, inspectAgain, node.Manageable, v1alpha1.StateAvailable, []demo.Verb{demo.VerbProvide, demo.VerbPower},
+		},
 		v1alpha1.StatePreparing:             {"demo-preparing", nil, nil, node.Available, v1alpha1.StateAvailable, nil},
 		v1alpha1.StateProvisioning:          {"demo-provisioning", withImage, nil, node.Active, v1alpha1.StateProvisioned, nil},
 		v1alpha1.StateExternallyProvisioned: {"web", external, nil, "", v1alpha1.StateExternallyProvisioned, []demo.Verb{demo.VerbManage, demo.VerbAdopt}},
@@ -53,7 +63,7 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 	} {
 		t.Run(stateNameOf(from), func(t *testing.T) {
 			l := newLife(t, nil)
-			if tt.host != "demo-preparing" { // which the demo engine knows by its name
+			if tt.host != "demo-preparing" && tt.host != "demo-importing" { // which the demo engine knows by their names
 				l.boot(tt.host)
 			}
 			l.addPlain(tt.host, func(h *v1alpha1.BareMetalHost) {
@@ -71,11 +81,15 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 				l.now = l.now.Add(l.pass(tt.host))
 			}
 			if tt.end != "" {
+				if now := l.host(tt.host).Status.Provisioning.State; now != from {
+					t.Errorf("the host is in state %q while the engine still works", now)
+				}
 				l.node(tt.host, func(n *provisioner.Node) { n.State, n.StateChangedAt = tt.end, l.now })
 			}
 			after := l.rests(tt.host, tt.to)
-			if after.Status.ErrorType != "" || after.Status.Provisioning.ID != before.Status.Provisioning.ID ||
-				!equality.Semantic.DeepEqual(after.Status.HardwareDetails, before.Status.HardwareDetails) {
+			known := before.Status.HardwareDetails
+			if after.Status.ErrorType != "" || after.Status.Provisioning.ID != before.Status.Provisioning.ID || after.Status.HardwareDetails == nil ||
+				known != nil && !equality.Semantic.DeepEqual(after.Status.HardwareDetails, known) {
 				t.Errorf("the host became %+v, want the node and the hardware of %+v", after.Status, before.Status)
 			}
 			got := slices.DeleteFunc(l.verbs(sent), func(v demo.Verb) bool { return v == demo.VerbUpdate })
@@ -87,4 +101,20 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBMCThatIsAddedToADeletedHostKeepsNothingFromGoing(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-delete-error"
+	l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddress = demo.SampleInventory(name).Hardware.Interfaces[0].MACAddress
+	})
+	l.rests(name, v1alpha1.StateAvailable)
+	before := len(l.effects(name))
+	l.remove(l.host(name))
+	l.fails(name, v1alpha1.ErrorRegistration)
+	l.addBMC(name)
+	l.gone(name)
+	l.does(name, before)
+	l.tells(eventDeleteGaveUp)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -269,5 +270,50 @@ func TestAttachedHostIsNotRestarted(t *testing.T) {
 	l.does("web", before, "delete", "create", "manage", "adopt")
 	if mark := l.nodeOf("web").Mark; mark != provisioner.MarkOf("c1", "metal", "web") {
 		t.Errorf("mark %q", mark)
+	}
+}
+
+// TestDetachedHostIsMadeElsewhereAsItIs detaches a host, deletes it, and makes it in another cluster that uses the same engine,
+// with both annotations. The status that it brings is that of the detached host, or one from before.
+func TestDetachedHostIsMadeElsewhereAsItIs(t *testing.T) {
+	for name, early := range map[string]bool{"with its status": false, "with a status from before": true} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			h := l.rests("web", v1alpha1.StateProvisioned)
+			l.edit("web", detached(""))
+			if now := l.rests("web", v1alpha1.StateProvisioned); !early {
+				h = now
+			}
+			status, err := json.Marshal(h.Status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.remove(l.host("web"))
+			l.gone("web")
+
+			before := len(l.effects("web"))
+			l.api, l.change = newAPI(t), func(c *Config) { c.Cluster = "c2" }
+			l.restart()
+			l.add("web", detached("", withImage, func(h *v1alpha1.BareMetalHost) {
+				h.Annotations[v1alpha1.StatusAnnotation] = string(status)
+			}))
+			h = l.rests("web", v1alpha1.StateProvisioned)
+			if _, there := h.Annotations[v1alpha1.StatusAnnotation]; there || h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached ||
+				h.Status.ErrorType != "" || h.Status.Provisioning.ID != "" || h.Status.Provisioning.Image.URL != h.Spec.Image.URL {
+				t.Errorf("annotations %v, status %+v; want it detached, with its image and without a node", h.Annotations, h.Status)
+			}
+			l.does("web", before)
+
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			l.until("web", "attached", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID != "" })
+			if h = l.rests("web", v1alpha1.StateProvisioned); h.Status.OperationalStatus != v1alpha1.OperationalStatusOK {
+				t.Errorf("operational status %q", h.Status.OperationalStatus)
+			}
+			l.does("web", before, "create", "manage", "adopt")
+			if mark := l.nodeOf("web").Mark; mark != provisioner.MarkOf("c2", "metal", "web") {
+				t.Errorf("mark %q", mark)
+			}
+		})
 	}
 }

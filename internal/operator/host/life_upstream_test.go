@@ -1,6 +1,8 @@
 package host
 
 import (
+	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -62,6 +64,15 @@ func leftBehinds() map[string]leftBehind {
 		"externally provisioned":   {externally, node.Active, external, nil, "", externally, nil},
 		"deprovisioning":           {deprovisioning, node.Deleting, nil, deployed, node.Available, available, nil},
 		"deprovisioning, cleaning": {deprovisioning, node.CleanWait, nil, deployed, node.Available, available, nil},
+	}
+}
+
+// leftDeleted are the states of hosts that are being deleted, as Metal3's operator leaves them.
+func leftDeleted() map[string]leftBehind {
+	return map[string]leftBehind{
+		"powering off before delete": {state: v1alpha1.StatePoweringOffBeforeDelete, node: node.Available},
+		"deleting":                   {state: v1alpha1.StateDeleting, node: node.Available},
+		"deleting, in use":           {state: v1alpha1.StateDeleting, node: node.Active},
 	}
 }
 
@@ -174,4 +185,66 @@ func TestHostOfMetal3sOperatorGoesOnAndBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHostOfMetal3sOperatorIsDeletedFromEveryState deletes hosts before this operator has seen them: their nodes go with them,
+// although they have no mark, and what is deployed is removed first.
+func TestHostOfMetal3sOperatorIsDeletedFromEveryState(t *testing.T) {
+	all := leftBehinds()
+	maps.Copy(all, leftDeleted())
+	for name, left := range all {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.leave("web", left)
+			id, before := l.host("web").Status.Provisioning.ID, len(l.effects("web"))
+			l.remove(l.host("web"))
+			for range 3 {
+				if l.host("web") != nil {
+					l.now = l.now.Add(l.pass("web"))
+				}
+			}
+			if left.then != "" { // what Metal3's operator asked for ends now
+				l.engine.Change(id, func(n *provisioner.Node) { n.State, n.StateChangedAt = left.then, l.now })
+			}
+			l.gone("web")
+			if _, err := l.engine.Node(t.Context(), id); !errors.Is(err, provisioner.ErrNotFound) {
+				t.Errorf("node %s is left: %v", id, err)
+			}
+			got := l.effects("web")[before:]
+			for _, request := range got {
+				if request != "undeploy" && request != "power off" && request != "delete" {
+					t.Errorf("asked of the machine: %q", got)
+				}
+			}
+			removed := left.state == v1alpha1.StateProvisioned || left.state == v1alpha1.StateProvisioning
+			if slices.Contains(got, "undeploy") != removed {
+				t.Errorf("asked of the machine: %q; its deployment is to be removed: %v", got, removed)
+			}
+		})
+	}
+}
+
+func TestHostThatMetal3sOperatorHasDetachedStaysDetached(t *testing.T) {
+	l := newLife(t, nil)
+	l.leave("web", leftBehind{
+		state: v1alpha1.StateProvisioned, node: node.Active,
+		spec: detached("", withImage), status: func(h *v1alpha1.BareMetalHost) {
+			h.Status.Provisioning.Image, h.Status.OperationalStatus = *testImage("a"), v1alpha1.OperationalStatusDetached
+		},
+	})
+	l.engine.Forget(l.host("web").Status.Provisioning.ID)
+	h := l.host("web")
+	h.Status.Provisioning.ID = ""
+	if err := l.api.Status().Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	before := len(l.effects("web"))
+	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.OperationalStatus != v1alpha1.OperationalStatusDetached || h.Status.Provisioning.ID != "" {
+		t.Errorf("operational status %q, node %q; want it detached", h.Status.OperationalStatus, h.Status.Provisioning.ID)
+	}
+	l.does("web", before)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	l.until("web", "attached", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID != "" })
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.does("web", before, "create", "manage", "adopt")
 }

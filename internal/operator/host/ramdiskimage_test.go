@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 func TestImageIsUsedOnlyIfItIsWhatTheHostNeeds(t *testing.T) {
@@ -78,5 +79,21 @@ func TestRequestsThatBootTheRamdisk(t *testing.T) {
 		if got := bootsRamdisk(&v1alpha1.BareMetalHost{Spec: tt.spec}, tt.request); got != tt.want {
 			t.Errorf("%s: boots the ramdisk = %v, want %v", name, got, tt.want)
 		}
+	}
+}
+
+func TestMachineThatIsInspectedThroughItsBMCNeedsNoRamdisk(t *testing.T) {
+	for mode, inspected := range map[v1alpha1.InspectionMode]bool{v1alpha1.InspectionModeFast: true, v1alpha1.InspectionModeAgent: false} {
+		t.Run(string(mode), func(t *testing.T) {
+			l := newLife(t, func(c *Config) { c.PreprovisioningImages = true }) // which nobody builds
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = mode })
+			for range 20 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			h := l.host("web")
+			if got := h.Status.HardwareDetails != nil; got != inspected || l.count("web", string(demo.VerbInspect)) > 1 {
+				t.Errorf("in state %q the host has details: %v, want %v; asked of the machine: %q", h.Status.Provisioning.State, got, inspected, l.effects("web"))
+			}
+		})
 	}
 }
