@@ -36,37 +36,18 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	machine := r.Machine(0)
 	wiped, shutdowns := len(r.done(effect.Wipe)), len(r.done(string(bmc.SoftPowerOff)))
 	attribute, value := changeableAttribute(t, machine.BMC())
-	m.asksFor(t, attribute, value, redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1"))
+	m.asksFor(t, attribute, value)
+	if err := m.kube.Create(t.Context(), m.policy(metal3v1alpha1.UpdateOnReboot)); err != nil {
+		t.Fatal(err)
+	}
 	m.differs(t, true)
-	m.shows(t, "waiting for a restart", func(h *metal3v1alpha1.BareMetalHost) bool {
-		c := meta.FindStatusCondition(h.Status.Conditions, metal3v1alpha1.UpdatePendingCondition)
-		return c != nil && c.Reason == metal3v1alpha1.UpdateWaitingForRebootReason
-	})
+	m.pends(t, metal3v1alpha1.UpdateWaitingForRebootReason)
 	if got := machine.BMC().BIOS()[attribute]; got == value || r.flashes() != 0 {
 		t.Fatalf("before the restart %s is %v, after %d flashes", attribute, got, r.flashes())
 	}
 
-	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
-		h.Annotations = map[string]string{metal3v1alpha1.RebootAnnotation: ""}
-	})
-	m.shows(t, "servicing", func(h *metal3v1alpha1.BareMetalHost) bool {
-		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusServicing
-	})
-	eventually(t, func(context.Context) error {
-		if got := machine.BMC().BIOS()[attribute]; got != value {
-			return fmt.Errorf("%s is %v, want %s", attribute, got, value)
-		}
-		return nil
-	})
-	m.differs(t, false)
-	m.shows(t, "OK and on", func(h *metal3v1alpha1.BareMetalHost) bool {
-		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusOK && h.Status.PoweredOn && len(h.Annotations) == 0
-	})
-	m.runsSystem(t)
-	isBMC := func(c bmc.Component) bool { return c.ID == "bmc" && c.Version == "99.1" }
-	if components := machine.BMC().Components(); r.flashes() != 1 || !slices.ContainsFunc(components, isBMC) {
-		t.Errorf("%d flashes left %v, want one that leaves version 99.1 of the BMC", r.flashes(), components)
-	}
+	m.restarts(t)
+	m.isServiced(t, attribute, value)
 	if got := r.done(effect.Wipe)[wiped:]; len(got) != 0 || machine.Status().State != sim.OS {
 		t.Errorf("wipes %q, machine %s; want no wipe and a machine that runs its system", got, machine.Status().State)
 	}
@@ -85,19 +66,72 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	}
 }
 
-// asksFor asks for a BIOS setting and firmware of the BMC, with a policy that allows them on a host
-// in use. The objects are those that the operator made.
-func (m *managed) asksFor(t *testing.T, attribute, value, firmware string) {
+// asksFor asks for a BIOS setting, and for version 99.1 of the firmware of the BMC. The objects are those
+// that the operator made.
+func (m *managed) asksFor(t *testing.T, attribute, value string) {
 	t.Helper()
+	firmware := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1")
 	var settings metal3v1alpha1.HostFirmwareSettings
 	m.edits(t, &settings, func() { settings.Spec.Settings = map[string]intstr.IntOrString{attribute: intstr.FromString(value)} })
 	var components metal3v1alpha1.HostFirmwareComponents
 	m.edits(t, &components, func() { components.Spec.Updates = []metal3v1alpha1.FirmwareUpdate{{Component: "bmc", URL: firmware}} })
-	policy := &metal3v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name}}
-	policy.Spec = metal3v1alpha1.HostUpdatePolicySpec{FirmwareSettings: metal3v1alpha1.UpdateOnReboot, FirmwareUpdates: metal3v1alpha1.UpdateOnReboot}
-	if err := m.kube.Create(t.Context(), policy); err != nil {
-		t.Fatal(err)
+}
+
+// policy is a policy for all updates of the host.
+func (m *managed) policy(updates metal3v1alpha1.UpdatePolicy) *metal3v1alpha1.HostUpdatePolicy {
+	return &metal3v1alpha1.HostUpdatePolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
+		Spec:       metal3v1alpha1.HostUpdatePolicySpec{FirmwareSettings: updates, FirmwareUpdates: updates},
 	}
+}
+
+// pends waits until the condition UpdatePending has a reason, and returns its message.
+func (m *managed) pends(t *testing.T, reason string) string {
+	t.Helper()
+	h := m.shows(t, "with the update "+reason, func(h *metal3v1alpha1.BareMetalHost) bool {
+		c := meta.FindStatusCondition(h.Status.Conditions, metal3v1alpha1.UpdatePendingCondition)
+		return c != nil && c.Reason == reason
+	})
+	return meta.FindStatusCondition(h.Status.Conditions, metal3v1alpha1.UpdatePendingCondition).Message
+}
+
+// restarts asks for a restart by annotation.
+func (m *managed) restarts(t *testing.T) {
+	t.Helper()
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{metal3v1alpha1.RebootAnnotation: ""}
+	})
+}
+
+// isServiced waits until the machine was serviced, runs its system again, and has a BIOS setting and
+// version 99.1 of the firmware of its BMC, which was flashed once.
+func (m *managed) isServiced(t *testing.T, attribute, value string) {
+	t.Helper()
+	machine := m.Machine(0).BMC()
+	m.shows(t, "servicing", func(h *metal3v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusServicing
+	})
+	eventually(t, func(context.Context) error {
+		if got := machine.BIOS()[attribute]; got != value {
+			return fmt.Errorf("%s is %v, want %s", attribute, got, value)
+		}
+		return nil
+	})
+	m.differs(t, false)
+	m.isOnAgain(t)
+	isBMC := func(c bmc.Component) bool { return c.ID == "bmc" && c.Version == "99.1" }
+	if components := machine.Components(); m.flashes() != 1 || !slices.ContainsFunc(components, isBMC) {
+		t.Errorf("%d flashes left %v, want one that leaves version 99.1 of the BMC", m.flashes(), components)
+	}
+}
+
+// isOnAgain waits until a restart that the annotation asked for is over.
+func (m *managed) isOnAgain(t *testing.T) {
+	t.Helper()
+	m.shows(t, "OK and on", func(h *metal3v1alpha1.BareMetalHost) bool {
+		return h.Status.OperationalStatus == metal3v1alpha1.OperationalStatusOK && h.Status.PoweredOn && len(h.Annotations) == 0
+	})
+	m.runsSystem(t)
 }
 
 // edits changes an object with the name of the host as a person does, when it is there.
