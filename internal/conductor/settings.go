@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// ask stores work for a node that is not under work, if check allows it.
+// ask stores work for a node that is not under work, if check allows it. Requests of this
+// kind are carried out in the order in which they are accepted.
 func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, intent node.Object, check func(*node.Node) error) error {
 	var started *runner.Job
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
@@ -22,6 +23,9 @@ func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, 
 			return err
 		}
 		if err := check(n); err != nil {
+			return err
+		}
+		if err := c.noneBeside(tx, n); err != nil {
 			return err
 		}
 		started, err = c.startServed(tx, n, kind, intent)

@@ -1,11 +1,13 @@
 package conductor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -91,6 +93,37 @@ func TestBootModeAndSecureBootChange(t *testing.T) {
 	}
 	wantAs[*node.ConflictError](t, w.SetBootMode(t.Context(), w.fake(node.CleanWait, nil).UUID, "uefi"))
 	wantAs[*node.NotSupportedError](t, w.SetBootMode(t.Context(), w.create("manual-management").UUID, "uefi"))
+}
+
+// TestSettingsWaitForEarlierOnesThatAreTriedAgain has a change fail that would otherwise be
+// tried again after a later one, and undo it.
+func TestSettingsWaitForEarlierOnesThatAreTriedAgain(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1")
+	m := machineOf(t, c)
+	m.answer = func(_ context.Context, number int) (fake.Task, error) {
+		if number == 1 {
+			return fake.Task{}, &node.DriverError{Op: "change the boot mode", Reason: "busy", Retryable: true}
+		}
+		return fake.Task{State: fake.Done}, nil
+	}
+	w.Conductor = w.run(c)
+	n := w.fake(node.Manageable, nil)
+	if err := w.SetBootMode(t.Context(), n.UUID, "bios"); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the boot mode to be put off", func() bool { return w.workOf(n).Attempts == 1 })
+	wantAs[*node.LockedError](t, w.SetBootMode(t.Context(), n.UUID, "uefi"))
+	wantAs[*node.LockedError](t, w.DetachMedia(t.Context(), n.UUID, nil))
+	w.pass(time.Minute)
+	w.settle()
+	if err := w.SetBootMode(t.Context(), n.UUID, "uefi"); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if got := w.stored(n.UUID); got.BootMode != "uefi" || got.LastError != "" {
+		t.Errorf("boot mode %q, last_error %q", got.BootMode, got.LastError)
+	}
 }
 
 func TestVirtualMediaComeAndGo(t *testing.T) {

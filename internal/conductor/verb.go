@@ -61,8 +61,10 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	case before.ProvisionUpdatedAt.After(arrived): // the state was changed, perhaps by an equal verb that led back to it
 		return nil, nil, &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
 	}
-	if err := c.noneBeside(tx, before, request.Verb.On); err != nil {
-		return nil, nil, err
+	if request.Verb.On != node.OnAbort { // which asks for nothing but a machine in order
+		if err := c.noneBeside(tx, before); err != nil {
+			return nil, nil, err
+		}
 	}
 	if request, err = withRunbook(tx, &n, request); err != nil {
 		return nil, nil, err
@@ -91,20 +93,17 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	return &n, started, tx.UpdateNode(before, &n)
 }
 
-// noneBeside refuses a verb while work beside the state is to be tried again, such as a
-// power change: it would come in the middle of what the verb asks for, when that waits.
-// An abort asks for nothing but a machine in order.
-func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node, on node.Trigger) error {
-	if on == node.OnAbort {
-		return nil
-	}
+// noneBeside refuses a request while work beside the state is to be tried again, such as a
+// power change: it would come in the middle of what a verb asks for, when that waits, or
+// undo what the request has brought.
+func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node) error {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
 		return err
 	}
 	for _, w := range works {
 		if script, known := c.scripts[w.Kind]; known && !script.DrivesState {
-			return &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
+			return c.underWay(n)
 		}
 	}
 	return nil

@@ -93,6 +93,9 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		sent := q.to.enter(ctx, b.r)
 		defer q.to.leave(sent)
 	}
+	if v == lies {
+		q.to.deceive(q.origin.Request)
+	}
 	if v == hangs {
 		<-ctx.Done()
 		return nil, ctx.Err()

@@ -153,6 +153,7 @@ func (w *world) checkNode(uuid string) {
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
 	w.checkEnd(n, m, events)
+	w.checkWishes(uuid)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
 			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)

@@ -28,7 +28,11 @@ type request struct {
 	// unsure says that nobody knows whether it was accepted: its answer was lost, or there
 	// is none.
 	unsure bool
+	wished wished // the zero value for what is no wish
 }
+
+// task is the name of what is done for a request.
+func (q *request) task() string { return fmt.Sprintf("request %d", q.id) }
 
 // diskVerbs are verbs whose work takes the most steps, of which machines that boot get
 // more.
@@ -150,6 +154,8 @@ func (w *world) ask() {
 			target = node.Rebooting
 		}
 		w.send(r, uuid, string(target), nil, func(ctx context.Context) error { return r.SetPower(ctx, uuid, target, 0) })
+	case drawn < 75:
+		w.makeWish(r, uuid)
 	case drawn < 80:
 		key := fmt.Sprintf("key-%d", len(w.requests))
 		w.send(r, uuid, "patch "+key, nil, func(ctx context.Context) error {
@@ -161,6 +167,8 @@ func (w *world) ask() {
 		})
 	case drawn < 92 && len(w.computers) == 0: // those of computers come by themselves
 		w.beat(r, uuid)
+	case drawn < 88:
+		w.makeWish(r, w.nodes[s.rng.IntN(2)]) // which has a BMC
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
@@ -176,8 +184,8 @@ func (w *world) ask() {
 	}
 }
 
-// changes are what clients ask of machines beside verbs and power. Of all machines they ask
-// the first.
+// changes are what clients ask of machines beside verbs, power and wishes. Of computers they
+// ask the first.
 var changes = []struct {
 	what string
 	ask  func(ctx context.Context, r *replica, uuid string) error
@@ -185,12 +193,6 @@ var changes = []struct {
 	{"boot device", func(ctx context.Context, r *replica, uuid string) error {
 		return r.SetBootDevice(ctx, uuid, node.BootDevice{Device: "pxe"})
 	}},
-	{"boot mode", func(ctx context.Context, r *replica, uuid string) error { return r.SetBootMode(ctx, uuid, "bios") }},
-	{"secure boot", func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, true) }},
-	{"attach medium", func(ctx context.Context, r *replica, uuid string) error {
-		return r.AttachMedium(ctx, uuid, node.Medium{DeviceType: "cdrom", ImageURL: "http://images/rescue.iso"})
-	}},
-	{"detach media", func(ctx context.Context, r *replica, uuid string) error { return r.DetachMedia(ctx, uuid, nil) }},
 	{"vendor method", func(ctx context.Context, r *replica, uuid string) error {
 		_, _, err := r.CallVendor(ctx, uuid, node.VendorCall{HTTPMethod: "POST", Method: "first_method", Body: node.Object(`{"bar":"baz"}`)})
 		return err
@@ -255,16 +257,21 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 
 // send makes a request in a goroutine of its own.
 func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(context.Context) error) {
+	w.sendRequest(r, &request{node: uuid, what: what, steps: steps}, do)
+}
+
+// sendRequest is send for a request that is numbered here.
+func (w *world) sendRequest(r *replica, q *request, do func(context.Context) error) {
 	w.mu.Lock()
-	q := &request{id: len(w.requests) + 1, node: uuid, what: what, steps: steps, at: time.Now()}
+	q.id, q.at = len(w.requests)+1, time.Now()
 	w.requests = append(w.requests, q)
 	w.mu.Unlock()
-	name := w.machines[uuid].name
+	what, name := q.what, w.machines[q.node].name
 	w.sched.note("client asks %s for %q of %s (request %d)", r.name, what, name, q.id)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		err := do(runner.WithInfo(ctx, &runner.Info{Task: fmt.Sprintf("request %d", q.id)}))
+		err := do(runner.WithInfo(ctx, &runner.Info{Task: q.task()}))
 		w.mu.Lock()
 		q.answered, q.accepted, q.until = true, err == nil, time.Now()
 		answer := class(err)

@@ -51,6 +51,7 @@ type machine struct {
 	log     []effect
 	idle    []time.Time // when no change of its power was wanted any more
 	unsure  []time.Time // when the outcome of a call was made unknown
+	lies    []string    // requests about which its BMC has lied, see driver.Origin
 	// doubts are requests of which the machine has said that it cannot tell what became of
 	// them, and that were not made again.
 	doubts map[string]doubt
@@ -142,6 +143,9 @@ func (m *machine) begin(e effect, by *replica) {
 	if slices.Contains(once, e.kind) && e.origin.Request != "" &&
 		slices.ContainsFunc(m.log, func(o effect) bool { return o.kind == e.kind && o.origin.Request == e.origin.Request }) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
+	}
+	if m.repeats(e) {
+		m.w.violated("%s: %s begins a second time, and what became of the first can be known", m.name, e)
 	}
 	for _, r := range m.w.processes() {
 		if e.origin.Request != "" && e.kind != reboot && r.kept(e, m.undone(e.kind)) {

@@ -26,7 +26,8 @@ type world struct {
 	nodes    []string            // UUIDs
 	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
 	computers []*computer
-	outage    int // steps for which the database stays away
+	outage    int        // steps for which the database stays away
+	following sync.Mutex // held while a commit is held against wishes
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot

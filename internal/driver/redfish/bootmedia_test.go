@@ -52,6 +52,31 @@ func TestTwoMediaAreInTwoVirtualDevices(t *testing.T) {
 	})
 }
 
+func TestEveryMediumIsDetachedAsWhatItWasAttached(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := newMachine(t, vendor)
+		for device, other := range map[string]string{"cdrom": "disk", "floppy": "cdrom", "disk": "cdrom"} {
+			image := "http://192.0.2.1/some.img"
+			if device == "cdrom" {
+				image = "http://192.0.2.1/some.iso"
+			}
+			if err := insert(t, d, m.node, node.Medium{DeviceType: device, ImageURL: image}); err != nil {
+				t.Fatal(err)
+			}
+			for _, detached := range []string{other, device} {
+				_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+					return d.DetachMedia(ctx, m.node, []string{detached}, turn)
+				})
+				left := slices.ContainsFunc(m.Media(), func(medium bmc.Medium) bool { return medium.Image == image })
+				if err != nil || left != (detached == other) {
+					t.Errorf("after a %s is detached: %v, the machine has %+v; want the %s in it: %t", detached, err, m.Media(), device, detached == other)
+				}
+			}
+		}
+	})
+}
+
 // On a Dell every virtual device can be a CD and a USB stick.
 func TestSecondMediumDoesNotReplaceTheFirst(t *testing.T) {
 	m, d := newMachine(t, "dell")

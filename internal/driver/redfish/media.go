@@ -127,6 +127,13 @@ func deviceOf(slot *schemas.VirtualMedia) string {
 	return devices[0]
 }
 
+// mayBe reports whether an image in a virtual device may have been attached as a device. No
+// BMC tells a disk from a floppy where both are in the same virtual device.
+func mayBe(slot *schemas.VirtualMedia, device string) bool {
+	shown := deviceOf(slot)
+	return shown == device || shown != "cdrom" && device != "cdrom" && canBe(slot, device)
+}
+
 // Media lists the images in the virtual devices.
 func (d Driver) Media(ctx context.Context, n *node.Node) ([]node.Medium, error) {
 	media := []node.Medium{}
@@ -258,6 +265,6 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 func (c *call) full(deviceTypes []string) ([]*schemas.VirtualMedia, error) {
 	slots, err := c.slots()
 	return slices.DeleteFunc(slots, func(slot *schemas.VirtualMedia) bool {
-		return !inserted(slot) || len(deviceTypes) > 0 && !slices.Contains(deviceTypes, deviceOf(slot))
+		return !inserted(slot) || len(deviceTypes) > 0 && !slices.ContainsFunc(deviceTypes, func(device string) bool { return mayBe(slot, device) })
 	}), err
 }

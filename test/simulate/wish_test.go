@@ -1,0 +1,294 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// wish is a setting or medium that a client asks for, which becomes work beside the
+// provision state.
+type wish struct {
+	what string
+	kind store.WorkKind
+	ask  func(ctx context.Context, r *replica, uuid string) error
+	// What a fake machine is asked to do, and whether a BMC has what is wished for.
+	effect fake.Kind
+	detail string
+	onBMC  func(*bmc.BMC) bool
+	// onNode reports whether the node says so.
+	onNode func(*node.Node) bool
+}
+
+// wished is the work of a wish.
+type wished struct {
+	wish  *wish
+	row   int64  // 0 when no work was stored
+	key   string // begins the name of what is done for the row, see driver.Origin
+	ended bool
+	done  bool // it is said to have gone well
+}
+
+// Kinds of work of wishes, as rows have them.
+const (
+	bootModeWork   store.WorkKind = "boot mode"
+	secureBootWork store.WorkKind = "secure boot"
+	mediaWork      store.WorkKind = "virtual media"
+)
+
+// settingOperation ends the name of what is done for a wish or a vendor method.
+const settingOperation = " change setting"
+
+// makeWish has a client wish for something.
+func (w *world) makeWish(r *replica, uuid string) {
+	v := w.drawWish(uuid)
+	w.sendRequest(r, &request{node: uuid, what: v.what, wished: wished{wish: v}}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
+}
+
+func (w *world) drawWish(uuid string) *wish {
+	s := w.sched
+	switch s.rng.IntN(8) {
+	case 0, 1:
+		return bootModeWish(pick(s, []string{"bios", "uefi"}))
+	case 2, 3:
+		return secureBootWish(s.chance(50))
+	case 4, 5:
+		device := pick(s, []string{"cdrom", "cdrom", "floppy", "disk"})
+		suffix := ".img"
+		if device == "cdrom" {
+			suffix = ".iso"
+		}
+		return attachWish(node.Medium{DeviceType: device, ImageURL: fmt.Sprintf("http://images/%s/%d%s", device, len(w.requests), suffix)})
+	}
+	last := w.last(uuid, func(q *request) bool { return q.wished.wish != nil && q.wished.wish.effect == fake.AttachMedium })
+	if last != nil && s.chance(50) {
+		return detachWish([]string{last.wished.wish.detail})
+	}
+	return detachWish(pick(s, [][]string{nil, nil, {"cdrom"}, {"floppy"}, {"disk"}, {"cdrom", "floppy"}}))
+}
+
+func bootModeWish(mode string) *wish {
+	shown := map[string]bmc.Mode{"uefi": bmc.UEFI, "bios": bmc.Legacy}[mode]
+	return &wish{
+		what: "boot mode " + mode, kind: bootModeWork, effect: fake.Configure, detail: "boot mode " + mode,
+		ask:    func(ctx context.Context, r *replica, uuid string) error { return r.SetBootMode(ctx, uuid, mode) },
+		onBMC:  func(b *bmc.BMC) bool { return b.Override().Mode == shown },
+		onNode: func(n *node.Node) bool { return n.BootMode == mode },
+	}
+}
+
+func secureBootWish(on bool) *wish {
+	what := "secure boot " + strconv.FormatBool(on)
+	return &wish{
+		what: what, kind: secureBootWork, effect: fake.Configure, detail: what,
+		ask:    func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, on) },
+		onBMC:  func(b *bmc.BMC) bool { return b.SecureBoot().Wanted == on },
+		onNode: func(n *node.Node) bool { return n.SecureBoot != nil && *n.SecureBoot == on },
+	}
+}
+
+func attachWish(medium node.Medium) *wish {
+	return &wish{
+		what: "attach " + medium.DeviceType, kind: mediaWork, effect: fake.AttachMedium, detail: medium.DeviceType,
+		ask: func(ctx context.Context, r *replica, uuid string) error { return r.AttachMedium(ctx, uuid, medium) },
+		onBMC: func(b *bmc.BMC) bool {
+			return slices.ContainsFunc(b.Media(), func(m bmc.Medium) bool { return m.Image == medium.ImageURL })
+		},
+		onNode: func(*node.Node) bool { return true },
+	}
+}
+
+func detachWish(devices []string) *wish {
+	return &wish{
+		what: strings.TrimSpace("detach " + strings.Join(devices, " and ")), kind: mediaWork, effect: fake.DetachMedia, detail: strings.Join(devices, ", "),
+		ask: func(ctx context.Context, r *replica, uuid string) error { return r.DetachMedia(ctx, uuid, devices) },
+		onBMC: func(b *bmc.BMC) bool {
+			return !slices.ContainsFunc(b.Media(), func(m bmc.Medium) bool {
+				return m.Image != "" && (len(devices) == 0 || slices.Contains(devices, deviceTypeOf(m.Image)))
+			})
+		},
+		onNode: func(*node.Node) bool { return true },
+	}
+}
+
+// deviceTypeOf is the device type under which an image was attached. The engine's own boot
+// media are CDs.
+func deviceTypeOf(image string) string {
+	if rest, ok := strings.CutPrefix(image, "http://images/"); ok {
+		return path.Dir(rest)
+	}
+	return "cdrom"
+}
+
+// followWishes looks what a commit has made of the work of wishes.
+func (w *world) followWishes(info runner.Info) {
+	w.following.Lock()
+	defer w.following.Unlock()
+	w.mu.Lock()
+	wishes := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.wished.wish == nil })
+	w.mu.Unlock()
+	asked := askedBy(info, wishes)
+	open := slices.DeleteFunc(slices.Clone(wishes), func(q *request) bool { return q.wished.row == 0 || q.wished.ended })
+	if asked == nil && len(open) == 0 {
+		return
+	}
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
+		if asked != nil {
+			if err := asked.findRow(tx, open); err != nil {
+				return err
+			}
+		}
+		for _, q := range open {
+			if err := w.followWish(tx, q, wishes); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// askedBy returns the request among some that a commit belongs to; nil for another one.
+func askedBy(info runner.Info, some []*request) *request {
+	i := slices.IndexFunc(some, func(q *request) bool { return info.Task == q.task() })
+	if i < 0 {
+		return nil
+	}
+	return some[i]
+}
+
+// findRow finds the work that a request has stored, which is none of the others.
+func (q *request) findRow(tx *store.Tx, others []*request) error {
+	n, err := tx.Node(q.node)
+	if err != nil {
+		return err
+	}
+	works, err := tx.WorkOf(n.ID)
+	if err != nil {
+		return err
+	}
+	for _, work := range works {
+		if work.Kind == q.wished.wish.kind && !slices.ContainsFunc(others, func(o *request) bool { return o.wished.row == work.ID }) {
+			q.wished.row, q.wished.key = work.ID, fmt.Sprintf("%d-%d ", work.CreatedAt.UnixMicro(), work.ID)
+		}
+	}
+	return nil
+}
+
+// followWish looks whether the commit has ended the work of one of all wishes, and how.
+func (w *world) followWish(tx *store.Tx, q *request, all []*request) error {
+	n, err := tx.Node(q.node)
+	if err != nil {
+		q.wished.ended = true // with its node
+		return nil            //nolint:nilerr // the node was deleted
+	}
+	works, err := tx.WorkOf(n.ID)
+	if err != nil || slices.ContainsFunc(works, func(work *store.Work) bool { return work.ID == q.wished.row }) {
+		return err
+	}
+	events, err := tx.Events(n.ID)
+	if err != nil {
+		return err
+	}
+	q.wished.ended = true
+	failed := slices.ContainsFunc(events, func(e *node.Event) bool {
+		return e.Severity == node.SeverityError && e.Type == string(q.wished.wish.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond))
+	})
+	switch {
+	case failed && n.LastError == "":
+		w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.what)
+	case !failed:
+		q.wished.done = true
+		w.checkWish(n, q, all)
+	}
+	return nil
+}
+
+// checkWish looks whether a machine has what work that went well has brought, and whether
+// one of all wishes that came later was there first.
+func (w *world) checkWish(n *node.Node, q *request, all []*request) {
+	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.wished.wish
+	var brought bool
+	switch {
+	case n.Driver == "manual-management": // nothing can be done to it
+	case c != nil:
+		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.wished.key)
+	default:
+		brought = m.carriedOut(q)
+	}
+	if !brought {
+		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of none", m.name, q.id, q.what)
+	}
+	if !v.onNode(n) {
+		w.violated("%s: request %d (%s) is said to have gone well, and the node does not have it", m.name, q.id, q.what)
+	}
+	for _, later := range all {
+		if later.node == q.node && later.wished.wish.kind == v.kind && later.wished.row > q.wished.row && later.wished.done {
+			w.violated("%s: request %d (%s) is done after request %d (%s), which came later", m.name, q.id, q.what, later.id, later.what)
+		}
+	}
+}
+
+// carriedOut reports whether a fake machine has done what a request wishes for.
+func (m *machine) carriedOut(q *request) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.log, func(e effect) bool {
+		return e.kind == q.wished.wish.effect && e.detail == q.wished.wish.detail &&
+			strings.HasPrefix(e.origin.Request, q.wished.key) && m.taskOf(e.origin.Request).State == fake.Done
+	})
+}
+
+// deceive notes that the BMC lies about a request.
+func (m *machine) deceive(request string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lies = append(m.lies, request)
+}
+
+// deceived reports whether the BMC has lied about work that begins so. Of a machine that is
+// off nobody can tell then whether it will boot in another mode.
+func (m *machine) deceived(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.ContainsFunc(m.lies, func(request string) bool { return strings.HasPrefix(request, key) })
+}
+
+// repeats reports whether an effect of a wish or a vendor method begins again although the
+// engine can know that it has begun: a fake machine tells, and of a BMC nothing has happened
+// that leaves the outcome unknown. The caller holds the lock.
+func (m *machine) repeats(e effect) bool {
+	if !strings.HasSuffix(e.origin.Request, settingOperation) || slices.Contains(powerEffects, e.kind) {
+		return false
+	}
+	tells := m.w.computerOf(m.uuid) == nil
+	return slices.ContainsFunc(m.log, func(o effect) bool {
+		return o.kind == e.kind && o.detail == e.detail && o.origin.Request == e.origin.Request && (tells || !anyWithin(m.unsure, o.at, e.at))
+	})
+}
+
+// powerEffects are those that machines may need again and again on their way to a setting.
+var powerEffects = append([]fake.Kind{fake.PowerOn}, powerKinds...)
+
+// checkWishes looks whether every wish that was accepted has become work, and that work has
+// ended.
+func (w *world) checkWishes(uuid string) {
+	for _, q := range w.requests {
+		switch {
+		case q.node != uuid || q.wished.wish == nil || !q.accepted:
+		case q.wished.row == 0:
+			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.what)
+		case !q.wished.ended:
+			w.violated("%s: request %d (%s) was accepted and never ends", w.machines[uuid].name, q.id, q.what)
+		}
+	}
+}
