@@ -50,7 +50,7 @@ ON_POSTGRES := ./internal/conductor ./internal/httpapi ./internal/engine
 CONTROLLERS := host discovery firmware cluster remediation autoscale
 # Packages below internal with the controllers of a group, where they are not internal/operator/GROUP.
 CONTROLLERS_host := $(addprefix operator/,host dataimage preprovisioningimage classification subscription)
-CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse data workload)
+CONTROLLERS_cluster := $(addprefix cluster/,infrastructure machine reuse data workload capacity)
 CONTROLLERS_remediation := $(addprefix cluster/,fencing remediation workload)
 CONTROLLERS_autoscale := cluster/autoscale
 # The helm chart, whose kinds and roles are copies of those in config.

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/ingot-metal/ingot/internal/cluster/autoscale"
+	"github.com/ingot-metal/ingot/internal/cluster/capacity"
 	"github.com/ingot-metal/ingot/internal/cluster/data"
 	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/infrastructure"
@@ -44,10 +45,11 @@ func (o *Operator) clusterControllers(recorder events.EventRecorder, options con
 			Client: cached, Live: live, Recorder: recorder, Now: time.Now, Metrics: reservations, Wait: o.opts.NodeReuseWait, Filter: filter,
 		}).Controller(cache, options)
 		watched, watchedErr := watches.Controller(cache, options)
+		told, toldErr := capacity.New(capacity.Config{Client: cached, Filter: filter}).Controller(cache, options)
 		rendered, renderedErr := data.Controllers(data.Config{
 			Client: cached, Live: live, Recorder: recorder, Now: time.Now, Filter: filter, ClaimsByHost: o.opts.AddressClaimsByHost,
 		}, cache, options)
-		return append(rendered, clusters, hosts, freed, watched), errors.Join(clustersErr, hostsErr, freedErr, watchedErr, renderedErr)
+		return append(rendered, clusters, hosts, freed, watched, told), errors.Join(clustersErr, hostsErr, freedErr, watchedErr, toldErr, renderedErr)
 	}, nil
 }
 

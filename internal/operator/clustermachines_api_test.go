@@ -312,6 +312,7 @@ func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	m := b.machine("worker")
 	b.update(m, func() { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
 	b.availableHost("host")
+	b.templateTellsHardware("workers", "host")
 	b.machineCondition("worker", v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.WaitingForMetal3DataReason)
 	template := &v1beta2.Metal3DataTemplate{ObjectMeta: b.meta("data")}
 	template.Spec.ClusterName = "edge"
@@ -334,6 +335,25 @@ func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	b.isGone(m)
 	b.hasEvent("worker", "HostReleased")
 	b.isGone(&v1beta2.Metal3Data{ObjectMeta: b.meta("data-0")})
+}
+
+// templateTellsHardware creates a template and the hardware of a host, and waits until the first tells the second.
+func (b *bench) templateTellsHardware(name, host string) {
+	b.Helper()
+	template := &v1beta2.Metal3MachineTemplate{ObjectMeta: b.meta(name)}
+	template.Spec.Template.Spec.Image = v1beta2.Image{URL: "https://images/os.qcow2", Checksum: "https://images/os.qcow2.sha256"}
+	b.create(template)
+	b.create(&v1alpha1.HardwareData{ObjectMeta: b.meta(host), Spec: v1alpha1.HardwareDataSpec{
+		HardwareDetails: &v1alpha1.HardwareDetails{CPU: v1alpha1.CPU{Arch: "aarch64", Count: 16}, RAMMebibytes: 65536},
+	}})
+	b.eventually("a template that tells the hardware of its host", func() string {
+		b.read(template, name)
+		s := template.Status
+		if s.Capacity.Cpu().Value() != 16 || s.Capacity.Memory().String() != "64Gi" || s.NodeInfo.Architecture != "arm64" {
+			return fmt.Sprintf("it tells %+v", s)
+		}
+		return ""
+	})
 }
 
 func TestMissingKindsOfClusterAPIAreNamed(t *testing.T) {

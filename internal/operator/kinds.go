@@ -36,7 +36,7 @@ var kindsOf = map[string]kinds{
 		"BareMetalHost", "HostFirmwareSettings", "FirmwareSchema", "HostFirmwareComponents", "HostUpdatePolicy",
 	}},
 	GroupCluster: {
-		v1alpha1.GroupVersion: {"BareMetalHost"},
+		v1alpha1.GroupVersion: {"BareMetalHost", "HardwareData"},
 		v1beta2.GroupVersion: {
 			"Metal3Cluster", "Metal3Machine", "Metal3MachineTemplate", "Metal3DataTemplate", "Metal3Data", "Metal3DataClaim",
 		},

@@ -137,7 +137,7 @@ const (
 	// GroupFirmware is the controller of HostFirmwareSettings and HostFirmwareComponents.
 	GroupFirmware = "firmware"
 	// GroupCluster are the controllers of Cluster API's infrastructure: Metal3Cluster,
-	// Metal3Machine, Metal3Data and its kin, and of reservations of hosts.
+	// Metal3Machine, Metal3Data and its kin, of the status of Metal3MachineTemplate, and of reservations of hosts.
 	GroupCluster = "cluster"
 	// GroupRemediation are the controllers that recover machines.
 	GroupRemediation = "remediation"

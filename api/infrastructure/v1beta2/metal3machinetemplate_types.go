@@ -30,23 +30,25 @@ type Metal3MachineTemplateResource struct {
 }
 
 // Metal3MachineTemplateStatus is what machines of the template have. Read by the cluster autoscaler when
-// there is no such machine yet. Ingot does not write it; whoever knows the hosts can.
+// there is no such machine yet. The operator writes of it what the hardware of hosts tells; others may add to it.
 type Metal3MachineTemplateStatus struct {
-	// capacity is what the smallest host that can be chosen has, as a Node shows it. Unset means unknown.
+	// capacity is what each of the hosts that the template selects has at least. The operator writes cpu, the number of
+	// logical processors, and memory, that which is built in. Unset means unknown.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// nodeInfo is what a Node will tell of its system. Unset means unknown.
+	// nodeInfo is what a Node will tell of its system. The operator writes the architecture. Unset means unknown.
 	// +optional
 	NodeInfo NodeInfo `json:"nodeInfo,omitzero"`
 }
 
 // NodeInfo is what a Node tells of its system.
 type NodeInfo struct {
-	// architecture is that of the processors, as in Node.status.nodeInfo.
+	// architecture is that of the processors, as in Node.status.nodeInfo. The operator removes it when hosts that the
+	// template selects differ in it. Unset means unknown.
 	// +optional
 	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
 	Architecture string `json:"architecture,omitempty"`
-	// operatingSystem is that of the image, in lower case.
+	// operatingSystem is that of the image, in lower case. The operator does not write it. Unset means unknown.
 	// +optional
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }

@@ -1,21 +1,15 @@
 package autoscale
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -36,8 +30,6 @@ import (
 
 // joinDelay is the wait between a change and the pass, in which other changes join it.
 const joinDelay = 100 * time.Millisecond
-
-type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // Controller returns the controller that runs the reconciler for changes in cache. The caller starts and
 // stops it. KubeadmControlPlanes are watched if the cluster knows them now.
@@ -69,19 +61,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 
 // watched asks for a pass over the namespace of an object that comes, goes or changes.
 func watched[T client.Object](cache cache.Cache, obj T, changed func(a, b T) bool) source.Source {
-	return source.Kind(cache, obj, ofNamespace[T](), watch.Updates(changed))
-}
-
-// ofNamespace asks for a pass over the namespace of an object.
-func ofNamespace[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
-	add := func(obj T, queue requests) {
-		queue.AddAfter(ctrl.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace()}}, joinDelay)
-	}
-	return handler.TypedFuncs[T, ctrl.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], queue requests) { add(e.Object, queue) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], queue requests) { add(e.ObjectNew, queue) },
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], queue requests) { add(e.Object, queue) },
-	}
+	return source.Kind(cache, obj, watch.Namespace[T](joinDelay), watch.Updates(changed))
 }
 
 // specChanged sees changes of what others ask for, the beginning of a deletion included.

@@ -1,7 +1,6 @@
 package classification
 
 import (
-	"context"
 	"maps"
 	"time"
 
@@ -9,9 +8,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -48,9 +45,9 @@ func (r *Reconcilers) Controllers(cache cache.Cache, options controller.Options)
 	}
 	options.Reconciler = r.namespaces
 	counting, err := watch.Controller("classification-namespace", options,
-		source.Kind(cache, &v1alpha1.HardwareClassification{}, counted[*v1alpha1.HardwareClassification](), otherProfile),
-		source.Kind(cache, &v1alpha1.BareMetalHost{}, counted[*v1alpha1.BareMetalHost](), otherCount),
-		source.Kind(cache, &v1alpha1.HardwareData{}, counted[*v1alpha1.HardwareData](), watch.Updates[*v1alpha1.HardwareData]()),
+		source.Kind(cache, &v1alpha1.HardwareClassification{}, watch.Namespace[*v1alpha1.HardwareClassification](countDelay), otherProfile),
+		source.Kind(cache, &v1alpha1.BareMetalHost{}, watch.Namespace[*v1alpha1.BareMetalHost](countDelay), otherCount),
+		source.Kind(cache, &v1alpha1.HardwareData{}, watch.Namespace[*v1alpha1.HardwareData](countDelay), watch.Updates[*v1alpha1.HardwareData]()),
 		toNamespaces.source(),
 	)
 	return []controller.Controller{labels, counting}, err
@@ -80,16 +77,6 @@ func StripHardware(obj any) (any, error) {
 // inNamespace is the request for a namespace.
 func inNamespace(namespace string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace}}
-}
-
-// counted counts the namespace of an object that changed.
-func counted[T client.Object]() handler.TypedEventHandler[T, ctrl.Request] {
-	add := func(obj T, q queue) { q.AddAfter(inNamespace(obj.GetNamespace()), countDelay) }
-	return handler.TypedFuncs[T, ctrl.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[T], q queue) { add(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[T], q queue) { add(e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[T], q queue) { add(e.Object, q) },
-	}
 }
 
 // relabelled are changes of a host's labels by classifications, also by somebody else.
