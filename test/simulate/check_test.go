@@ -139,7 +139,7 @@ func (w *world) checkNode(uuid string) {
 	case serves:
 		w.violated("%s: a ramdisk is still served in state %q", m.name, n.ProvisionState)
 	case n.TargetPowerState != "":
-		w.violated("%s: the wish for %q is left", m.name, n.TargetPowerState)
+		w.violated("%s: the request for %q is left", m.name, n.TargetPowerState)
 	}
 	for _, q := range w.requests {
 		if key, ok := strings.CutPrefix(q.what, "patch "); ok && q.node == uuid && q.accepted {
@@ -153,7 +153,7 @@ func (w *world) checkNode(uuid string) {
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
 	w.checkEnd(n, m, events)
-	w.checkWishes(uuid)
+	w.checkSettings(uuid)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
 			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)

@@ -27,8 +27,8 @@ type request struct {
 	accepted bool
 	// unsure says that nobody knows whether it was accepted: its answer was lost, or there
 	// is none.
-	unsure bool
-	wished wished // the zero value for what is no wish
+	unsure      bool
+	settingWork settingWork // the zero value for what is no setting
 }
 
 // task is the name of what is done for a request.
@@ -155,7 +155,7 @@ func (w *world) ask() {
 		}
 		w.send(r, uuid, string(target), nil, func(ctx context.Context) error { return r.SetPower(ctx, uuid, target, 0) })
 	case drawn < 75:
-		w.makeWish(r, uuid)
+		w.requestSetting(r, uuid)
 	case drawn < 80:
 		key := fmt.Sprintf("key-%d", len(w.requests))
 		w.send(r, uuid, "patch "+key, nil, func(ctx context.Context) error {
@@ -168,7 +168,7 @@ func (w *world) ask() {
 	case drawn < 92 && len(w.computers) == 0: // those of computers come by themselves
 		w.beat(r, uuid)
 	case drawn < 88:
-		w.makeWish(r, w.nodes[s.rng.IntN(2)]) // which has a BMC
+		w.requestSetting(r, w.nodes[s.rng.IntN(2)]) // which has a BMC
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
@@ -184,7 +184,7 @@ func (w *world) ask() {
 	}
 }
 
-// changes are what clients ask of machines beside verbs, power and wishes. Of computers they
+// changes are what clients ask of machines beside verbs, power and requests. Of computers they
 // ask the first.
 var changes = []struct {
 	what string

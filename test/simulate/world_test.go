@@ -27,7 +27,7 @@ type world struct {
 	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
 	computers []*computer
 	outage    int        // steps for which the database stays away
-	following sync.Mutex // held while a commit is held against wishes
+	following sync.Mutex // held while a commit is held against requests
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot

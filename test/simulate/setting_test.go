@@ -16,13 +16,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// wish is a setting or medium that a client asks for, which becomes work beside the
+// setting is a setting or medium that a client asks for, which becomes work beside the
 // provision state.
-type wish struct {
+type setting struct {
 	what string
 	kind store.WorkKind
 	ask  func(ctx context.Context, r *replica, uuid string) error
-	// What a fake machine is asked to do, and whether a BMC has what is wished for.
+	// What a fake machine is asked to do, and whether a BMC has what is asked for.
 	effect fake.Kind
 	detail string
 	onBMC  func(*bmc.BMC) bool
@@ -30,56 +30,58 @@ type wish struct {
 	onNode func(*node.Node) bool
 }
 
-// wished is the work of a wish.
-type wished struct {
-	wish  *wish
-	row   int64  // 0 when no work was stored
-	key   string // begins the name of what is done for the row, see driver.Origin
-	ended bool
-	done  bool // it is said to have gone well
+// settingWork is the work of a setting.
+type settingWork struct {
+	setting *setting
+	row     int64  // 0 when no work was stored
+	key     string // begins the name of what is done for the row, see driver.Origin
+	ended   bool
+	done    bool // it is said to have gone well
 }
 
-// Kinds of work of wishes, as rows have them.
+// Kinds of work of settings, as rows have them.
 const (
 	bootModeWork   store.WorkKind = "boot mode"
 	secureBootWork store.WorkKind = "secure boot"
 	mediaWork      store.WorkKind = "virtual media"
 )
 
-// settingOperation ends the name of what is done for a wish or a vendor method.
+// settingOperation ends the name of what is done for a setting or a vendor method.
 const settingOperation = " change setting"
 
-// makeWish has a client wish for something.
-func (w *world) makeWish(r *replica, uuid string) {
-	v := w.drawWish(uuid)
-	w.sendRequest(r, &request{node: uuid, what: v.what, wished: wished{wish: v}}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
+// requestSetting has a client ask for a setting.
+func (w *world) requestSetting(r *replica, uuid string) {
+	v := w.drawSetting(uuid)
+	w.sendRequest(r, &request{node: uuid, what: v.what, settingWork: settingWork{setting: v}}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
 }
 
-func (w *world) drawWish(uuid string) *wish {
+func (w *world) drawSetting(uuid string) *setting {
 	s := w.sched
 	switch s.rng.IntN(8) {
 	case 0, 1:
-		return bootModeWish(pick(s, []string{"bios", "uefi"}))
+		return bootModeSetting(pick(s, []string{"bios", "uefi"}))
 	case 2, 3:
-		return secureBootWish(s.chance(50))
+		return secureBootSetting(s.chance(50))
 	case 4, 5:
 		device := pick(s, []string{"cdrom", "cdrom", "floppy", "disk"})
 		suffix := ".img"
 		if device == "cdrom" {
 			suffix = ".iso"
 		}
-		return attachWish(node.Medium{DeviceType: device, ImageURL: fmt.Sprintf("http://images/%s/%d%s", device, len(w.requests), suffix)})
+		return attachedMedium(node.Medium{DeviceType: device, ImageURL: fmt.Sprintf("http://images/%s/%d%s", device, len(w.requests), suffix)})
 	}
-	last := w.last(uuid, func(q *request) bool { return q.wished.wish != nil && q.wished.wish.effect == fake.AttachMedium })
+	last := w.last(uuid, func(q *request) bool {
+		return q.settingWork.setting != nil && q.settingWork.setting.effect == fake.AttachMedium
+	})
 	if last != nil && s.chance(50) {
-		return detachWish([]string{last.wished.wish.detail})
+		return detachedMedia([]string{last.settingWork.setting.detail})
 	}
-	return detachWish(pick(s, [][]string{nil, nil, {"cdrom"}, {"floppy"}, {"disk"}, {"cdrom", "floppy"}}))
+	return detachedMedia(pick(s, [][]string{nil, nil, {"cdrom"}, {"floppy"}, {"disk"}, {"cdrom", "floppy"}}))
 }
 
-func bootModeWish(mode string) *wish {
+func bootModeSetting(mode string) *setting {
 	shown := map[string]bmc.Mode{"uefi": bmc.UEFI, "bios": bmc.Legacy}[mode]
-	return &wish{
+	return &setting{
 		what: "boot mode " + mode, kind: bootModeWork, effect: fake.Configure, detail: "boot mode " + mode,
 		ask:    func(ctx context.Context, r *replica, uuid string) error { return r.SetBootMode(ctx, uuid, mode) },
 		onBMC:  func(b *bmc.BMC) bool { return b.Override().Mode == shown },
@@ -87,9 +89,9 @@ func bootModeWish(mode string) *wish {
 	}
 }
 
-func secureBootWish(on bool) *wish {
+func secureBootSetting(on bool) *setting {
 	what := "secure boot " + strconv.FormatBool(on)
-	return &wish{
+	return &setting{
 		what: what, kind: secureBootWork, effect: fake.Configure, detail: what,
 		ask:    func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, on) },
 		onBMC:  func(b *bmc.BMC) bool { return b.SecureBoot().Wanted == on },
@@ -97,8 +99,8 @@ func secureBootWish(on bool) *wish {
 	}
 }
 
-func attachWish(medium node.Medium) *wish {
-	return &wish{
+func attachedMedium(medium node.Medium) *setting {
+	return &setting{
 		what: "attach " + medium.DeviceType, kind: mediaWork, effect: fake.AttachMedium, detail: medium.DeviceType,
 		ask: func(ctx context.Context, r *replica, uuid string) error { return r.AttachMedium(ctx, uuid, medium) },
 		onBMC: func(b *bmc.BMC) bool {
@@ -108,8 +110,8 @@ func attachWish(medium node.Medium) *wish {
 	}
 }
 
-func detachWish(devices []string) *wish {
-	return &wish{
+func detachedMedia(devices []string) *setting {
+	return &setting{
 		what: strings.TrimSpace("detach " + strings.Join(devices, " and ")), kind: mediaWork, effect: fake.DetachMedia, detail: strings.Join(devices, ", "),
 		ask: func(ctx context.Context, r *replica, uuid string) error { return r.DetachMedia(ctx, uuid, devices) },
 		onBMC: func(b *bmc.BMC) bool {
@@ -130,15 +132,15 @@ func deviceTypeOf(image string) string {
 	return "cdrom"
 }
 
-// followWishes looks what a commit has made of the work of wishes.
-func (w *world) followWishes(info runner.Info) {
+// followSettings looks what a commit has made of the work of settings.
+func (w *world) followSettings(info runner.Info) {
 	w.following.Lock()
 	defer w.following.Unlock()
 	w.mu.Lock()
-	wishes := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.wished.wish == nil })
+	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.settingWork.setting == nil })
 	w.mu.Unlock()
-	asked := askedBy(info, wishes)
-	open := slices.DeleteFunc(slices.Clone(wishes), func(q *request) bool { return q.wished.row == 0 || q.wished.ended })
+	asked := askedBy(info, requests)
+	open := slices.DeleteFunc(slices.Clone(requests), func(q *request) bool { return q.settingWork.row == 0 || q.settingWork.ended })
 	if asked == nil && len(open) == 0 {
 		return
 	}
@@ -149,7 +151,7 @@ func (w *world) followWishes(info runner.Info) {
 			}
 		}
 		for _, q := range open {
-			if err := w.followWish(tx, q, wishes); err != nil {
+			if err := w.followSetting(tx, q, requests); err != nil {
 				return err
 			}
 		}
@@ -177,51 +179,51 @@ func (q *request) findRow(tx *store.Tx, others []*request) error {
 		return err
 	}
 	for _, work := range works {
-		if work.Kind == q.wished.wish.kind && !slices.ContainsFunc(others, func(o *request) bool { return o.wished.row == work.ID }) {
-			q.wished.row, q.wished.key = work.ID, fmt.Sprintf("%d-%d ", work.CreatedAt.UnixMicro(), work.ID)
+		if work.Kind == q.settingWork.setting.kind && !slices.ContainsFunc(others, func(o *request) bool { return o.settingWork.row == work.ID }) {
+			q.settingWork.row, q.settingWork.key = work.ID, fmt.Sprintf("%d-%d ", work.CreatedAt.UnixMicro(), work.ID)
 		}
 	}
 	return nil
 }
 
-// followWish looks whether the commit has ended the work of one of all wishes, and how.
-func (w *world) followWish(tx *store.Tx, q *request, all []*request) error {
+// followSetting looks whether the commit has ended the work of one of all such requests, and how.
+func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 	n, err := tx.Node(q.node)
 	if err != nil {
-		q.wished.ended = true // with its node
-		return nil            //nolint:nilerr // the node was deleted
+		q.settingWork.ended = true // with its node
+		return nil                 //nolint:nilerr // the node was deleted
 	}
 	works, err := tx.WorkOf(n.ID)
-	if err != nil || slices.ContainsFunc(works, func(work *store.Work) bool { return work.ID == q.wished.row }) {
+	if err != nil || slices.ContainsFunc(works, func(work *store.Work) bool { return work.ID == q.settingWork.row }) {
 		return err
 	}
 	events, err := tx.Events(n.ID)
 	if err != nil {
 		return err
 	}
-	q.wished.ended = true
+	q.settingWork.ended = true
 	failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-		return e.Severity == node.SeverityError && e.Type == string(q.wished.wish.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond))
+		return e.Severity == node.SeverityError && e.Type == string(q.settingWork.setting.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond))
 	})
 	switch {
 	case failed && n.LastError == "":
 		w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.what)
 	case !failed:
-		q.wished.done = true
-		w.checkWish(n, q, all)
+		q.settingWork.done = true
+		w.checkSetting(n, q, all)
 	}
 	return nil
 }
 
-// checkWish looks whether a machine has what work that went well has brought, and whether
-// one of all wishes that came later was there first.
-func (w *world) checkWish(n *node.Node, q *request, all []*request) {
-	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.wished.wish
+// checkSetting looks whether a machine has what work that went well has brought, and whether
+// one of all such requests that came later was there first.
+func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
+	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.settingWork.setting
 	var brought bool
 	switch {
 	case n.Driver == "manual-management": // nothing can be done to it
 	case c != nil:
-		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.wished.key)
+		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.settingWork.key)
 	default:
 		brought = m.carriedOut(q)
 	}
@@ -232,19 +234,19 @@ func (w *world) checkWish(n *node.Node, q *request, all []*request) {
 		w.violated("%s: request %d (%s) is said to have gone well, and the node does not have it", m.name, q.id, q.what)
 	}
 	for _, later := range all {
-		if later.node == q.node && later.wished.wish.kind == v.kind && later.wished.row > q.wished.row && later.wished.done {
+		if later.node == q.node && later.settingWork.setting.kind == v.kind && later.settingWork.row > q.settingWork.row && later.settingWork.done {
 			w.violated("%s: request %d (%s) is done after request %d (%s), which came later", m.name, q.id, q.what, later.id, later.what)
 		}
 	}
 }
 
-// carriedOut reports whether a fake machine has done what a request wishes for.
+// carriedOut reports whether a fake machine has done what a request asks for.
 func (m *machine) carriedOut(q *request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.log, func(e effect) bool {
-		return e.kind == q.wished.wish.effect && e.detail == q.wished.wish.detail &&
-			strings.HasPrefix(e.origin.Request, q.wished.key) && m.taskOf(e.origin.Request).State == fake.Done
+		return e.kind == q.settingWork.setting.effect && e.detail == q.settingWork.setting.detail &&
+			strings.HasPrefix(e.origin.Request, q.settingWork.key) && m.taskOf(e.origin.Request).State == fake.Done
 	})
 }
 
@@ -263,7 +265,7 @@ func (m *machine) deceived(key string) bool {
 	return slices.ContainsFunc(m.lies, func(request string) bool { return strings.HasPrefix(request, key) })
 }
 
-// repeats reports whether an effect of a wish or a vendor method begins again although the
+// repeats reports whether an effect of a setting or a vendor method begins again although the
 // engine can know that it has begun: a fake machine tells, and of a BMC nothing has happened
 // that leaves the outcome unknown. The caller holds the lock.
 func (m *machine) repeats(e effect) bool {
@@ -279,15 +281,15 @@ func (m *machine) repeats(e effect) bool {
 // powerEffects are those that machines may need again and again on their way to a setting.
 var powerEffects = append([]fake.Kind{fake.PowerOn}, powerKinds...)
 
-// checkWishes looks whether every wish that was accepted has become work, and that work has
+// checkSettings looks whether every setting that was accepted has become work, and that work has
 // ended.
-func (w *world) checkWishes(uuid string) {
+func (w *world) checkSettings(uuid string) {
 	for _, q := range w.requests {
 		switch {
-		case q.node != uuid || q.wished.wish == nil || !q.accepted:
-		case q.wished.row == 0:
+		case q.node != uuid || q.settingWork.setting == nil || !q.accepted:
+		case q.settingWork.row == 0:
 			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.what)
-		case !q.wished.ended:
+		case !q.settingWork.ended:
 			w.violated("%s: request %d (%s) was accepted and never ends", w.machines[uuid].name, q.id, q.what)
 		}
 	}
