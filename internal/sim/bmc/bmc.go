@@ -245,9 +245,9 @@ func (b *BMC) apply(c *Call, wanted change) error {
 		if t := wanted.do(now, c.Fate); t != nil {
 			call.Task = "task-" + strconv.FormatInt(t.Number, 10)
 		}
-		b.settle()
 	}
 	c.number = b.config.Recorder.Add(call)
+	b.settle() // a machine that boots at once notes that behind the call which has switched it on
 	return nil
 }
 
