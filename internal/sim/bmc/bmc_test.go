@@ -31,9 +31,14 @@ type computer struct {
 	boot bmc.Boot
 	on   bool
 	deaf bool // its operating system ignores requests to shut down
+	// booted, if set, is called when it boots.
+	booted func()
 }
 
 func (c *computer) PowerOn(b bmc.Boot) {
+	if c.booted != nil {
+		c.booted()
+	}
 	c.log, c.boot, c.on = append(c.log, "on from "+string(b.Source)), b, true
 }
 
@@ -121,6 +126,17 @@ func running(t *testing.T, changes ...func(*bmc.Config)) *bench {
 func refusedFor(err error, reason bmc.Reason) bool {
 	var refusal *bmc.RefusedError
 	return errors.As(err, &refusal) && refusal.Reason == reason
+}
+
+func TestCallIsInTheLogBeforeTheBootThatItCauses(t *testing.T) {
+	b := newBench(t, func(c *bmc.Config) { c.Times = bmc.Times{} })
+	logged := 0
+	b.computer.booted = func() { logged = len(b.recorder.Effects("m1", 0)) }
+	b.reset(bmc.ResetOn)
+	b.did("on from network")
+	if logged != 1 {
+		t.Errorf("%d calls in the log when the machine boots, want the one that has switched it on", logged)
+	}
 }
 
 func TestComputerBootsAtTheEndOfPOST(t *testing.T) {
