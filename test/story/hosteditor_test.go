@@ -21,23 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
-	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
 // TestWhoMayNotWritePoliciesCannotRunLiveUpdates has a member of a team with the shipped roles for hosts, BIOS
 // settings and firmware ask for an update and restart the machine, until the administrator allows the update.
 func TestWhoMayNotWritePoliciesCannotRunLiveUpdates(t *testing.T) {
 	t.Parallel()
-	r, _ := startBootService(t, redfish.Vendors[0])
-	m := startHost(t, r, operator.GroupFirmware)
-	m.register(t, "redfish")
-	m.inState(t, metal3v1alpha1.StateAvailable)
-	image, h := m.deploysImage(t)
-	m.runsImage(t, image, string(h.UID))
-	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+	r, m := startHostInUse(t)
 
 	ann := m.asHostEditor(t)
 	attribute, value := changeableAttribute(t, r.Machine(0).BMC())

@@ -25,13 +25,7 @@ import (
 // operator reads and compares, and counts what was done to it.
 func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	t.Parallel()
-	r, _ := startBootService(t, redfish.Vendors[0])
-	m := startHost(t, r, operator.GroupFirmware)
-	m.register(t, "redfish")
-	m.inState(t, metal3v1alpha1.StateAvailable)
-	image, h := m.deploysImage(t)
-	m.runsImage(t, image, string(h.UID))
-	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+	r, m := startHostInUse(t)
 
 	machine := r.Machine(0)
 	wiped, shutdowns := len(r.done(effect.Wipe)), len(r.done(string(bmc.SoftPowerOff)))
@@ -64,6 +58,19 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	if r.flashes() != 1 {
 		t.Errorf("%d flashes at the end, want one", r.flashes())
 	}
+}
+
+// startHostInUse returns a rack and its host, whose machine runs an image, with an operator that reads and compares firmware.
+func startHostInUse(t *testing.T) (*rack, *managed) {
+	t.Helper()
+	r, _ := startBootService(t, redfish.Vendors[0])
+	m := startHost(t, r, operator.GroupFirmware)
+	m.register(t, "redfish")
+	m.inState(t, metal3v1alpha1.StateAvailable)
+	image, h := m.deploysImage(t)
+	m.runsImage(t, image, string(h.UID))
+	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+	return r, m
 }
 
 // asksFor asks for a BIOS setting, and for version 99.1 of the firmware of the BMC. The objects are those
