@@ -27,6 +27,7 @@ func (w *world) settle() {
 	pause := 5 * time.Second
 	for range settleRounds {
 		w.replace()
+		w.endSuspension()
 		time.Sleep(pause) //nolint:forbidigo // time of a bubble, which passes by itself
 		pause = min(2*pause, 7*time.Minute)
 		if w.idle() {
@@ -273,7 +274,12 @@ func (w *world) checkOrder(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	seen := map[string][]string{} // operations in order, by work
+	old := true                   // it was done before the database was restored
 	for _, e := range m.log {
+		if old && !e.at.Before(w.restored.put) { // then work is older than the machine
+			clear(seen)
+			old = false
+		}
 		work, operation, _ := strings.Cut(e.origin.Request, " ")
 		done := seen[work]
 		switch at := slices.Index(done, operation); {

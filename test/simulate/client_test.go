@@ -29,6 +29,8 @@ type request struct {
 	// is none.
 	unsure      bool
 	settingWork settingWork // the zero value for what is no setting
+	// lost says that what it did is not in the copy of the database that was restored since.
+	lost bool
 }
 
 // task is the name of what is done for a request.
@@ -273,9 +275,9 @@ func (w *world) sendRequest(r *replica, q *request, do func(context.Context) err
 		defer cancel()
 		err := do(runner.WithInfo(ctx, &runner.Info{Task: q.task()}))
 		w.mu.Lock()
-		q.answered, q.accepted, q.until = true, err == nil, time.Now()
 		answer := class(err)
-		q.unsure = answer == noAnswer || answer == unavailable
+		q.answered, q.until = true, time.Now()
+		q.accepted, q.unsure = answer == accepted && !q.lost, answer == noAnswer || answer == unavailable || q.lost
 		w.mu.Unlock()
 		w.sched.note("request %d (%q of %s): %s", q.id, what, name, answer)
 	}()

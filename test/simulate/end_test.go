@@ -99,6 +99,7 @@ type doubt struct {
 	at        time.Time
 	node      string // whose work it is
 	operation string
+	lost      bool // what the engine has made of that
 }
 
 // askAgain looks whether a request may be made although nobody knows what became of it
@@ -123,7 +124,7 @@ func (w *world) checkDoubts(m *machine) {
 			return q.node == d.node && q.counts() && !q.until.Before(d.at) && slices.Contains([]string{"abort", "deleted", "delete"}, q.what)
 		})
 		n, err := w.node(d.node)
-		if ended || err != nil {
+		if ended || err != nil || d.lost {
 			continue
 		}
 		said := slices.ContainsFunc(w.events(n), func(e *node.Event) bool {

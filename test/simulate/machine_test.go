@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -128,7 +129,7 @@ var once = []fake.Kind{fake.Wipe, fake.Write, fake.Flash}
 
 // begin checks what must hold when an effect begins, and writes it into the log.
 func (m *machine) begin(e effect, by *replica) {
-	problem := m.w.leaseProblem(m.uuid, e.origin)
+	problem := cmp.Or(m.w.leaseProblem(m.uuid, e.origin), m.w.suspensionProblem(m.uuid, e.origin.Request))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e.at = time.Now()

@@ -28,6 +28,8 @@ type world struct {
 	computers []*computer
 	outage    int        // steps for which the database stays away
 	following sync.Mutex // held while a commit is held against requests
+	count     int        // of steps
+	restored  restoration
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot
@@ -42,6 +44,7 @@ const agentToken = "token-of-the-simulated-ramdisk-0123456789"
 
 func newWorld(seed uint64, dir string) (*world, error) {
 	w := &world{seed: seed, sched: newScheduler(seed), machines: map[string]*machine{}}
+	w.planRestoration(dir)
 	var err error
 	if err := os.CopyFS(dir, os.DirFS(template())); err != nil {
 		return nil, err
@@ -222,6 +225,8 @@ var naps = []time.Duration{
 // step does the next thing.
 func (w *world) step() {
 	s := w.sched
+	s.waiting()
+	w.restoreOrResume()
 	points := s.waiting()
 	drawn := s.rng.IntN(100)
 	if len(w.computers) > 0 && (len(points) == 0 || drawn >= 84 && drawn < 88) && s.chance(60) {

@@ -1,0 +1,187 @@
+package simulate
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// restoreEvery is which part of the runs puts an older copy of the database in place.
+const restoreEvery = 8
+
+// restoration is how a run puts an older copy of the database in place.
+type restoration struct {
+	dir string // data folder
+	// The steps at which the copy is taken, is put in place, and from which clients let
+	// suspended work go on; zero in runs without.
+	copyAt, putAt, resumeAt int
+	copied, put             time.Time // when that was done; zero before
+	// resumed are the nodes whose work from before somebody may have let go on.
+	resumed map[string]bool
+}
+
+// planRestoration draws whether and when a run restores its database.
+func (w *world) planRestoration(dir string) {
+	w.restored = restoration{dir: dir, resumed: map[string]bool{}}
+	drawn := func(what string, most uint32) int { return int(w.drawn("restore", what) % most) }
+	if drawn("whether", restoreEvery) == 0 {
+		r := &w.restored
+		r.copyAt = 20 + drawn("copy", 120)
+		r.putAt = r.copyAt + 1 + drawn("put", 80)
+		r.resumeAt = r.putAt + 20 + drawn("resume", 60)
+	}
+}
+
+// restoreOrResume does what is due for a restoration. No transaction runs meanwhile.
+func (w *world) restoreOrResume() {
+	r := &w.restored
+	w.count++
+	switch {
+	case r.copyAt == 0:
+	case w.count == r.copyAt:
+		w.backUp()
+	case w.count == r.putAt:
+		w.putBack()
+	case w.count > r.resumeAt && w.sched.chance(10):
+		w.resumeSome()
+	}
+}
+
+func (w *world) backup() string { return filepath.Join(w.restored.dir, "backup") }
+
+// backUp takes a copy of the database.
+func (w *world) backUp() {
+	_, err := store.Backup(context.Background(), w.restored.dir, w.backup(), false)
+	w.must(err)
+	w.restored.copied = time.Now()
+	w.sched.note("somebody backs up the database")
+}
+
+// putBack stops everything, restores the copy, and starts again.
+func (w *world) putBack() {
+	w.sched.note("somebody restores the database")
+	w.sched.fail()
+	for _, r := range w.processes() {
+		w.mistrust(r)
+		r.die()
+		w.sched.releaseAll(r)
+	}
+	// No call is on its way any more when somebody is done with that.
+	time.Sleep(time.Minute + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
+	w.sched.waiting()
+	w.must(w.db.Close())
+	_, err := store.Restore(context.Background(), w.backup(), w.restored.dir, time.Now())
+	w.must(err)
+	w.db, err = store.Open(context.Background(), store.Options{Dir: w.restored.dir})
+	w.must(err)
+	w.restored.put = time.Now()
+	w.forget()
+	w.replace()
+	synctest.Wait()
+}
+
+// forget takes back what the world knows of answers and commits that are lost.
+func (w *world) forget() {
+	copied := w.restored.copied
+	w.mu.Lock()
+	for _, q := range w.requests {
+		if !q.answered || !q.until.Before(copied) {
+			q.lost, q.unsure, q.accepted = true, q.accepted || q.unsure || !q.answered, false
+			q.settingWork = settingWork{setting: q.settingWork.setting, ended: true}
+		}
+	}
+	w.mu.Unlock()
+	for _, m := range w.machines {
+		m.mistrust()
+		m.mu.Lock()
+		m.lease = node.Lease{}
+		m.idle = slices.DeleteFunc(m.idle, func(at time.Time) bool { return !at.Before(copied) })
+		for asked, d := range m.doubts {
+			d.lost = true
+			m.doubts[asked] = d
+		}
+		m.mu.Unlock()
+	}
+}
+
+// suspended reports whether work waits for a person.
+func (w *world) suspended() (suspended bool) {
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
+		s, err := tx.Suspension()
+		suspended = s.InForce()
+		return err
+	})
+	return suspended
+}
+
+// resumeSome has a person decide about suspended work: that of one node, or all.
+func (w *world) resumeSome() {
+	r := w.alive()
+	if r == nil || !w.suspended() {
+		return
+	}
+	uuid := pick(w.sched, w.nodes)
+	switch w.sched.rng.IntN(4) {
+	case 0:
+		w.resumeAll(r)
+	case 1:
+		w.send(r, uuid, "drop", nil, func(ctx context.Context) error { return r.DropSuspended(ctx, uuid, "") })
+	default:
+		w.restored.resumed[uuid] = true
+		w.send(r, uuid, "resume", nil, func(ctx context.Context) error { return r.ResumeNode(ctx, uuid, "") })
+	}
+}
+
+func (w *world) resumeAll(r *replica) {
+	for _, uuid := range w.nodes {
+		w.restored.resumed[uuid] = true
+	}
+	w.send(r, w.nodes[0], "resume all", nil, func(ctx context.Context) error { return r.Resume(ctx, "") })
+}
+
+// withoutEffect are requests after which nothing has to be done to a machine.
+var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off"}
+
+// suspensionProblem returns why an effect must not begin after a restoration, "" when it
+// may: old work waits until somebody lets it go on, and new work until somebody asks for it.
+func (w *world) suspensionProblem(uuid, asked string) string {
+	put := w.restored.put
+	if put.IsZero() || asked == "" {
+		return ""
+	}
+	nodes := []string{uuid}
+	if w.hasChild() && uuid != w.nodes[2] { // whose work may be that of the other
+		nodes = w.nodes[:2]
+	}
+	if slices.ContainsFunc(nodes, func(uuid string) bool { return w.restored.resumed[uuid] }) {
+		return ""
+	}
+	micros, _, _ := strings.Cut(asked, "-")
+	created, err := strconv.ParseInt(micros, 10, 64)
+	if err == nil && time.UnixMicro(created).Before(put.Truncate(time.Microsecond)) { // rows have no parts of microseconds
+		return "although its work is from before the restoration, and nobody has let it go on"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wanted := slices.ContainsFunc(w.requests, func(q *request) bool {
+		return slices.Contains(nodes, q.node) && !q.at.Before(put) && !slices.Contains(withoutEffect, q.what) && !strings.HasPrefix(q.what, "patch ")
+	})
+	if !wanted && w.suspended() {
+		return "although everything is suspended, and nobody has asked for it"
+	}
+	return ""
+}
+
+// endSuspension ends a suspension that is left.
+func (w *world) endSuspension() {
+	if r := w.alive(); r != nil && w.suspended() {
+		w.resumeAll(r)
+	}
+}
