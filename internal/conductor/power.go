@@ -40,10 +40,10 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 		if before, err = c.idle(tx, ident); err != nil {
 			return err
 		}
-		if before.TargetPowerState != "" { // its work waits for another attempt
-			return &node.LockedError{Node: before.UUID, Owner: c.cfg.Hostname}
-		}
 		if err := c.permitPower(before, target); err != nil {
+			return err
+		}
+		if err := c.noneBeside(tx, before); err != nil {
 			return err
 		}
 		n := *before

@@ -95,9 +95,9 @@ func TestBootModeAndSecureBootChange(t *testing.T) {
 	wantAs[*node.NotSupportedError](t, w.SetBootMode(t.Context(), w.create("manual-management").UUID, "uefi"))
 }
 
-// TestSettingsWaitForEarlierOnesThatAreTriedAgain has a change fail that would otherwise be
-// tried again after a later one, and undo it.
-func TestSettingsWaitForEarlierOnesThatAreTriedAgain(t *testing.T) {
+// TestRequestsAreRefusedWhileASettingIsToBeTriedAgain has a change fail that would otherwise be
+// tried again after a later one, and undo it, or in the middle of a power change.
+func TestRequestsAreRefusedWhileASettingIsToBeTriedAgain(t *testing.T) {
 	w := emptyWorld(t)
 	c := w.idle("conductor-1")
 	m := machineOf(t, c)
@@ -115,6 +115,7 @@ func TestSettingsWaitForEarlierOnesThatAreTriedAgain(t *testing.T) {
 	w.eventually("the boot mode to be put off", func() bool { return w.workOf(n).Attempts == 1 })
 	wantAs[*node.LockedError](t, w.SetBootMode(t.Context(), n.UUID, "uefi"))
 	wantAs[*node.LockedError](t, w.DetachMedia(t.Context(), n.UUID, nil))
+	wantAs[*node.LockedError](t, w.SetPower(t.Context(), n.UUID, node.PowerOn, 0))
 	w.pass(time.Minute)
 	w.settle()
 	if err := w.SetBootMode(t.Context(), n.UUID, "uefi"); err != nil {
