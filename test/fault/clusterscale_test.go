@@ -36,11 +36,13 @@ func except(hosts []string, machines map[string]string) []string {
 	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(taken, host) })
 }
 
-// delete deletes the cluster, which sets its hosts free.
+// delete deletes the cluster, which sets its hosts free, and the Metal3DataTemplate, which no cluster owns and which stays until
+// its machines are gone.
 func (l *clusterLife) delete() {
 	l.t.Helper()
 	c := &clusterv1.Cluster{ObjectMeta: l.Meta(l.Name)}
 	l.Delete(l.t, c)
+	l.Delete(l.t, &v1beta2.Metal3DataTemplate{ObjectMeta: l.Meta(l.Name)})
 	l.Gone(l.t, c)
 	for host := range l.Hosts {
 		l.isFree(host)
@@ -48,6 +50,7 @@ func (l *clusterLife) delete() {
 	cluster.Eventually(l.t, func(ctx context.Context) error {
 		for _, list := range []client.ObjectList{
 			&clusterv1.MachineList{}, &v1beta2.Metal3ClusterList{}, &v1beta2.Metal3MachineList{}, &v1beta2.Metal3DataList{}, &v1beta2.Metal3DataClaimList{},
+			&v1beta2.Metal3DataTemplateList{},
 		} {
 			if err := l.Kube.List(ctx, list, client.InNamespace(l.Name)); err != nil {
 				return err
