@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ const (
 	// stopGrace is how long a program may take to end by itself. The API server
 	// and etcd take up to 2 s each.
 	stopGrace = 10 * time.Second
+	// collectAt is by how many percent the heap of a program grows before garbage is collected, unless
+	// GOGC says otherwise: kube-apiserver allocates much and keeps little of it.
+	collectAt = "300"
 )
 
 // process is one program of the control plane, running as a child.
@@ -43,8 +47,8 @@ func startProcess(path, logFile string, args ...string) (*process, error) {
 	cmd := exec.Command(path, args...) //nolint:gosec,noctx // the caller's program; it outlives the context of its start
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = childAttr()
-	cmd.Env = []string{}
-	for _, key := range []string{"PATH", "HOME", "TMPDIR", "GOGC"} {
+	cmd.Env = []string{"GOGC=" + cmp.Or(os.Getenv("GOGC"), collectAt)}
+	for _, key := range []string{"PATH", "HOME", "TMPDIR"} {
 		if value, ok := os.LookupEnv(key); ok {
 			cmd.Env = append(cmd.Env, key+"="+value)
 		}
