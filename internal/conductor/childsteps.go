@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,11 @@ func (c *Conductor) checkChild(tx *store.Tx, parent, child *node.Node) error {
 	case node.Working, node.Waiting, node.Held:
 		return fmt.Errorf("it is in state %q, its own work goes on", child.ProvisionState)
 	case node.Stable, node.Failed:
+		if err := c.noneBeside(tx, child); isLocked(err) {
+			return errors.New("its own work is to be tried again")
+		} else if err != nil {
+			return err
+		}
 	}
 	mine, err := c.serves(tx, child.ConductorGroup)
 	if err == nil && !mine {

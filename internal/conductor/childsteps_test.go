@@ -188,6 +188,26 @@ func TestStepWaitsForAChildWhoseOwnWorkWaitsWithoutALease(t *testing.T) {
 	}
 }
 
+func TestStepWaitsForAChildWhoseOwnWorkIsToBeTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	parent, children := w.family(node.Manageable, nil)
+	w.write(func(tx *store.Tx) error {
+		return tx.AddWork(&store.Work{
+			NodeID: children[0].ID, Kind: workPower, NotBefore: tx.Now().Add(5 * time.Second),
+			Intent: node.ObjectOf(map[string]any{powerTargetIntent: node.PowerOff}),
+		})
+	})
+	w.send(parent, "clean", with(onChildren("power.power_on")))
+	w.eventually("the work to be put off", func() bool { return w.workOf(parent).Attempts == 1 })
+	if got := w.powers(children...); got != "power off" {
+		t.Errorf("power of the child: %s; want it left alone", got)
+	}
+	w.passUntilDone(parent)
+	if got := w.arrive(parent, node.Manageable); got.LastError != "" || w.powers(children...) != "power on" {
+		t.Errorf("last_error %q, power of the child: %s", got.LastError, w.powers(children...))
+	}
+}
+
 func TestChildOfAnotherConductorGroupIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.start("conductor-2", func(c *Config) { c.Group = "row2" })

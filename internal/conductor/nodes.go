@@ -94,7 +94,7 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 			return err
 		}
 	}
-	if err := c.checkSameMachine(before, after); err != nil {
+	if err := c.checkSameMachine(tx, before, after); err != nil {
 		return err
 	}
 	if before.ParentNode != after.ParentNode || before.ChassisUUID != after.ChassisUUID {
@@ -118,13 +118,19 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 
 // checkSameMachine refuses a change that would make work go on with another machine. New
 // credentials are welcome.
-func (c *Conductor) checkSameMachine(before, after *node.Node) error {
-	class := before.ProvisionState.Class()
-	if class != node.Waiting && class != node.Held || c.drivers.SameMachine(before, after) {
+func (c *Conductor) checkSameMachine(tx *store.Tx, before, after *node.Node) error {
+	if c.drivers.SameMachine(before, after) {
 		return nil
 	}
-	return node.Conflict("The machine of node %s cannot be changed in state %q: its work goes on with the BMC and the system that it began with. "+
-		"Wait until the node is in a stable state, or abort the work, before you change their address in driver_info.", before.UUID, before.ProvisionState)
+	if class := before.ProvisionState.Class(); class == node.Waiting || class == node.Held || before.Lease.Suspended() {
+		return node.Conflict("The machine of node %s cannot be changed in state %q: its work goes on with the BMC and the system that it began with. "+
+			"Wait until the node is in a stable state, or abort the work, before you change their address in driver_info.", before.UUID, before.ProvisionState)
+	}
+	works, err := tx.WorkOf(before.ID)
+	if err == nil && len(works) > 0 { // it is to be tried again
+		err = c.underWay(before)
+	}
+	return err
 }
 
 // SetMaintenance puts a node into maintenance or ends it.
@@ -245,18 +251,21 @@ func checkChangeable(tx *store.Tx, n *node.Node) error {
 	return checkUnleased(tx, n)
 }
 
-// idle returns a node without a lease and without work that changes its state, else
-// an error, for requests that must not interfere with such work. Work that waits for
-// long has no lease meanwhile.
+// idle returns a node without a lease and without work, else an error, for requests that
+// must not interfere with it. Work that waits for long or is to be tried again has no
+// lease meanwhile.
 func (c *Conductor) idle(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if err != nil {
 		return nil, err
 	}
-	return n, c.checkIdle(tx, n)
+	if err := c.checkIdle(tx, n); err != nil {
+		return nil, err
+	}
+	return n, c.noneBeside(tx, n)
 }
 
-// checkIdle refuses a node that idle does not return.
+// checkIdle refuses a node with a lease or with work that changes its state.
 func (c *Conductor) checkIdle(tx *store.Tx, n *node.Node) error {
 	err := checkUnleased(tx, n)
 	if err == nil && n.ProvisionState.Class() == node.Working {

@@ -352,3 +352,28 @@ func TestMachineOfANodeStaysWhileItsWorkWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestMachineOfANodeStaysWhileItsWorkIsToBeTriedAgain has work without a lease, as it is between two attempts: another
+// machine must not get what was begun on the first one.
+func TestMachineOfANodeStaysWhileItsWorkIsToBeTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	for state, kind := range map[node.State]store.WorkKind{
+		node.Cleaning: workClean, node.Deploying: workDeploy, node.CleanFailed: workBootMode, node.Active: workPower,
+	} {
+		n := w.create("fake-hardware", func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "bmc-1"}) })
+		before := *n
+		n.ProvisionState = state
+		w.update(&before, n)
+		w.write(func(tx *store.Tx) error {
+			return tx.AddWork(&store.Work{NodeID: n.ID, Kind: kind, NotBefore: tx.Now().Add(time.Hour)})
+		})
+		_, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+			n.DriverInfo = n.DriverInfo.With(map[string]any{"fake_bmc": "bmc-2"})
+			return nil
+		})
+		wantAs[*node.LockedError](t, err)
+		if _, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error { n.Description = "rack 7"; return nil }); err != nil {
+			t.Errorf("%s: another description: %v", state, err)
+		}
+	}
+}

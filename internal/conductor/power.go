@@ -43,9 +43,6 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 		if err := c.permitPower(before, target); err != nil {
 			return err
 		}
-		if err := c.noneBeside(tx, before); err != nil {
-			return err
-		}
 		n := *before
 		n.TargetPowerState = reachedBy(target)
 		n.ClearError()

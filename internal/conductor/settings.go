@@ -25,9 +25,6 @@ func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, 
 		if err := check(n); err != nil {
 			return err
 		}
-		if err := c.noneBeside(tx, n); err != nil {
-			return err
-		}
 		started, err = c.startServed(tx, n, kind, intent)
 		return err
 	})

@@ -116,6 +116,7 @@ func TestRequestsAreRefusedWhileASettingIsToBeTriedAgain(t *testing.T) {
 	wantAs[*node.LockedError](t, w.SetBootMode(t.Context(), n.UUID, "uefi"))
 	wantAs[*node.LockedError](t, w.DetachMedia(t.Context(), n.UUID, nil))
 	wantAs[*node.LockedError](t, w.SetPower(t.Context(), n.UUID, node.PowerOn, 0))
+	wantAs[*node.LockedError](t, w.SetBootDevice(t.Context(), n.UUID, node.BootDevice{Device: "pxe"}))
 	w.pass(time.Minute)
 	w.settle()
 	if err := w.SetBootMode(t.Context(), n.UUID, "uefi"); err != nil {

@@ -26,6 +26,11 @@ func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed nod
 	}
 	due := nextDue(s.cfg.Interval, first, e.spread())
 	what := decide(n, observed, s.cfg.Accept)
+	if what != keep {
+		if working, err := s.underWork(ctx, n); working || err != nil {
+			return due, err
+		}
+	}
 	if what == restore {
 		return due, s.differs(ctx, e, n, observed)
 	}
@@ -35,6 +40,21 @@ func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed nod
 		}
 	}
 	return due, s.noDifference(ctx, e)
+}
+
+// underWork reports whether work for the node has begun or is to be tried again, which may
+// have left its machine in between. Work that is suspended does nothing to it.
+func (s *Syncer) underWork(ctx context.Context, n *node.Node) (working bool, err error) {
+	err = s.db.Read(ctx, func(tx *store.Tx) error {
+		now, err := tx.NodeByID(n.ID)
+		if err != nil || now.Lease.Suspended() {
+			return err
+		}
+		works, err := tx.WorkOf(n.ID)
+		working = len(works) > 0
+		return err
+	})
+	return working, err
 }
 
 // ifUntouched changes a node that nobody works on, unless its work is suspended, and that

@@ -95,6 +95,29 @@ func TestNodeThatChangedWhileItsMachineWasReadIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestMachineIsLeftAloneWhileItsWorkIsToBeTriedAgain has work, such as a boot mode that is in the middle of its
+// restart, wait for its next attempt without a lease.
+func TestMachineIsLeftAloneWhileItsWorkIsToBeTriedAgain(t *testing.T) {
+	for _, accept := range []bool{false, true} {
+		inRack(t, func(r *rack) {
+			t := r.t
+			n := r.add(switched)
+			work := &store.Work{NodeID: n.ID, Kind: "boot mode"}
+			r.write(func(tx *store.Tx) error { return tx.AddWork(work) })
+			r.run("one", func(c *Config) { c.Accept = accept })
+			pass(2 * interval)
+			if rows := r.history(n); len(r.reads(n)) == 0 || len(rows) != 0 || r.restorations() != 0 {
+				t.Errorf("accept %t: read %d times, history %q, restored %d", accept, len(r.reads(n)), rows, r.restorations())
+			}
+			r.write(func(tx *store.Tx) error { return tx.FinishWork(work) })
+			pass(2 * interval)
+			if rows := r.history(n); len(rows) != 1 {
+				t.Errorf("accept %t: history %q after the end of the work, want one row", accept, rows)
+			}
+		})
+	}
+}
+
 func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
