@@ -1,7 +1,7 @@
 // Package simulate runs conductors, their runner and a real store under a clock
 // that only the simulation moves and a scheduler that a seed decides for. At every
 // commit and at every call of a machine the scheduler chooses what happens: it goes
-// well, the process dies before or after it, the database is away, the answer is
+// well, the process dies before or after it, the database is away, or fails at the end of a write, the answer is
 // lost, the machine refuses, lies or hangs. Between them processes are paused,
 // killed and stopped, and clients ask for things. The machines live outside the
 // engine's memory and keep a log of what was done to them; what must hold is checked

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -204,6 +205,9 @@ func (r *replica) kept(e effect, later time.Time) bool {
 	return told && h.at.After(later) && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
 }
 
+// errRolledBack takes back what a write has changed.
+var errRolledBack = errors.New("the database could not store it")
+
 // database is the store as a replica reaches it.
 type database struct{ r *replica }
 
@@ -221,6 +225,12 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 		return errDead
 	case v == away:
 		return &node.UnavailableError{Reason: "The database is away."}
+	case v == rolledBack:
+		err := r.w.db.Write(ctx, func(tx *store.Tx) error { return cmp.Or(fn(tx), errRolledBack) })
+		if errors.Is(err, errRolledBack) {
+			err = &node.UnavailableError{Reason: "The database could not store it."}
+		}
+		return err
 	}
 	if err := r.w.db.Write(ctx, fn); err != nil {
 		return err

@@ -22,6 +22,7 @@ const (
 	crashBefore verdict = "crash before"
 	crashAfter  verdict = "crash after"
 	away        verdict = "database away"
+	rolledBack  verdict = "rolled back"
 	answerLost  verdict = "answer lost"
 	requestLost verdict = "request lost"
 	refused     verdict = "refused"
@@ -53,7 +54,7 @@ var odds = map[string][]struct {
 	verdict verdict
 	weight  int
 }{
-	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {away, 25}, {answerLost, 15}},
+	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {away, 15}, {rolledBack, 15}, {answerLost, 15}},
 	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}, {requestLost, 20}},
 	atRead:   {{crashBefore, 5}, {refused, 50}, {hangs, 20}},
 	atPost:   {{answerLost, 40}, {requestLost, 40}},
@@ -172,7 +173,7 @@ func (s *scheduler) release(p *point, v verdict) {
 	s.note("%s: %s", p, v)
 	s.mu.Lock()
 	s.pending = slices.DeleteFunc(s.pending, func(o *point) bool { return o == p })
-	if v == crashBefore || v == crashAfter || v == away || v == answerLost {
+	if v == crashBefore || v == crashAfter || v == away || v == rolledBack || v == answerLost {
 		s.broke = append(s.broke, time.Now())
 	}
 	if what := p.counted(); what != "" {

@@ -113,7 +113,7 @@ func printCovered(covered map[string]int) {
 	if !testing.Verbose() {
 		return
 	}
-	verdicts := []verdict{proceed, crashBefore, crashAfter, away, answerLost, requestLost, refused, hangs, lies}
+	verdicts := []verdict{proceed, crashBefore, crashAfter, away, rolledBack, answerLost, requestLost, refused, hangs, lies}
 	rows := map[string]map[verdict]int{}
 	for what, count := range covered {
 		at := strings.LastIndex(what, " | ")

@@ -279,7 +279,7 @@ func (w *world) decide(p *point) {
 	switch {
 	case v == crashBefore || v == crashAfter:
 		w.mistrust(p.replica)
-	case p.info.Node != "" && (v == away || v == answerLost && p.kind == atCommit):
+	case p.info.Node != "" && (v == away || v == rolledBack || v == answerLost && p.kind == atCommit):
 		w.machines[p.info.Node].mistrust()
 	case p.kind == atEffect && v != proceed && v != refused:
 		w.machineOf(p).mistrust()
