@@ -81,6 +81,10 @@ func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.
 // grant stores a lease under a new epoch unless the node has one in force. A node that
 // this write has locked and found without one has none.
 func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
+	if err := tx.keepEpochs(); err != nil {
+		return false, err
+	}
+	defer func() { tx.epochs.add(lease.Epoch) }()
 	if tx.free[nodeID] {
 		lease.Epoch, err = tx.insertNext("leases", "epoch", "node_id, owner, expires_at", "?, ?, ?", nodeID, lease.Owner, lease.ExpiresAt.UnixMicro())
 		delete(tx.free, nodeID)
@@ -92,6 +96,37 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 	lease.Epoch, granted, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?) ON CONFLICT (node_id) DO NOTHING",
 		nodeID, lease.Owner, lease.ExpiresAt.UnixMicro())
 	return granted, err
+}
+
+// grantedEpochs are the epochs that a process has got from SQLite, which takes them back with
+// the write that failed and would grant them again: whoever ran that write may remember its lease.
+type grantedEpochs struct {
+	highest   int64
+	forgotten bool // the database may have taken it back
+}
+
+func (g *grantedEpochs) add(epoch int64) {
+	if g != nil {
+		g.highest = max(g.highest, epoch)
+	}
+}
+
+// keepEpochs is called before leases are granted, so that no epoch is granted twice.
+func (tx *Tx) keepEpochs() error {
+	if tx.epochs == nil || !tx.epochs.forgotten {
+		return nil
+	}
+	tx.epochs.forgotten = false
+	return tx.raiseEpochs(tx.epochs.highest)
+}
+
+// raiseEpochs makes SQLite grant higher epochs only.
+func (tx *Tx) raiseEpochs(last int64) error {
+	err := tx.exec("INSERT INTO sqlite_sequence (name, seq) SELECT 'leases', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'leases')")
+	if err != nil {
+		return err
+	}
+	return tx.exec("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'leases'", last)
 }
 
 // CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in

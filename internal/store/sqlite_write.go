@@ -14,6 +14,7 @@ type sqliteWriter struct {
 	memory memory
 	faults *faultPoints
 	note   commitNote // of the transaction that runs
+	epochs grantedEpochs
 
 	callers int           // of the last group, and those who came meanwhile
 	took    time.Duration // the last commit
@@ -55,6 +56,7 @@ func (w *sqliteWriter) transact(g *group, savepoints bool) error {
 	}
 	if err != nil {
 		_ = w.conn.control("ROLLBACK") // SQLite may have done it already
+		w.epochs.forgotten = true
 	}
 	return err
 }
@@ -118,7 +120,7 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 		return err
 	}
 	touched := false
-	tx := &Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, beforeChange: func() error {
+	tx := &Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, epochs: &w.epochs, beforeChange: func() error {
 		if touched {
 			return nil
 		}
@@ -142,6 +144,7 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 		if undo := w.conn.control("ROLLBACK TO request"); undo != nil {
 			return fmt.Errorf("%w: %w", errGroupLost, err)
 		}
+		w.epochs.forgotten = true
 	}
 	if release := w.conn.control("RELEASE request"); release != nil {
 		return errors.Join(err, fmt.Errorf("%w: %w", errGroupLost, release))

@@ -67,6 +67,9 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	if err := tx.lock("SELECT id FROM nodes WHERE id IN (SELECT node_id FROM work WHERE epoch IS NULL) ORDER BY id FOR NO KEY UPDATE"); err != nil {
 		return nil, false, err
 	}
+	if err := tx.keepEpochs(); err != nil {
+		return nil, false, err
+	}
 	for _, statement := range []string{
 		`INSERT INTO leases (node_id, owner, expires_at) SELECT DISTINCT node_id, '` + node.SuspendedOwner + `', CAST(? AS BIGINT) FROM work WHERE epoch IS NULL
 			ON CONFLICT (node_id) DO NOTHING`,
@@ -92,11 +95,7 @@ func (tx *Tx) forgetLeases() error {
 	if tx.shared != nil {
 		return tx.exec("SELECT setval('leases_epoch_seq', greatest(nextval('leases_epoch_seq'), ?::bigint))", ahead)
 	}
-	err := tx.exec("INSERT INTO sqlite_sequence (name, seq) SELECT 'leases', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'leases')")
-	if err != nil {
-		return err
-	}
-	return tx.exec("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'leases'", ahead)
+	return tx.raiseEpochs(ahead)
 }
 
 // ofSuspended is the condition that a node's work is suspended.

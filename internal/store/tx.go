@@ -24,6 +24,8 @@ type Tx struct {
 	// memory remembers outside of the database how often it was signed.
 	memory memory
 	note   commitNote
+	// epochs are those that were granted; nil where the database itself never grants one twice.
+	epochs *grantedEpochs
 	// shared is set in a write that others run beside, which has to lock what it reads.
 	shared *postgresWrite
 

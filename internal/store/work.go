@@ -152,11 +152,15 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 	expires := tx.Now().Add(ttl)
 	among := " IN (" + marks(maxRows) + ")"
 	leases := map[int64]node.Lease{}
+	if err := tx.keepEpochs(); err != nil {
+		return nil, err
+	}
 	err := tx.change(func(r row) error {
 		lease := node.Lease{Owner: owner, ExpiresAt: expires}
 		var id int64
 		err := r.Scan(&lease.Epoch, &id)
 		leases[id] = lease
+		tx.epochs.add(lease.Epoch)
 		return err
 	}, "INSERT INTO leases (node_id, owner, expires_at) SELECT id, CAST(? AS TEXT), CAST(? AS BIGINT) FROM nodes WHERE id"+among+
 		" ON CONFLICT (node_id) DO NOTHING RETURNING epoch, node_id", slices.Concat([]any{owner, expires.UnixMicro()}, nodes)...)

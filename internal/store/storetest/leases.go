@@ -15,6 +15,7 @@ import (
 var leaseBehaviours = []behaviour{
 	{"a lease in force keeps everybody out", checkLeaseExcludes},
 	{"epochs grow and are never used again", checkEpochsGrow},
+	{"the epoch of a write that failed is not granted again", checkEpochsOfFailedWrites},
 	{"an expired lease passes on and stops its old holder", checkLeaseTakenOver},
 	{"renewing keeps a lease and revives none", checkRenewLeases},
 	{"releasing a lease that passed on does nothing", checkReleaseOldLease},
@@ -93,6 +94,31 @@ func checkEpochsGrow(t *testing.T, e *env) {
 			e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 			e.wantLost(held, lease)
 		}
+	}
+}
+
+// checkEpochsOfFailedWrites has writes fail whose caller remembers the lease.
+func checkEpochsOfFailedWrites(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	lose := func() (lost node.Lease) {
+		_ = e.refused(func(tx *store.Tx) (err error) {
+			if lost, err = tx.AcquireLease(n.ID, here, ttl); err == nil {
+				err = node.Invalid("it fails at its end")
+			}
+			return err
+		})
+		return lost
+	}
+	lost := lose()
+	lease := e.acquire(other, there)
+	if lease.Epoch <= lost.Epoch {
+		t.Errorf("granted epoch %d after %d was lost", lease.Epoch, lost.Epoch)
+	}
+	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	e.addWork(other, "test", e.clock.Now())
+	lost = lose()
+	if claimed := e.claim(there, 1); len(claimed) != 1 || claimed[0].Lease.Epoch <= lost.Epoch {
+		t.Errorf("claimed %+v after epoch %d was lost", claimed, lost.Epoch)
 	}
 }
 
