@@ -23,13 +23,11 @@ type restoration struct {
 	// suspended work go on; zero in runs without.
 	copyAt, putAt, resumeAt int
 	copied, put             time.Time // when that was done; zero before
-	// resumed are the nodes whose work from before somebody may have let go on.
-	resumed map[string]bool
 }
 
 // planRestoration draws whether and when a run restores its database.
 func (w *world) planRestoration(dir string) {
-	w.restored = restoration{dir: dir, resumed: map[string]bool{}}
+	w.restored = restoration{dir: dir}
 	drawn := func(what string, most uint32) int { return int(w.drawn("restore", what) % most) }
 	if drawn("whether", restoreEvery) == 0 {
 		r := &w.restored
@@ -134,16 +132,15 @@ func (w *world) resumeSome() {
 	case 1:
 		w.send(r, uuid, "drop", nil, func(ctx context.Context) error { return r.DropSuspended(ctx, uuid, "") })
 	default:
-		w.restored.resumed[uuid] = true
-		w.send(r, uuid, "resume", nil, func(ctx context.Context) error { return r.ResumeNode(ctx, uuid, "") })
+		w.send(r, uuid, resumeNode, nil, func(ctx context.Context) error { return r.ResumeNode(ctx, uuid, "") })
 	}
 }
 
+// What a person asks for to let suspended work go on: that of a node, or all.
+const resumeNode, resumeAll = "resume", "resume all"
+
 func (w *world) resumeAll(r *replica) {
-	for _, uuid := range w.nodes {
-		w.restored.resumed[uuid] = true
-	}
-	w.send(r, w.nodes[0], "resume all", nil, func(ctx context.Context) error { return r.Resume(ctx, "") })
+	w.send(r, w.nodes[0], resumeAll, nil, func(ctx context.Context) error { return r.Resume(ctx, "") })
 }
 
 // withoutEffect are requests after which nothing has to be done to a machine.
@@ -160,7 +157,12 @@ func (w *world) suspensionProblem(uuid, asked string) string {
 	if w.hasChild() && uuid != w.nodes[2] { // whose work may be that of the other
 		nodes = w.nodes[:2]
 	}
-	if slices.ContainsFunc(nodes, func(uuid string) bool { return w.restored.resumed[uuid] }) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	resumed := slices.ContainsFunc(w.requests, func(q *request) bool {
+		return (q.what == resumeAll || q.what == resumeNode && slices.Contains(nodes, q.node)) && (!q.answered || q.counts())
+	})
+	if resumed {
 		return ""
 	}
 	micros, _, _ := strings.Cut(asked, "-")
@@ -168,8 +170,6 @@ func (w *world) suspensionProblem(uuid, asked string) string {
 	if err == nil && time.UnixMicro(created).Before(put.Truncate(time.Microsecond)) { // rows have no parts of microseconds
 		return "although its work is from before the restoration, and nobody has let it go on"
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	wanted := slices.ContainsFunc(w.requests, func(q *request) bool {
 		return slices.Contains(nodes, q.node) && !q.at.Before(put) && !slices.Contains(withoutEffect, q.what) && !strings.HasPrefix(q.what, "patch ")
 	})
