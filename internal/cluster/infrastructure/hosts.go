@@ -57,7 +57,7 @@ func (r *Reconciler) reconcileHosts(ctx context.Context, c *v1beta2.Metal3Cluste
 	case cluster == nil:
 		return ctrl.Result{}, nil
 	case !related.IsPaused(cluster, c):
-		return ctrl.Result{}, r.resumeHosts(ctx, c, cluster.Name)
+		return ctrl.Result{}, r.resumeHosts(ctx, r.Live, c, cluster.Name)
 	case !related.IsPaused(cluster, &v1beta2.Metal3Cluster{}):
 		return ctrl.Result{}, nil // a Metal3Cluster that is paused alone does not move
 	}
@@ -90,9 +90,10 @@ func (r *Reconciler) pauseHosts(ctx context.Context, c *v1beta2.Metal3Cluster, c
 	return waiting, nil
 }
 
-// resumeHosts ends the pause of the hosts that are reserved in a Cluster.
-func (r *Reconciler) resumeHosts(ctx context.Context, c *v1beta2.Metal3Cluster, cluster string) error {
-	reserved, err := r.reservedHosts(ctx, r.Client, c.Namespace, cluster)
+// resumeHosts ends the pause of the hosts that are reserved in a Cluster. After a pause they are read from the API server:
+// changes of hosts ask for no pass, so that one whose pause is not in the cache yet would keep it.
+func (r *Reconciler) resumeHosts(ctx context.Context, reader client.Reader, c *v1beta2.Metal3Cluster, cluster string) error {
+	reserved, err := r.reservedHosts(ctx, reader, c.Namespace, cluster)
 	if err != nil {
 		return err
 	}

@@ -110,18 +110,26 @@ func (r *Reconciler) work(ctx context.Context, c *v1beta2.Metal3Cluster, cluster
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.resumeHosts(ctx, c, cluster.Name); err != nil {
+	hosts := r.Live
+	if meta.IsStatusConditionFalse(c.Status.Conditions, v1beta2.PausedCondition) {
+		hosts = r.Client // a pass since the pause has seen those that the API server has
+	}
+	if err := r.resumeHosts(ctx, hosts, c, cluster.Name); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, r.write(ctx, c, observe(c))
 }
 
-// delete lets a deleted Metal3Cluster go when none of its Metal3Machines is left.
+// delete ends the pause of reserved hosts, which nobody else ends, and lets a deleted Metal3Cluster go when none of its
+// Metal3Machines is left.
 func (r *Reconciler) delete(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(c, v1beta2.ClusterFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	if name := clusterName(c, cluster); name != "" {
+		if err := r.resumeHosts(ctx, r.Live, c, name); err != nil {
+			return ctrl.Result{}, err
+		}
 		var left v1beta2.Metal3MachineList
 		if err := r.Live.List(ctx, &left, client.InNamespace(c.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list the Metal3Machines of Cluster %s/%s: %w", c.Namespace, name, err)

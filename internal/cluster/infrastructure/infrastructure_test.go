@@ -222,10 +222,11 @@ func TestFailuresAreShownUntilTheClusterIsReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, newClusters(nil)...)
 			b.r.Client = interceptor.NewClient(b.api, tt.hooks)
+			b.r.Live = b.r.Client
 			b.passes()
 			b.wantCondition(v1beta2.BaremetalInfrastructureReadyCondition, metav1.ConditionFalse, tt.reason, "the API server is away")
 			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "the API server is away")
-			b.r.Client = b.api
+			b.r.Client, b.r.Live = b.api, b.api
 			b.passes()
 			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
 			version := b.cluster().ResourceVersion
@@ -322,6 +323,76 @@ func TestReservedHostsArePausedBeforeTheClusterMoves(t *testing.T) {
 	pause(false)
 	if !blocked() || related.IsPausedByUs(host("kept")) {
 		t.Error("the pause did not end")
+	}
+}
+
+func TestReservedHostsAreResumedAlsoWhenTheClusterIsDeletedDuringThePause(t *testing.T) {
+	for name, machines := range map[string][]client.Object{
+		"no machine is left": nil,
+		"a machine is left": {&v1beta2.Metal3Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "m-1", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"},
+		}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reserved, _ := newHosts(v1alpha1.StateAvailable)
+			b := newBench(t, append(append(newClusters(nil), reserved), machines...)...)
+			b.passes()
+			b.pause(true)
+			if err := b.api.Delete(t.Context(), b.cluster()); err != nil {
+				t.Fatal(err)
+			}
+			b.passes()
+			if b.cluster() == nil || !related.IsPausedByUs(b.host("kept")) {
+				t.Fatal("the paused Metal3Cluster is gone, or its reserved host is not paused")
+			}
+			b.pause(false)
+			if left := b.cluster() != nil; left != (len(machines) > 0) || related.IsPausedByUs(b.host("kept")) {
+				t.Errorf("Metal3Cluster left %v, reserved host paused %v", left, related.IsPausedByUs(b.host("kept")))
+			}
+		})
+	}
+}
+
+func TestReservedHostsAreResumedAlsoWhileTheCacheDoesNotShowTheirPause(t *testing.T) {
+	external := func(_ *clusterv1.Cluster, c *v1beta2.Metal3Cluster) {
+		c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	}
+	for name, change := range map[string]func(*clusterv1.Cluster, *v1beta2.Metal3Cluster){"managed here": nil, "managed by others": external} {
+		t.Run(name, func(t *testing.T) {
+			reserved, _ := newHosts(v1alpha1.StateAvailable)
+			b := newBench(t, append(newClusters(change), reserved)...)
+			b.passes()
+			lists := 0
+			b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+					err := c.List(ctx, list, o...)
+					if hosts, ok := list.(*v1alpha1.BareMetalHostList); ok {
+						for i := range hosts.Items {
+							delete(hosts.Items[i].Annotations, v1alpha1.PausedAnnotation)
+						}
+					}
+					return err
+				},
+			})
+			b.r.Live = interceptor.NewClient(b.api, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+					lists++
+					return c.List(ctx, list, o...)
+				},
+			})
+			b.pause(true)
+			if !related.IsPausedByUs(b.host("kept")) {
+				t.Fatal("the reserved host is not paused")
+			}
+			lists = 0
+			b.pause(false)
+			if related.IsPausedByUs(b.host("kept")) {
+				t.Error("the reserved host is still paused")
+			}
+			if change == nil && lists != 1 {
+				t.Errorf("%d lists from the API server in three passes, want one for the end of the pause", lists)
+			}
+		})
 	}
 }
 
