@@ -57,7 +57,8 @@ const (
 	ReasonSelectorMismatch Reason = "SelectorMismatch"
 	// ReasonNotNeeded means that the owner has, or has reserved, as many hosts as it wants.
 	ReasonNotNeeded Reason = "NotNeeded"
-	// ReasonWaitedTooLong means that no machine of the owner came for the host in time.
+	// ReasonWaitedTooLong means that no machine of the owner came for the host in time. Nobody knows that of an
+	// owner that cannot be read: it may be paused.
 	ReasonWaitedTooLong Reason = "WaitedTooLong"
 )
 
@@ -132,7 +133,7 @@ type objection struct {
 var objections = []objection{
 	{ReasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
 	{ReasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
-	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && !f.appearing }, "the owner does not exist"},
+	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && f.unreadable == nil && !f.appearing }, "the owner does not exist"},
 	{ReasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
 	{ReasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},
 	{ReasonOwnerDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.owner != nil && f.owner.deleting }, "the owner is being deleted"},
@@ -147,7 +148,7 @@ var objections = []objection{
 	{ReasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
 	{ReasonSelectorMismatch, atDeletion | whileReserved, hostHas(ReasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
 	{ReasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
-	{ReasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
+	{ReasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.unreadable == nil && f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
 }
 
 // unreachable are the errors with which a host is not reserved.

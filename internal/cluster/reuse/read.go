@@ -191,34 +191,35 @@ func clusterResumed(c *clusterv1.Cluster) time.Time {
 	return resumed(c.Status.Conditions)
 }
 
-// reservedBy reads the owner that a reserved host names.
-func (v view) reservedBy(ctx context.Context, m mark) (*ownerState, error) {
+// reservedBy reads the owner that a reserved host names. Unreadable is why nothing is known about it, as ownerIfReadable says.
+func (v view) reservedBy(ctx context.Context, m mark) (state *ownerState, unreadable, err error) {
 	if m.ref != nil {
 		if m.namespace() != m.host.Namespace {
-			return nil, nil // machines and hosts of one owner share its namespace
+			return nil, nil, nil // machines and hosts of one owner share its namespace
 		}
-		return v.owner(ctx, groupOf(m.ref.APIVersion), m.ref.Kind, m.namespace(), m.ref.Name)
+		return v.ownerIfReadable(ctx, Owner{APIVersion: m.ref.APIVersion, Kind: m.ref.Kind, Namespace: m.namespace(), Name: m.ref.Name})
 	}
 	var deployments clusterv1.MachineDeploymentList
 	if err := v.List(ctx, &deployments, client.InNamespace(m.host.Namespace)); err != nil {
-		return nil, fmt.Errorf("list MachineDeployments: %w", err)
+		return nil, nil, fmt.Errorf("list MachineDeployments: %w", err)
 	}
 	for i := range deployments.Items {
 		if s := machineDeployment(&deployments.Items[i]); m.names(s.Owner) {
-			return s, nil
+			return s, nil, nil
 		}
 	}
 	var clusters clusterv1.ClusterList
 	if err := v.List(ctx, &clusters, client.InNamespace(m.host.Namespace)); err != nil {
-		return nil, fmt.Errorf("list Clusters: %w", err)
+		return nil, nil, fmt.Errorf("list Clusters: %w", err)
 	}
 	for i := range clusters.Items {
 		ref := clusters.Items[i].Spec.ControlPlaneRef
-		if m.names(Owner{APIVersion: schema.GroupVersion{Group: ref.APIGroup}.String(), Kind: ref.Kind, Namespace: m.host.Namespace, Name: ref.Name}) {
-			return v.owner(ctx, ref.APIGroup, ref.Kind, m.host.Namespace, ref.Name)
+		owner := Owner{APIVersion: schema.GroupVersion{Group: ref.APIGroup}.String(), Kind: ref.Kind, Namespace: m.host.Namespace, Name: ref.Name}
+		if m.names(owner) {
+			return v.ownerIfReadable(ctx, owner)
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // clusterNameOf is the Cluster that a reserved host belongs to, as far as host and owner tell.

@@ -118,6 +118,9 @@ func (r *Reconciler) judge(ctx context.Context, v view, request ctrl.Request) (j
 	if allowed, err := r.Filter.AllowsCluster(ctx, v, f.cluster); err != nil || !allowed {
 		return judged{foreign: true}, h, err
 	}
+	if f.unreadable != nil {
+		log.FromContext(ctx).Error(f.unreadable, "Nothing can be read about the owner of a reserved host", "host", client.ObjectKeyFromObject(h))
+	}
 	j := judged{verdict: f.verdict()}
 	switch {
 	case f.owner != nil:
@@ -133,7 +136,7 @@ func (v view) read(ctx context.Context, m mark, now time.Time, wait time.Duratio
 	h := m.host
 	f := &facts{now: now, wait: wait, host: h, appearing: m.carried() && h.CreationTimestamp.Add(appearance).After(now)}
 	var err error
-	if f.owner, err = v.reservedBy(ctx, m); err != nil {
+	if f.owner, f.unreadable, err = v.reservedBy(ctx, m); err != nil {
 		return nil, err
 	}
 	if f.cluster, err = v.cluster(ctx, h.Namespace, clusterNameOf(h, f.owner)); err != nil || f.owner == nil {

@@ -11,8 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -363,39 +366,82 @@ func TestHostThatIsClaimedMeanwhileIsNotFreed(t *testing.T) {
 	}
 }
 
-func TestReservationStaysWhileNothingCanBeReadAboutItsOwner(t *testing.T) {
-	refused := errors.New("refused")
-	for name, tt := range map[string]struct {
-		change func(*world)
-		hooks  interceptor.Funcs
-		want   string
-	}{
-		"kind that is not served": {change: func(w *world) {
-			w.hosts[0].Spec.ConsumerRef.APIVersion, w.hosts[0].Spec.ConsumerRef.Kind = "unserved.example.com/v1", "UnservedControlPlane"
-		}, want: "find the resource of UnservedControlPlane edge/one"},
-		"reading is refused": {change: func(w *world) { w.scale(0) }, hooks: interceptor.Funcs{
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if _, ok := obj.(*clusterv1.MachineDeployment); ok {
-					return refused
+func TestHostWhoseOwnerCannotBeReadIsFreedForWhatIsKnownWithoutIt(t *testing.T) {
+	forbidden := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+		if _, controlPlane := obj.(*unstructured.Unstructured); controlPlane {
+			return apierrors.NewForbidden(schema.GroupResource{Group: foreign.group(), Resource: "othercontrolplanes"}, key.Name, errors.New("no role"))
+		}
+		return c.Get(ctx, key, obj, opts...)
+	}}
+	unserved := Owner{Kind: "UnservedControlPlane", APIVersion: "unserved.example.com/v1", Namespace: "edge", Name: "one", UID: "unserved"}
+	for owner, hooks := range map[Owner]interceptor.Funcs{unserved: {}, foreign: forbidden} {
+		for name, tt := range map[string]struct {
+			change func(*world)
+			wait   time.Duration
+			want   Reason // empty when it is kept
+		}{
+			"nothing else":                {change: func(*world) {}},
+			"limit passed":                {change: func(*world) {}, wait: time.Minute},
+			"Cluster in deletion":         {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
+			"Cluster in deletion, paused": {change: func(w *world) { w.delete(w.cluster); w.cluster.Spec.Paused = new(true) }},
+			"Cluster gone":                {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
+			"host unhealthy":              {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
+			"label alone": {change: func(w *world) {
+				legacyConsumer(w.hosts[0], false)
+				w.hosts[0].Labels[v1beta2.NodeReuseLabel] = owner.label()
+			}},
+			"label and Cluster in deletion": {change: func(w *world) {
+				legacyConsumer(w.hosts[0], true)
+				w.delete(w.cluster)
+			}, want: ReasonClusterDeleting},
+		} {
+			t.Run(owner.Kind+", "+name, func(t *testing.T) {
+				w := newWorld(owner)
+				w.reserve(0)
+				tt.change(w)
+				if owner == unserved {
+					w.owner = nil // nobody can have one
 				}
-				return c.Get(ctx, key, obj, opts...)
-			},
-		}, want: "refused"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(deployment)
-			w.reserve(0)
-			tt.change(w)
-			api := w.client(t, tt.hooks)
-			c := newController(t, api, api, 0)
-			_, err := c.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "edge", Name: "h0"}})
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
+				api := w.client(t, hooks)
+				c := newController(t, api, api, tt.wait)
+				result := c.reconcile(t, "h0")
+				if kept := IsReserved(stored(t, api, "h0")); kept != (tt.want == "") {
+					t.Fatalf("host is kept: %t, want %t; events %q", kept, !kept, c.events)
+				}
+				if tt.want == "" {
+					if result.RequeueAfter <= 0 || result.RequeueAfter > recheck {
+						t.Errorf("looks again after %s, want within %s", result.RequeueAfter, recheck)
+					}
+					return
+				}
+				if got := c.metrics(t)["ingot_host_reservations_released_total "+string(tt.want)]; got != 1 {
+					t.Errorf("%v hosts freed for %s, want 1", got, tt.want)
+				}
+			})
+		}
+	}
+}
+
+func TestReservationStaysWhileReadingItsOwnerFails(t *testing.T) {
+	refused := errors.New("refused")
+	w := newWorld(deployment)
+	w.reserve(0)
+	w.delete(w.cluster)
+	api := w.client(t, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, ok := obj.(*clusterv1.MachineDeployment); ok {
+				return refused
 			}
-			if !IsReserved(stored(t, api, "h0")) {
-				t.Error("host is freed")
-			}
-		})
+			return c.Get(ctx, key, obj, opts...)
+		},
+	})
+	c := newController(t, api, api, 0)
+	_, err := c.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "edge", Name: "h0"}})
+	if !errors.Is(err, refused) {
+		t.Errorf("error %v, want %v", err, refused)
+	}
+	if !IsReserved(stored(t, api, "h0")) {
+		t.Error("host is freed")
 	}
 }
 
