@@ -186,10 +186,11 @@ func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1
 				return Preference{}, err
 			}
 		}
-		if t.known && !t.reuse {
-			return p, nil
+		if !t.reuse {
+			t = template{} // the API server may have an edit
+			continue
 		}
-		if p.Owner == nil || !t.known {
+		if p.Owner == nil {
 			continue
 		}
 		p.Wanted = true

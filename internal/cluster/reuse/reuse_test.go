@@ -326,6 +326,7 @@ func TestNewMachineAsksTheAPIServerBeforeItDoesWithoutAHostOfItsOwner(t *testing
 	for name, tt := range map[string]struct{ stale, now func(*world) }{
 		"machine not in deletion yet": {func(*world) {}, func(w *world) { w.delete(w.machines[0]) }},
 		"host not reserved yet":       {func(*world) {}, func(w *world) { w.reserve(0) }},
+		"template not edited yet":     {func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, func(w *world) { w.reserve(0) }},
 		"template not there yet":      {func(w *world) { delete(w.templates, "old") }, func(w *world) { w.reserve(0) }},
 		"MachineSet not there yet":    {func(w *world) { w.set = nil }, func(w *world) { w.reserve(0) }},
 	} {
