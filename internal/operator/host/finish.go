@@ -27,6 +27,9 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	if !errors.Is(err, provisioner.ErrBusy) {
 		r.busy.forget(s.host.UID)
 	}
+	if !errors.Is(err, provisioner.ErrNotFound) {
+		r.missing.forget(s.host.UID)
+	}
 	res, shown := r.showError(s, res, err)
 	if !shown {
 		return r.endUnwritten(ctx, s, err)
@@ -88,8 +91,12 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	case errors.Is(err, provisioner.ErrDenied):
 		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, node.CutText(err.Error())
 	case errors.Is(err, provisioner.ErrNotFound):
-		// The node was deleted between two calls; the next pass looks it up.
+		// The node was deleted between two calls; the next pass looks it up. If it is there, that will not end by itself.
 		res.requeueAfter = soon
+		if again := r.missing.add(s.host.UID) - 1; again > 0 {
+			s.waiting("The engine does not find what it is asked for, and is asked again after a wait: %s", node.CutText(err.Error()))
+			res.requeueAfter = requeue.Backoff(again, r.MaxBackoff, string(s.host.UID))
+		}
 	default:
 		return res, false
 	}

@@ -115,6 +115,7 @@ type Reconciler struct {
 	answers   *answers
 	written   *writes
 	busy      *refusals
+	missing   *refusals
 	data      hardwareData
 	secrets   credentials
 }
@@ -127,6 +128,7 @@ func New(config Config) *Reconciler {
 		answers: &answers{last: map[types.UID]answer{}},
 		written: &writes{versions: map[types.UID]string{}},
 		busy:    &refusals{times: map[types.UID]int{}},
+		missing: &refusals{times: map[types.UID]int{}},
 	}
 	owners := ownership{
 		links:   links{client: config.Client, nodes: config.NodeCache},

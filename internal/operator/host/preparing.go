@@ -9,6 +9,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -38,7 +39,7 @@ type configuration struct {
 // has been given.
 func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 	c := configuration{changes: updates}
-	if h.Spec.RAID != nil && !equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) {
+	if h.Spec.RAID != nil && !equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) && !lacksController(h) {
 		c.raidSteps, c.raid = provisioner.RAIDSteps(h.Spec.RAID), h.Spec.RAID
 	}
 	switch {
@@ -48,6 +49,16 @@ func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 		c.plan = fingerprint(c.raidSteps, c.raid)
 	}
 	return c
+}
+
+// lacksController reports whether a host asks only to delete volumes of a controller, and the engine reaches none
+// through its BMC. Volumes that it asks to create are refused by the engine.
+func lacksController(h *v1alpha1.BareMetalHost) bool {
+	if raid := h.Spec.RAID; len(raid.HardwareRAIDVolumes) > 0 || raid.SoftwareRAIDVolumes != nil {
+		return false
+	}
+	access, err := bmc.Parse(h.Spec.BMC)
+	return err == nil && !access.Abilities.HardwareRAID
 }
 
 // wanted reports whether there is something to configure.

@@ -2,12 +2,14 @@ package ironic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -37,7 +39,11 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 			return translate(err)
 		}
 	}
-	return translate(e.client.SetRAID(ctx, id, volumes))
+	err = e.client.SetRAID(ctx, id, volumes)
+	if errors.Is(err, ironic.ErrNotFound) {
+		return &kindError{kind: provisioner.ErrUnsupported, err: err} // the node is there: its RAID interface takes no volumes
+	}
+	return translate(err)
 }
 
 // softwareController is the controller of volumes of the operating system.

@@ -3,6 +3,7 @@ package ironic
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -171,6 +172,18 @@ func TestRequestsForWork(t *testing.T) {
 				t.Errorf("calls differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestEngineWithoutRAIDForANodeIsNoNodeThatIsGone(t *testing.T) {
+	e := &upstream{
+		nodes:   []map[string]any{rawNode("a", map[string]any{"provision_state": "manageable", "raid_interface": "no-raid"})},
+		answers: map[string][]int{"PUT /v1/nodes/a/states/raid": {http.StatusNotFound}},
+		refusal: "Driver ipmi does not support raid (disabled or not implemented).",
+	}
+	err := newEngine(t, e).SetTargetRAID(t.Context(), "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}})
+	if !errors.Is(err, provisioner.ErrUnsupported) || errors.Is(err, provisioner.ErrNotFound) {
+		t.Errorf("error %v, want that the engine does not support it", err)
 	}
 }
 

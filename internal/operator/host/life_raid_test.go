@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// withoutVolumes asks to delete the volumes of a controller.
+func withoutVolumes(h *v1alpha1.BareMetalHost) {
+	h.Spec.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}
+}
+
+func TestVolumesAreDeletedOnlyWhereTheBMCReachesAController(t *testing.T) {
+	for address, want := range map[string][]string{
+		testAddress + "web":    {"create", "manage", "inspect", "set raid", "clean", "provide", "power on"},
+		"ipmi://192.0.2.9":     {"create", "manage", "inspect", "provide", "power on"},
+		"libvirt://192.0.2.9/": {"create", "manage", "inspect", "provide", "power on"},
+	} {
+		t.Run(strings.SplitN(address, ":", 2)[0], func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", func(h *v1alpha1.BareMetalHost) {
+				withoutVolumes(h)
+				h.Spec.BMC.Address = address
+			})
+			if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
+				t.Error("the status does not show the volumes that are asked for")
+			}
+			l.does("web", 0, want...)
+		})
+	}
+}
+
+// forgetful is an engine that does not find what it is asked to configure.
+type forgetful struct{ *demo.Engine }
+
+func (forgetful) SetTargetRAID(_ context.Context, id string, _ *v1alpha1.RAIDConfig) error {
+	return fmt.Errorf("%w: volumes of %s", provisioner.ErrNotFound, id)
+}
+
+func TestHostWaitsLongerEachTimeThatTheEngineDoesNotFindWhatItIsAskedFor(t *testing.T) {
+	l := newLife(t, nil)
+	l.r = newTestReconciler(t, l.api, forgetful{l.engine}, func() time.Time { return l.now }, nil)
+	l.add("web", withoutVolumes)
+	l.until("web", "about to be configured", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askClean })
+	pass := func() time.Duration {
+		wait := l.pass("web")
+		l.now = l.now.Add(wait)
+		return wait
+	}
+	if first := pass(); first != soon {
+		t.Errorf("the node is looked up after %s, want at once", first)
+	}
+	first, second, third := pass(), pass(), pass()
+	if first < time.Minute/2 || second <= first || third <= second {
+		t.Errorf("waits of %s, %s and %s, want them to grow", first, second, third)
+	}
+	if c := l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason); !strings.Contains(c.Message, "volumes of") {
+		t.Errorf("message %q, want what was not found", c.Message)
+	}
+	l.restart()
+	l.rests("web", v1alpha1.StateAvailable)
+}
