@@ -83,10 +83,14 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	}
 }
 
-// reachesMachine reports whether the engine can boot the machine of a host, and power it off. It still has the former
-// BMC of a host that asks for the BMC of another machine.
+// reachesMachine reports whether the engine can boot the machine of a host, and power it off. A node does not get a BMC
+// that was added to its host before the credentials have worked. It still has the former BMC of a host that asks for the
+// BMC of another machine.
 func reachesMachine(h *v1alpha1.BareMetalHost) bool {
-	return h.SupportsPowerControl() || h.HasBMC() && h.Status.GoodBMC != "" && h.Status.Provisioning.ID != ""
+	if h.Status.Provisioning.ID == "" {
+		return h.SupportsPowerControl()
+	}
+	return h.HasBMC() && h.Status.GoodCredentials.Reference != nil && (h.SupportsPowerControl() || h.Status.GoodBMC != "")
 }
 
 // delaysDeletion reports whether a person asks to delete the host only after it is attached again.

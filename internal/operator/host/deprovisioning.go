@@ -60,7 +60,7 @@ func (deprovisioning) complete(s *scope) result {
 // a machine in use only after they were asked to remove the deployment; then they wait for it, and touch nothing
 // before: the deployed system may still run.
 func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result, waits bool, err error) {
-	if s.host.HasBMC() && takesOver(s.host, *s.node) && s.node.State == node.CleanWait {
+	if s.host.HasBMC() && !isLeaving(s.host) && takesOver(s.host, *s.node) && s.node.State == node.CleanWait {
 		res, err := p.interrupt(ctx, s)
 		return res, true, err
 	}
@@ -95,7 +95,7 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 }
 
 // interrupt ends the wait for a person, because the machine has got a BMC meanwhile, which boots it. The
-// node cannot get that while the engine waits.
+// node cannot get that while the engine waits, nor while the host is deleted.
 func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error) {
 	s.working(v1alpha1.DeprovisioningReason, "The engine stops waiting for somebody to boot the machine, and boots it through its BMC")
 	if err := p.engine.Abort(ctx, s.node.ID); err != nil {

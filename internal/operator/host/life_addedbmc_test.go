@@ -103,6 +103,53 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 	}
 }
 
+// TestHostWhoseNodeNeverGotItsBMCIsDeletedAsOneWithoutBMC adds a BMC without its Secret, and deletes the host from the
+// states in which the engine would be asked for its machine.
+func TestHostWhoseNodeNeverGotItsBMCIsDeletedAsOneWithoutBMC(t *testing.T) {
+	for state, tt := range map[v1alpha1.ProvisioningState]struct {
+		change func(*v1alpha1.BareMetalHost)
+		reach  func(l *life)
+		event  string // "" for a machine without data
+	}{
+		v1alpha1.StateAvailable:   {nil, nil, ""},
+		v1alpha1.StateProvisioned: {withImage, nil, eventDeletedWithoutCleaning},
+		v1alpha1.StateDeprovisioning: {withImage, func(l *life) {
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.silent("web", true)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+		}, eventDeletedWithoutCleaning},
+	} {
+		t.Run(stateNameOf(state), func(t *testing.T) {
+			l := newLife(t, nil)
+			l.boot("web")
+			l.addPlain("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BootMACAddress = demo.SampleInventory("web").Hardware.Interfaces[0].MACAddress
+				if tt.change != nil {
+					tt.change(h)
+				}
+			})
+			if tt.reach != nil {
+				tt.reach(l)
+			}
+			l.rests("web", state)
+			l.silent("web", true)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BMC = v1alpha1.BMCDetails{Address: testAddress + "web", CredentialsName: "none"}
+			})
+			l.fails("web", v1alpha1.ErrorRegistration)
+			before := len(l.engine.Verbs(""))
+			l.remove(l.host("web"))
+			l.gone("web")
+			if got := l.verbs(before); !slices.Equal(got, []demo.Verb{demo.VerbDelete}) {
+				t.Errorf("sent %q, want only that the node is deleted", got)
+			}
+			if tt.event != "" {
+				l.tells(tt.event)
+			}
+		})
+	}
+}
+
 func TestBMCThatIsAddedToADeletedHostKeepsNothingFromGoing(t *testing.T) {
 	l := newLife(t, nil)
 	const name = "demo-delete-error"

@@ -369,4 +369,8 @@ func (l *life) inNode(h *v1alpha1.BareMetalHost, state node.State) {
 	}
 	l.engine.Change(n.ID, func(n *provisioner.Node) { n.State, n.StateChangedAt, n.Power = state, l.now, node.PowerOn })
 	h.Status.Provisioning.ID = n.ID
+	if state == node.Enroll || state == node.Verifying {
+		return // nothing is known of the BMC yet
+	}
+	h.Status.GoodCredentials.Reference = &corev1.SecretReference{Namespace: "metal", Name: h.Spec.BMC.CredentialsName}
 }

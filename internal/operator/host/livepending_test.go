@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -82,7 +83,10 @@ func TestConditionSaysWhatAnUpdateOfAHostInUseWaitsFor(t *testing.T) {
 }
 
 func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdated(t *testing.T) {
-	h := testHost(func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "redfish://192.0.2.9/1" })
+	h := testHost(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BMC.Address, h.Status.Provisioning.ID = "redfish://192.0.2.9/1", "n1"
+		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "web-bmc"}
+	})
 	on := func(state node.State) *provisioner.Node { return &provisioner.Node{State: state, Power: node.PowerOn} }
 	for _, tt := range []struct {
 		name    string
