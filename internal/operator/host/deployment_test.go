@@ -159,6 +159,12 @@ func TestConfigurationIsWhatDiffersFromTheOneInEffect(t *testing.T) {
 		"other volumes":                {config([]v1alpha1.HardwareRAIDVolume{{Level: "5"}}), config(one), 2},
 		"no volumes":                   {config(none), config(one), 1},
 		"unknown volumes are kept":     {config(nil), config(one), 0},
+		"no volumes, unknown before":   {config(none), config(nil), 1},
+		"no volumes, as before":        {config(none), config(none), 0},
+		"any volumes, none before":     {config(nil), config(none), 0},
+		"no disks are chosen": {
+			config([]v1alpha1.HardwareRAIDVolume{{Level: "1", PhysicalDisks: []string{}}}), config(one), 0,
+		},
 	} {
 		h := testHost(func(h *v1alpha1.BareMetalHost) { h.Spec.RAID, h.Status.Provisioning.RAID = tt.wanted, tt.effective })
 		if got := configurationOf(h, changes{}); len(got.raidSteps) != tt.steps || got.wanted() != (tt.steps > 0) {

@@ -39,7 +39,7 @@ type configuration struct {
 // has been given.
 func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 	c := configuration{changes: updates}
-	if h.Spec.RAID != nil && !equality.Semantic.DeepEqual(h.Spec.RAID, h.Status.Provisioning.RAID) && !lacksController(h) {
+	if h.Spec.RAID != nil && !sameRAID(h.Spec.RAID, h.Status.Provisioning.RAID) && !lacksController(h) {
 		c.raidSteps, c.raid = provisioner.RAIDSteps(h.Spec.RAID), h.Spec.RAID
 	}
 	switch {
@@ -49,6 +49,13 @@ func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 		c.plan = fingerprint(c.raidSteps, c.raid)
 	}
 	return c
+}
+
+// sameRAID reports whether two configurations ask for the same. A list that is null leaves the volumes alone, and an
+// empty one deletes them; lists within volumes mean the same in both forms.
+func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
+	return equality.Semantic.DeepEqual(a, b) && (a == nil ||
+		(a.HardwareRAIDVolumes == nil) == (b.HardwareRAIDVolumes == nil) && (a.SoftwareRAIDVolumes == nil) == (b.SoftwareRAIDVolumes == nil))
 }
 
 // lacksController reports whether a host asks only to delete volumes of a controller, and the engine reaches none

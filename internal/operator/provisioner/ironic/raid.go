@@ -31,7 +31,7 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 	switch {
 	case raid != nil && raid.SoftwareRAIDVolumes != nil:
 		p.set("/raid_interface", n.RAIDInterface, softwareRAID)
-	case len(volumes) > 0 && n.RAIDInterface == softwareRAID:
+	case raid != nil && raid.HardwareRAIDVolumes != nil && n.RAIDInterface == softwareRAID:
 		p.remove("/raid_interface") // the default of the driver
 	}
 	if len(p) > 0 {
