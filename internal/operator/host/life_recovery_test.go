@@ -102,6 +102,55 @@ func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
 	}
 }
 
+// TestDeploymentThatTheEngineForgotIsRemovedAndCleaned starts the engine on a database in which the node is still free.
+func TestDeploymentThatTheEngineForgotIsRemovedAndCleaned(t *testing.T) {
+	rests := func(state v1alpha1.ProvisioningState) func(*life) {
+		return func(l *life) { l.rests("web", state) }
+	}
+	removal := func(l *life) { l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }) }
+	rebuild := func(l *life) { l.annotate("web", v1alpha1.RebuildAnnotation, "") }
+	deletion := func(l *life) { l.remove(l.host("web")) }
+	for name, tt := range map[string]struct {
+		plain      bool // without a BMC
+		leave, end func(*life)
+	}{
+		"removal":             {false, removal, rests(v1alpha1.StateAvailable)},
+		"removal without BMC": {true, removal, rests(v1alpha1.StateAvailable)},
+		"deployed anew":       {false, rebuild, rests(v1alpha1.StateProvisioned)},
+		"anew, without BMC":   {true, rebuild, rests(v1alpha1.StateProvisioned)},
+		"deletion":            {false, deletion, func(l *life) { l.gone("web") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			if tt.plain {
+				l.boot("web")
+				l.addPlain("web", func(h *v1alpha1.BareMetalHost) {
+					h.Spec.BootMACAddress = demo.SampleInventory("web").Hardware.Interfaces[0].MACAddress
+				})
+			} else {
+				l.add("web", nil)
+			}
+			l.rests("web", v1alpha1.StateAvailable)
+			restore := l.engine.Backup()
+			l.edit("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			restore()
+			before := len(l.engine.Verbs(""))
+			sent := func() []demo.Verb {
+				return slices.DeleteFunc(l.verbs(before), func(v demo.Verb) bool {
+					return v != demo.VerbManage && v != demo.VerbAdopt && v != demo.VerbProvide && v != demo.VerbUndeploy
+				})
+			}
+			tt.leave(l)
+			l.until("web", "removed", func(h *v1alpha1.BareMetalHost) bool { return h == nil || slices.Contains(sent(), demo.VerbUndeploy) })
+			tt.end(l)
+			if got := sent(); !slices.Equal(got, []demo.Verb{demo.VerbManage, demo.VerbAdopt, demo.VerbUndeploy}) {
+				t.Errorf("sent %q, want the machine adopted, and the deployment removed once", got)
+			}
+		})
+	}
+}
+
 // moved is the node of a host in another state.
 func (l *life) moved(name string, state node.State) {
 	l.Helper()

@@ -59,6 +59,9 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		return s.moveTo(v1alpha1.StateProvisioned), nil
 	case useRemove, useRebuild:
+		if adopts, res, err := p.adoptUnknown(ctx, s); adopts {
+			return res, err
+		}
 		if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationDeprovision); !free {
 			return res, err
 		}
@@ -105,13 +108,24 @@ func (p provisioned) adopt(ctx context.Context, s *scope, steps workflow) (resul
 	return res, err
 }
 
-// end begins to remove what is deployed on a host that is deleted. A node that the engine has
-// anew is adopted first: it cannot remove a deployment of which it does not know.
+// adoptUnknown adopts a machine before what is deployed is removed, when the engine has its node anew, or free as in an
+// older database: it cannot remove a deployment of which it does not know, and would leave the data of a free node.
+// Nobody asks to remove anything before the host is deprovisioning, so that no node is free here because that is done.
+func (p provisioned) adoptUnknown(ctx context.Context, s *scope) (adopts bool, res result, err error) {
+	if s.node == nil {
+		return false, result{}, nil
+	}
+	if next, known := adoptFreeWorkflow[s.node.State]; !known || next.action == workDone {
+		return false, result{}, nil
+	}
+	res, err = p.adopt(ctx, s, adoptFreeWorkflow)
+	return true, res, err
+}
+
+// end begins to remove what is deployed on a host that is deleted.
 func (p provisioned) end(ctx context.Context, s *scope) (result, error) {
-	if s.node != nil {
-		if next, known := adoptWorkflow[s.node.State]; known && next.action != workDone {
-			return p.adopt(ctx, s, adoptWorkflow)
-		}
+	if adopts, res, err := p.adoptUnknown(ctx, s); adopts {
+		return res, err
 	}
 	if free, res, err := p.slots.take(ctx, s, v1alpha1.OperationDeprovision); !free {
 		return res, err

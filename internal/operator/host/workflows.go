@@ -100,8 +100,8 @@ var adoptWorkflow = workflow{
 	node.UnrescueFailed: done,
 }
 
-// adoptFreeWorkflow is adoptWorkflow for a host of which a person says that somebody else has
-// deployed it: its node may be free.
+// adoptFreeWorkflow is adoptWorkflow for a machine whose node may be free: a person says that somebody else has deployed
+// it, or what is deployed has to be removed and the engine has forgotten it.
 var adoptFreeWorkflow = with(adoptWorkflow, workflow{node.Available: toManage})
 
 // adoption is the workflow for a host in use.
