@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 // timeouts creates HostFirmwareSettings that ask for a boot timeout, and that nobody has compared.
@@ -37,6 +40,27 @@ func (l *life) judged(name string, valid, changed bool) {
 	if err := l.api.Update(l.Context(), &o); err != nil {
 		l.Fatal(err)
 	}
+}
+
+// settled is an engine that shows the settings which are asked for.
+type settled struct{ *demo.Engine }
+
+func (settled) Settings(context.Context, string) ([]provisioner.Setting, error) {
+	return []provisioner.Setting{{Name: "BootTimeout", Value: "9"}}, nil
+}
+
+func TestHostWhoseMachineGotItsSettingsMeanwhileGoesOn(t *testing.T) {
+	l := newLife(t, nil)
+	l.timeouts("web")
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StatePreparing)
+	l.judged("web", true, true)
+	l.until("web", "about to be configured", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askClean })
+	l.r = newTestReconciler(t, l.api, settled{l.engine}, func() time.Time { return l.now }, nil)
+	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Updates.Settings.Applied != 1 {
+		t.Errorf("record of the settings: %+v, want them applied", h.Status.Updates.Settings)
+	}
+	l.does("web", 0, "create", "manage", "inspect", "provide", "power on")
 }
 
 func TestHostIsPreparedAndDeployedAfterItsSettingsWereCompared(t *testing.T) {

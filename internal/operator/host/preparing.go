@@ -198,11 +198,19 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 		s.asked(v1alpha1.OperationPrepare, askAbort, *s.node)
 		return false, result{requeueAfter: workPoll, stop: true}, nil
 	}
-	return p.advance(ctx, s, task{
+	nothingLeft := false
+	configured, res, err = p.advance(ctx, s, task{
 		operation: v1alpha1.OperationPrepare, workflow: configureWorkflow, reason: v1alpha1.PreparingReason,
 		message: "The engine configures the hardware", failed: messageFailed,
-		send: map[string]func(context.Context) error{askClean: func(ctx context.Context) error { return p.clean(ctx, s, c) }},
+		send: map[string]func(context.Context) error{askClean: func(ctx context.Context) (err error) {
+			nothingLeft, err = p.clean(ctx, s, c)
+			return err
+		}},
 	})
+	if nothingLeft {
+		res, err = p.configured(ctx, s, record.RAID)
+	}
+	return configured, res, err
 }
 
 // configured records that what was requested is in effect, with volumes unless raid is nil, before
@@ -223,21 +231,22 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 	return result{requeueAfter: soon, stop: true}, nil
 }
 
-// clean sends the steps of a configuration: volumes, then BIOS settings, then firmware.
-func (p preparing) clean(ctx context.Context, s *scope, c configuration) error {
+// clean sends the steps of a configuration: volumes, then BIOS settings, then firmware. It sends none, and says so, when
+// the machine has got it all since they were recorded.
+func (p preparing) clean(ctx context.Context, s *scope, c configuration) (nothingLeft bool, err error) {
 	steps, err := p.updater.steps(ctx, s, c.changes)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(c.raidSteps) > 0 {
 		if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if steps = slices.Concat(c.raidSteps, steps); len(steps) == 0 {
-		return nil // the machine has got it all since
+		return true, nil
 	}
-	return p.engine.Clean(ctx, s.node.ID, steps)
+	return false, p.engine.Clean(ctx, s.node.ID, steps)
 }
 
 // unsupportedRAID reports whether there are volumes to create. Empty lists ask to
