@@ -6,7 +6,48 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
+
+// TestHostWhoseStatusIsNotStoredYetReleasesItsNode pauses a host that restoring has given its node, before any pass over it
+// was written, and one that names a node by another name than its ID.
+func TestHostWhoseStatusIsNotStoredYetReleasesItsNode(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbProvide: time.Hour},
+	})
+	l.restart()
+	id := l.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("found")})
+	marked := func() provisioner.Node {
+		n, err := l.engine.Node(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	status := statusOf("preparing", id)
+	l.addPlain("web", func(h *v1alpha1.BareMetalHost) {
+		h.Annotations, h.Finalizers = map[string]string{v1alpha1.StatusAnnotation: status}, []string{v1alpha1.HostFinalizer}
+		h.Labels = map[string]string{v1alpha1.PowerManagementLabel: v1alpha1.PowerManagementNone}
+	})
+	h := l.until("web", "the owner of the node", func(*v1alpha1.BareMetalHost) bool { return marked().Mark != "" })
+	if h.Status.LastUpdated != nil {
+		t.Fatal("the host was written already")
+	}
+	l.annotate("web", v1alpha1.PausedAnnotation, v1alpha1.PausedByClusterAPI)
+	l.pass("web")
+	want := v1alpha1.ReleaseOf(status)
+	if got, h := marked().Released, l.host("web"); got != want || h.Annotations[v1alpha1.ReleasedAnnotation] != want {
+		t.Errorf("the node has the release %q, the host tells of %q; want %q", got, h.Annotations[v1alpha1.ReleasedAnnotation], want)
+	}
+	named := testHost(func(h *v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: statusOf("", "metal~web")}
+	})
+	if id, release := decideRelease(named); release != "" {
+		t.Errorf("node %s would be released, which is named by its name", id)
+	}
+}
 
 // TestHostThatWasMovedIsDeletedWithoutItsNode deletes a host as clusterctl does: it takes all annotations away first, that
 // of the pause included, and the finalizers last.

@@ -30,29 +30,29 @@ type releasing struct {
 	client client.Client
 }
 
-// decideRelease is pure: the release of a paused host, or "" when it does not move.
-func decideRelease(h *v1alpha1.BareMetalHost) string {
+// decideRelease is pure: the node of a paused host and its release, or "" when it does not move. A host whose status is
+// still to be restored from the annotation may have put its mark into the node that this names.
+func decideRelease(h *v1alpha1.BareMetalHost) (id, release string) {
 	text := h.Annotations[v1alpha1.StatusAnnotation]
-	if text == "" || h.Status.LastUpdated == nil || h.Status.Provisioning.ID == "" {
-		return ""
+	if text == "" {
+		return "", ""
 	}
 	moved, err := decodeStatus(text)
-	if err != nil || moved.Provisioning.ID != h.Status.Provisioning.ID {
-		return ""
+	if err != nil || !isNodeID(moved.Provisioning.ID) || !isDeferred(h) && moved.Provisioning.ID != h.Status.Provisioning.ID {
+		return "", ""
 	}
-	return v1alpha1.ReleaseOf(text)
+	return moved.Provisioning.ID, v1alpha1.ReleaseOf(text)
 }
 
 func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
-	release := decideRelease(h)
+	id, release := decideRelease(h)
 	if release == "" {
 		return ctrl.Result{}, nil
 	}
-	id := h.Status.Provisioning.ID
 	err := p.owners.engine.Release(ctx, id, p.owners.mark(h), release)
 	switch {
 	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
-		return p.record(ctx, h, release)
+		return p.record(ctx, h, id, release)
 	case isTemporary(err):
 		return ctrl.Result{RequeueAfter: requeue.WhileBusy(1, string(h.UID))}, nil
 	default:
@@ -61,7 +61,7 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 }
 
 // record writes that there is nothing left to release. The first pass after the pause removes it.
-func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, release string) (ctrl.Result, error) {
+func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, id, release string) (ctrl.Result, error) {
 	if h.Annotations[v1alpha1.ReleasedAnnotation] == release {
 		return ctrl.Result{}, nil
 	}
@@ -72,7 +72,7 @@ func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, releas
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("write annotation %s, because node %s is released: %w", v1alpha1.ReleasedAnnotation, h.Status.Provisioning.ID, err)
+		return ctrl.Result{}, fmt.Errorf("write annotation %s, because node %s is released: %w", v1alpha1.ReleasedAnnotation, id, err)
 	}
 	return ctrl.Result{}, nil
 }

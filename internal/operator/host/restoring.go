@@ -123,9 +123,8 @@ func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.Prov
 	if id == "" {
 		return nil, nil
 	}
-	// The engine finds nodes by name, too.
 	err = provisioner.ErrNotFound
-	if parsed, parseErr := uuid.Parse(id); parseErr == nil && parsed.String() == id {
+	if isNodeID(id) {
 		err = p.read(ctx, s, restored, moving)
 	}
 	if isConflict(err) || errors.Is(err, provisioner.ErrNotFound) {
@@ -133,6 +132,12 @@ func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.Prov
 			"whoever manages the engine can see in extra.%s of the node whose it is", v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey), nil
 	}
 	return nil, err
+}
+
+// isNodeID reports whether an annotation names a node by its ID. The engine finds nodes by name, too.
+func isNodeID(id string) bool {
+	parsed, err := uuid.Parse(id)
+	return err == nil && parsed.String() == id
 }
 
 // read returns nil when the host may have the node. One that the same host has released in
