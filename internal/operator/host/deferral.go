@@ -44,7 +44,8 @@ func decideDeferral(s *scope, err error) time.Duration {
 // node becomes available.
 func asksProvideAlone(s *scope) bool {
 	before, record := s.before.Status, s.host.Status.Operation
-	return before.LastUpdated != nil && before.Provisioning.State == v1alpha1.StatePreparing && before.Operation.Name == "" &&
+	tookBMC := s.identity != nil || before.GoodBMC != s.host.Status.GoodBMC
+	return !tookBMC && before.LastUpdated != nil && before.Provisioning.State == v1alpha1.StatePreparing && before.Operation.Name == "" &&
 		(record.Request == "" || record.Request == askProvide) && record.Failures == 0 && record.QueuedAt == nil && len(s.events) == 0 &&
 		equality.Semantic.DeepEqual(s.before.Spec, s.host.Spec) && equality.Semantic.DeepEqual(s.before.ObjectMeta, s.host.ObjectMeta)
 }

@@ -96,6 +96,8 @@ func TestOnlyTheRequestThatMakesANodeAvailableIsNotWrittenAtOnce(t *testing.T) {
 		"tells something":    {nil, func(s *scope) { s.note("Reason", "text") }, nil, 0},
 		"is configured":      {nil, func(s *scope) { s.intends(v1alpha1.OperationPrepare, askClean, "plan", provisioner.Node{}) }, nil, 0},
 		"is released":        {nil, func(s *scope) { s.host.Annotations = map[string]string{"a": "b"} }, nil, 0},
+		"gets another BMC":   {nil, func(s *scope) { s.host.Status.GoodBMC = "https://192.0.2.2" }, nil, 0},
+		"compares machines":  {nil, func(s *scope) { s.unverified("The BMC tells nothing") }, nil, 0},
 		"gets another spec":  {nil, func(s *scope) { s.host.Spec.Architecture = "aarch64" }, nil, 0},
 		"tried before": {func(h *v1alpha1.BareMetalHost) {
 			h.Status.Operation = v1alpha1.OperationStatus{Name: v1alpha1.OperationPrepare, Failures: 1}
