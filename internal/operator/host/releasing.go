@@ -50,8 +50,11 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 		return ctrl.Result{}, nil
 	}
 	err := p.owners.engine.Release(ctx, id, p.owners.mark(h), release)
+	absent := errors.Is(err, provisioner.ErrNotFound) || errors.Is(err, provisioner.ErrNotOwned)
 	switch {
-	case err == nil, errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrNotOwned):
+	case absent && isDeferred(h): // it has just come, and another cluster may still have to release its node
+		return ctrl.Result{}, nil
+	case err == nil, absent:
 		return p.record(ctx, h, id, release)
 	case isTemporary(err):
 		return ctrl.Result{RequeueAfter: requeue.WhileBusy(1, string(h.UID))}, nil
