@@ -12,7 +12,8 @@ import (
 // crucialWrite is a kind of write at which an operator has to be killed, whatever else is missed.
 type crucialWrite struct {
 	what string
-	// on is what names begin with: the verb and the resource. An empty one is that of every patch.
+	// on is what names begin with: the verb and the resource, or the whole name of a write that often joins others. An empty
+	// one is that of every patch.
 	on string
 	// field begins one of the fields, and so does also; empty ones say nothing.
 	field, also string
@@ -38,9 +39,9 @@ var crucialWrites = []crucialWrite{
 	{"stage of a recovery removed", "patch machines", "-annotations.remediation.metal3.io/stage", ""},
 	{"host marked unhealthy", "patch baremetalhosts", "annotations.capm3.metal3.io/unhealthy", ""},
 	{"replacement asked of the owner", "patch machines/status", "status.conditions[OwnerRemediated=False]", ""},
-	{"hold recorded", "patch baremetalhosts/status", recordsHold, ""},
-	{"hold confirmed", "patch baremetalhosts/status", confirmsHold, ""},
-	{"holds forgotten", "patch baremetalhosts/status", forgetsHold, ""},
+	{"hold recorded", "patch baremetalhosts/status: asks off, records a hold", "", ""},
+	{"hold confirmed", "patch baremetalhosts/status: confirms a hold", "", ""},
+	{"holds forgotten", "patch baremetalhosts/status: forgets the holds", "", ""},
 	{"finalizer set", "", "metadata.finalizers", ""},
 	{"finalizer removed", "", "-metadata.finalizers", ""},
 }
