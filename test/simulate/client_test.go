@@ -122,6 +122,43 @@ func (w *world) stepFor(uuid string) node.Step {
 	return step
 }
 
+// otherBMC is what a client asks for who gives a node another BMC.
+const otherBMC = "another BMC"
+
+// changeBMC has a client give a node a BMC that no other one has had.
+func (w *world) changeBMC(r *replica, uuid string) {
+	address := fmt.Sprintf("bmc-of-request-%d", len(w.requests))
+	w.send(r, uuid, otherBMC, nil, func(ctx context.Context) error {
+		_, err := r.UpdateNode(ctx, uuid, func(n *node.Node) error {
+			n.DriverInfo = n.DriverInfo.With(map[string]any{"fake_bmc": address})
+			return nil
+		})
+		return err
+	})
+}
+
+// checkBMC looks whether a node has got another BMC although work has begun, which would go on with the machine
+// behind it.
+func (w *world) checkBMC(info runner.Info) {
+	w.mu.Lock()
+	q := askedBy(info, w.requests)
+	w.mu.Unlock()
+	if q == nil || q.what != otherBMC {
+		return
+	}
+	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
+		n, err := tx.Node(q.node)
+		if err != nil || n.Driver != "fake-hardware" { // which has no BMC
+			return err
+		}
+		works, err := tx.WorkOf(n.ID)
+		for _, work := range works {
+			w.violated("%s: request %d gave it another BMC in state %q, in the middle of work (%s)", n.Name, q.id, n.ProvisionState, work.Kind)
+		}
+		return err
+	})
+}
+
 // ask has a client ask for something.
 func (w *world) ask() {
 	s := w.sched
@@ -167,6 +204,8 @@ func (w *world) ask() {
 			})
 			return err
 		})
+	case drawn < 83 && len(w.computers) == 0:
+		w.changeBMC(r, uuid)
 	case drawn < 92 && len(w.computers) == 0: // those of computers come by themselves
 		w.beat(r, uuid)
 	case drawn < 88:

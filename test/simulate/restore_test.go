@@ -144,7 +144,7 @@ func (w *world) resumeAll(r *replica) {
 }
 
 // withoutEffect are requests after which nothing has to be done to a machine.
-var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off"}
+var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off", otherBMC}
 
 // suspensionProblem returns why an effect must not begin after a restoration, "" when it
 // may: old work waits until somebody lets it go on, and new work until somebody asks for it.
