@@ -107,8 +107,8 @@ type doubt struct {
 func (m *machine) askAgain(e fake.Effect) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, doubted := m.doubts[e.Origin.Request]
-	if doubted && slices.Contains(once, e.Kind) {
+	d, doubted := m.doubts[e.Origin.Request]
+	if doubted && !d.lost && slices.Contains(once, e.Kind) {
 		m.w.violated("%s: %s is asked for again for %s, whose outcome nobody can know", m.name, e.Kind, e.Origin.Request)
 	}
 	delete(m.doubts, e.Origin.Request)

@@ -109,6 +109,13 @@ func (w *world) forget() {
 	}
 }
 
+// forgotten reports whether what happened at a time is in no database any more: whoever lets work go on that did it has
+// it done again.
+func (w *world) forgotten(at time.Time) bool {
+	r := w.restored
+	return !r.put.IsZero() && !at.Before(r.copied) && at.Before(r.put)
+}
+
 // suspended reports whether work waits for a person.
 func (w *world) suspended() (suspended bool) {
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
