@@ -33,11 +33,11 @@ func in(domain string) map[string]string {
 	return labels
 }
 
-// template returns a template of machines that keep their hosts.
+// template returns a template of machines that keep their hosts, unless it is to be edited first.
 func (l *clusterLife) template(name string) *v1beta2.Metal3MachineTemplate {
 	template := l.MachineTemplate(name, pool)
-	yes := true
-	template.Spec.NodeReuse, template.Spec.Template.Spec.FailureDomain = &yes, preferred
+	reuse := !l.shape.edited
+	template.Spec.NodeReuse, template.Spec.Template.Spec.FailureDomain = &reuse, preferred
 	return template
 }
 

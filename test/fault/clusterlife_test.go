@@ -46,6 +46,8 @@ type clusterShape struct {
 	controlPlane bool
 	// full says that no other host comes later.
 	full bool
+	// edited says that the first template keeps no hosts until it is edited.
+	edited bool
 	// lives is how many there are at the same time.
 	lives int
 	steps []clusterStep
@@ -83,6 +85,12 @@ var clusterShapes = []clusterShape{
 		{"deployment", (*clusterLife).deploy},
 		{"replacement by a machine that is plugged in", (*clusterLife).replaceByPluggedIn},
 		// A machine without a BMC is not cleared without a person, so the cluster is not deleted.
+	}},
+	{name: "edited", used: []string{"used-1", "used-2"}, full: true, edited: true, lives: 1, steps: []clusterStep{
+		{"deployment", (*clusterLife).deploy},
+		{"upgrade after an edit of the template, beside a competitor", (*clusterLife).upgradeEdited},
+		{"host for the competitor", (*clusterLife).giveToCompetitor},
+		{"deletion", (*clusterLife).delete},
 	}},
 	{name: "moving", used: []string{"used-1", "used-2", "used-3"}, lives: 1, steps: []clusterStep{
 		{"deployment", (*clusterLife).deploy},
