@@ -28,6 +28,7 @@ type standIn struct {
 	// answer decides how an effect that was carried out is answered; nil means that it
 	// is done.
 	answer func(ctx context.Context, number int) (fake.Task, error)
+	mute   error // why Outcome does not answer
 }
 
 var _ fake.Machine = (*standIn)(nil)
@@ -89,6 +90,9 @@ func (m *standIn) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 // Outcome knows every effect.
 func (m *standIn) Outcome(_ context.Context, request string) (fake.Task, error) {
 	defer m.call()()
+	if m.mute != nil {
+		return fake.Task{}, m.mute
+	}
 	if slices.ContainsFunc(m.done(), func(e fake.Effect) bool { return e.Origin.Request == request }) {
 		return fake.Task{State: fake.Done}, nil
 	}

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,27 @@ func TestRequestsAreRefusedWhileASettingIsToBeTriedAgain(t *testing.T) {
 	w.settle()
 	if got := w.stored(n.UUID); got.BootMode != "uefi" || got.LastError != "" {
 		t.Errorf("boot mode %q, last_error %q", got.BootMode, got.LastError)
+	}
+}
+
+func TestWorkThatGivesUpInTheMiddleOfAChangeSaysThatItsOutcomeIsUnknown(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1")
+	m := machineOf(t, c)
+	m.mute = errors.New("connection reset")
+	m.answer = func(context.Context, int) (fake.Task, error) { return fake.Task{}, m.mute }
+	w.Conductor = w.run(c)
+	n := w.fake(node.Manageable, nil)
+	if err := w.SetBootMode(t.Context(), n.UUID, "bios"); err != nil {
+		t.Fatal(err)
+	}
+	for tried := 1; tried < 3; tried++ {
+		w.eventually("the boot mode to be put off", func() bool { return w.workOf(n).Attempts == tried })
+		w.pass(time.Minute)
+	}
+	w.settle()
+	if got := w.stored(n.UUID).LastError; !strings.Contains(got, "outcome unknown") || !strings.Contains(got, "connection reset") {
+		t.Errorf("last_error %q", got)
 	}
 }
 

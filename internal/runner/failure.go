@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -56,9 +57,17 @@ func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 	case final(err), s.script.NoRetry:
 		return s.fail(ctx, err)
 	case s.j.work.Attempts+1 >= s.r.cfg.MaxAttempts:
-		return s.fail(ctx, fmt.Errorf("gave up after %d attempts: %w", s.j.work.Attempts+1, err))
+		return s.fail(ctx, fmt.Errorf("gave up after %d attempts%s: %w", s.j.work.Attempts+1, s.doubt(op), err))
 	}
 	return s.postpone(ctx)
+}
+
+// doubt says of work that ends in the middle of a change that nobody knows what became of it.
+func (s *session) doubt(op *Operation) string {
+	if op == nil || op.Change == nil || s.attempt != driver.Unknown {
+		return ""
+	}
+	return ", outcome unknown, so check the machine"
 }
 
 // fail stores that the work fails, and goes on with the clean-up of the machine.
