@@ -182,7 +182,7 @@ func TestStepWaitsForAChildWhoseOwnWorkWaitsWithoutALease(t *testing.T) {
 	}
 	w.pass(20 * time.Second)
 	w.arrive(&child, node.Manageable)
-	w.passUntilDone(parent)
+	w.passUntilDone()
 	if got := w.arrive(parent, node.Manageable); got.LastError != "" || w.powers(children...) != "power on" {
 		t.Errorf("last_error %q, power of the child: %s", got.LastError, w.powers(children...))
 	}
@@ -202,7 +202,7 @@ func TestStepWaitsForAChildWhoseOwnWorkIsToBeTriedAgain(t *testing.T) {
 	if got := w.powers(children...); got != "power off" {
 		t.Errorf("power of the child: %s; want it left alone", got)
 	}
-	w.passUntilDone(parent)
+	w.passUntilDone()
 	if got := w.arrive(parent, node.Manageable); got.LastError != "" || w.powers(children...) != "power on" {
 		t.Errorf("last_error %q, power of the child: %s", got.LastError, w.powers(children...))
 	}
