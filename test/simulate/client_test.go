@@ -137,26 +137,24 @@ func (w *world) changeBMC(r *replica, uuid string) {
 	})
 }
 
-// checkBMC looks whether a node has got another BMC although work has begun, which would go on with the machine
-// behind it.
-func (w *world) checkBMC(info runner.Info) {
+// checkBMC looks whether a request gives a node another BMC although work has begun, which would go on with the machine
+// behind it. It looks in the transaction of the request, because work may begin right after it.
+func (w *world) checkBMC(tx *store.Tx, info runner.Info) error {
 	w.mu.Lock()
 	q := askedBy(info, w.requests)
 	w.mu.Unlock()
 	if q == nil || q.what != otherBMC {
-		return
+		return nil
 	}
-	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
-		n, err := tx.Node(q.node)
-		if err != nil || n.Driver != "fake-hardware" { // which has no BMC
-			return err
-		}
-		works, err := tx.WorkOf(n.ID)
-		for _, work := range works {
-			w.violated("%s: request %d gave it another BMC in state %q, in the middle of work (%s)", n.Name, q.id, n.ProvisionState, work.Kind)
-		}
+	n, err := tx.Node(q.node)
+	if err != nil || n.Driver != "fake-hardware" { // which has no BMC
 		return err
-	})
+	}
+	works, err := tx.WorkOf(n.ID)
+	for _, work := range works {
+		w.violated("%s: request %d gives it another BMC in state %q, in the middle of work (%s)", n.Name, q.id, n.ProvisionState, work.Kind)
+	}
+	return err
 }
 
 // ask has a client ask for something.

@@ -232,7 +232,12 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 		}
 		return err
 	}
-	if err := r.w.db.Write(ctx, fn); err != nil {
+	if err := r.w.db.Write(ctx, func(tx *store.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return r.w.checkBMC(tx, runner.InfoOf(ctx))
+	}); err != nil {
 		return err
 	}
 	r.w.stored(runner.InfoOf(ctx))

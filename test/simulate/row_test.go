@@ -67,7 +67,6 @@ func (w *world) epoch(uuid string) int64 {
 // stored notes what a commit of work has made of its node.
 func (w *world) stored(info runner.Info) {
 	w.followSettings(info)
-	w.checkBMC(info)
 	if info.Task == "claim" {
 		w.claimed()
 	}
