@@ -58,45 +58,6 @@ func (w *world) arrive(n *node.Node, want node.State) *node.Node {
 	return got
 }
 
-// pass lets time pass for everything that waits.
-func (w *world) pass(d time.Duration) {
-	w.t.Helper()
-	w.clock.Advance(d)
-	w.runner.WakeClaim()
-}
-
-// passUntilDone lets time pass until no work is left. Time stands still while any work
-// is due, so that none comes to its time limit because the machine that tests is slow.
-func (w *world) passUntilDone() {
-	w.t.Helper()
-	for w.works() > 0 {
-		w.pass(time.Minute)
-		w.eventually("the work to go on", func() bool { return !w.anyDue() })
-	}
-}
-
-// anyDue reports whether work of any node is due, or running: it stays due until its
-// turn is over.
-func (w *world) anyDue() bool {
-	w.t.Helper()
-	due := false
-	w.read(func(tx *store.Tx) error {
-		nodes, err := tx.Nodes(node.Query{})
-		if err != nil {
-			return err
-		}
-		for _, n := range nodes {
-			works, err := tx.WorkOf(n.ID)
-			if err != nil {
-				return err
-			}
-			due = due || slices.ContainsFunc(works, func(work *store.Work) bool { return !work.NotBefore.After(w.clock.Now()) })
-		}
-		return nil
-	})
-	return due
-}
-
 // fake creates a node of fake hardware with keys of driver_info, in a state.
 func (w *world) fake(state node.State, info map[string]any, changes ...func(*node.Node)) *node.Node {
 	w.t.Helper()

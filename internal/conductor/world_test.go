@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,6 +157,45 @@ func (w *world) eventually(what string, condition func() bool) {
 func (w *world) settle() {
 	w.t.Helper()
 	w.eventually("work to end", func() bool { return w.works() == 0 })
+}
+
+// pass lets time pass for everything that waits.
+func (w *world) pass(d time.Duration) {
+	w.t.Helper()
+	w.clock.Advance(d)
+	w.runner.WakeClaim()
+}
+
+// passUntilDone lets time pass until no work is left. Time stands still while any work
+// is due, so that none comes to its time limit because the machine that tests is slow.
+func (w *world) passUntilDone() {
+	w.t.Helper()
+	for w.works() > 0 {
+		w.pass(time.Minute)
+		w.eventually("the work to go on", func() bool { return !w.anyDue() })
+	}
+}
+
+// anyDue reports whether work of any node is due, or running: it stays due until its
+// turn is over.
+func (w *world) anyDue() bool {
+	w.t.Helper()
+	due := false
+	w.read(func(tx *store.Tx) error {
+		nodes, err := tx.Nodes(node.Query{})
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes {
+			works, err := tx.WorkOf(n.ID)
+			if err != nil {
+				return err
+			}
+			due = due || slices.ContainsFunc(works, func(work *store.Work) bool { return !work.NotBefore.After(w.clock.Now()) })
+		}
+		return nil
+	})
+	return due
 }
 
 func (w *world) read(fn func(*store.Tx) error) {

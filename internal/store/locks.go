@@ -85,9 +85,6 @@ func (tx *Tx) lockAddresses(claims []Claim) error {
 	addresses := make([]string, len(claims))
 	for i, claim := range claims {
 		addresses[i] = claim.Address
-		if err := checkText([]any{claim.Address}); err != nil {
-			return err
-		}
 	}
 	// In the order of their numbers, so that two writes do not wait for each other.
 	return tx.lock(`SELECT pg_advisory_xact_lock(?::int, bucket) FROM (SELECT DISTINCT

@@ -177,25 +177,32 @@ func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 // PortOwners returns the UUIDs of the nodes whose ports have the addresses.
 func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
 	owners := map[string]string{}
+	take := func(rows row) error {
+		var address, owner string
+		err := rows.Scan(&address, &owner)
+		owners[address] = owner
+		return err
+	}
+	if tx.takesLists {
+		return owners, tx.query(take, ownersOfList, macs)
+	}
 	for some := range slices.Chunk(macs, maxRows) {
 		args := make([]any, len(some))
 		for i, mac := range some {
 			args[i] = mac
 		}
-		err := tx.query(func(rows row) error {
-			var address, owner string
-			if err := rows.Scan(&address, &owner); err != nil {
-				return err
-			}
-			owners[address] = owner
-			return nil
-		}, "SELECT ports.address, nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN ("+marks(len(args))+")", args...)
+		err := tx.query(take, "SELECT ports.address, nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN ("+marks(len(args))+")", args...)
 		if err != nil {
 			return nil, err
 		}
 	}
 	return owners, nil
 }
+
+// ownersOfList is the query of PortOwners where the addresses are a list, see matchLists.
+const ownersOfList = `SELECT asked.address, owner.uuid FROM unnest(?::text[]) AS asked (address)
+	CROSS JOIN LATERAL (SELECT node_id FROM ports WHERE ports.address = asked.address OFFSET 0) AS port
+	CROSS JOIN LATERAL (SELECT uuid FROM nodes WHERE nodes.id = port.node_id OFFSET 0) AS owner`
 
 // UpdatePort stores what changed between before and after, and sets
 // after.UpdatedAt when anything did.

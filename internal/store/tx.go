@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -26,6 +27,8 @@ type Tx struct {
 	note   commitNote
 	// epochs are those that were granted; nil where the database itself never grants one twice.
 	epochs *grantedEpochs
+	// takesLists is true where a statement takes a list as one argument.
+	takesLists bool
 	// shared is set in a write that others run beside, which has to lock what it reads.
 	shared *postgresWrite
 
@@ -154,7 +157,14 @@ func (tx *Tx) one(query string, args []any, into ...any) (bool, error) {
 // checkText refuses text that not every database can keep.
 func checkText(args []any) error {
 	for _, arg := range args {
-		if text, ok := arg.(string); ok && !storable(text) {
+		ok := true
+		switch arg := arg.(type) {
+		case string:
+			ok = storable(arg)
+		case []string:
+			ok = !slices.ContainsFunc(arg, func(text string) bool { return !storable(text) })
+		}
+		if !ok {
 			return node.Invalid("Text must be valid UTF-8 and hold no NUL character.")
 		}
 	}
