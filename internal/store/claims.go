@@ -69,7 +69,8 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 		for i, c := range claims {
 			addresses[i], kinds[i] = c.Address, string(c.Kind)
 		}
-		return matches, tx.query(take, matchLists, addresses, kinds)
+		err := tx.query(take, matchLists, addresses, kinds)
+		return matches, err
 	}
 	for some := range slices.Chunk(claims, maxRows) {
 		args := make([]any, 0, 3*len(some))
