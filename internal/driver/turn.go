@@ -76,6 +76,19 @@ type Outcome struct {
 	Note string
 }
 
+// NextTurn is Outcome.Again of a turn after which the next one follows at once, as soon as
+// the caller has stored what it brought.
+const NextTurn = time.Millisecond
+
+// longestPoll bounds PollPause.
+const longestPoll = 5 * time.Second
+
+// PollPause returns how long to wait before a machine is read again that has worked on a
+// request for elapsed: a quarter of that, at least shortest and at most 5 seconds.
+func PollPause(elapsed, shortest time.Duration) time.Duration {
+	return min(max(elapsed/4, shortest), longestPoll)
+}
+
 // Done reports whether the operation needs no further turn.
 func (o Outcome) Done() bool { return o.Again <= 0 && o.Park <= 0 && !o.Callback }
 

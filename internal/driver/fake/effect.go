@@ -72,7 +72,7 @@ func (o order) outcome(task Task, turn driver.Turn) (driver.Outcome, error) {
 		if handle == "" {
 			handle = turn.Origin.Request
 		}
-		return driver.Outcome{Again: pause(turn.Elapsed), Handle: handle}, nil
+		return driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Handle: handle}, nil
 	}
 	return driver.Outcome{}, &node.DriverError{Op: o.op(), Reason: "the task failed: " + node.CutText(task.Error)}
 }
@@ -84,13 +84,5 @@ func (o order) op() string {
 	return string(o.kind) + " (" + o.detail + ")"
 }
 
-// Bounds of the time between two reads of a task.
-const (
-	shortestPause = 100 * time.Millisecond
-	longestPause  = 5 * time.Second
-)
-
-// pause is the time until the next read of a task that has run for elapsed.
-func pause(elapsed time.Duration) time.Duration {
-	return min(max(elapsed/4, shortestPause), longestPause)
-}
+// shortestPoll is the shortest time between two reads of a task.
+const shortestPoll = 100 * time.Millisecond

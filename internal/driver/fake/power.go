@@ -3,7 +3,6 @@ package fake
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -33,10 +32,6 @@ var (
 	}
 )
 
-// nextLeg is the time until the next leg of a power change. The caller stores in
-// between that the one before is done.
-const nextLeg = time.Millisecond
-
 // changePower makes a turn of a power change. A leg is stored before its effect is
 // requested, and every turn reads the power state first: a request whose outcome is
 // unknown is repeated only when the power state shows that it had no effect, which is
@@ -64,9 +59,9 @@ func changePower(ctx context.Context, machine Machine, target node.PowerState, t
 	}
 	switch {
 	case state != now.goal:
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+		return driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: now.sent()}, nil
 	case i+1 < len(legs):
-		return driver.Outcome{Again: nextLeg, Phase: legs[i+1].phase}, nil
+		return driver.Outcome{Again: driver.NextTurn, Phase: legs[i+1].phase}, nil
 	}
 	return driver.Outcome{}, nil
 }

@@ -86,20 +86,11 @@ var (
 )
 
 const (
-	// nextLeg is the time until the next leg. The caller stores in between that the one
-	// before is done.
-	nextLeg = time.Millisecond
 	// settling is the time in which a restart has begun.
 	settling = 15 * time.Second
-
-	shortestPause = 500 * time.Millisecond
-	longestPause  = 5 * time.Second
+	// shortestPoll is the shortest time between two reads of a machine that is changing.
+	shortestPoll = 500 * time.Millisecond
 )
-
-// pause is the time until the machine is read again that has changed for elapsed.
-func pause(elapsed time.Duration) time.Duration {
-	return min(max(elapsed/4, shortestPause), longestPause)
-}
 
 // SetPower makes a turn of a power change.
 func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
@@ -152,9 +143,9 @@ func (c *call) changePower(ctx context.Context, plan []leg, state node.PowerStat
 	}
 	switch {
 	case state != now.goal:
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: now.sent()}, nil
+		return driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: now.sent()}, nil
 	case i+1 < len(plan):
-		return driver.Outcome{Again: nextLeg, Phase: plan[i+1].phase}, nil
+		return driver.Outcome{Again: driver.NextTurn, Phase: plan[i+1].phase}, nil
 	}
 	return driver.Outcome{}, nil
 }
@@ -165,7 +156,7 @@ func (c *call) restart(ctx context.Context, state node.PowerState, turn driver.T
 	case turn.Phase == legRestart.sent() && state == legRestart.goal:
 		return driver.Outcome{}, nil
 	case turn.Phase == legRestart.sent():
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: legRestart.sent()}, nil
+		return driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: legRestart.sent()}, nil
 	case turn.Attempt == driver.Unknown:
 		return driver.Outcome{}, driver.OutcomeUnknown(legRestart.phase)
 	}

@@ -243,7 +243,7 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 	case len(changes) > 0:
 		return done.outcome(driver.Outcome{Park: parkFor(done.took(turn)), Phase: verifyPhase}), nil
 	case done.WasOff && !n.DisablePowerOff:
-		return done.outcome(driver.Outcome{Again: nextLeg, Phase: switchOffPhase}), nil
+		return done.outcome(driver.Outcome{Again: driver.NextTurn, Phase: switchOffPhase}), nil
 	}
 	return driver.Outcome{}, nil
 }

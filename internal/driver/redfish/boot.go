@@ -231,7 +231,7 @@ func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, 
 		late := &node.DriverError{Op: "set boot mode", Reason: "the machine did not show the mode within " + bootModeWithin.String()}
 		return driver.Outcome{}, c.endLate(record{}, late)
 	case turn.Phase == verifyPhase:
-		return driver.Outcome{Again: pause(turn.Elapsed), Phase: verifyPhase}, nil
+		return driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: verifyPhase}, nil
 	}
 	if turn.Phase == "" {
 		if system, err = c.patchMode(system, wanted); err != nil {
@@ -240,11 +240,11 @@ func (c *call) setBootMode(n *node.Node, wanted schemas.BootSourceOverrideMode, 
 		if system.Boot.BootSourceOverrideMode == wanted || system.PowerState == schemas.OffPowerState {
 			return driver.Outcome{}, nil // a machine that is off uses it at its next start
 		}
-		return driver.Outcome{Again: nextLeg, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}, nil
+		return driver.Outcome{Again: driver.NextTurn, Phase: planOf(node.Rebooting, n.DisablePowerOff, system.PowerState, "")[0].phase}, nil
 	}
 	out, err := c.changePower(n, node.Rebooting, turn)
 	if err == nil && out.Done() {
-		out.Again, out.Phase = nextLeg, verifyPhase
+		out.Again, out.Phase = driver.NextTurn, verifyPhase
 	}
 	return out, err
 }

@@ -116,7 +116,7 @@ func (o FileOptions) fetch(ctx context.Context, file firmwareFile, turn driver.T
 	switch {
 	case err == nil:
 		served := node.NewFirmwareFile(file.url, version)
-		return r.outcome(driver.Outcome{Again: nextLeg, Phase: servedPhase, Apply: served.StoreIn}), nil
+		return r.outcome(driver.Outcome{Again: driver.NextTurn, Phase: servedPhase, Apply: served.StoreIn}), nil
 	case ctx.Err() != nil:
 		return driver.Outcome{}, ctx.Err()
 	case bounded.Err() == nil || !errors.Is(err, bounded.Err()):

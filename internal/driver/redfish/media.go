@@ -186,7 +186,7 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 				return err
 			}
 		}
-		out = driver.Outcome{Again: pause(turn.Elapsed), Phase: mediumSent}
+		out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediumSent}
 		return nil
 	})
 	return out, err
@@ -254,7 +254,7 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 		case turn.Elapsed > mediumWithin:
 			return &node.DriverError{Op: op, Reason: "the BMC accepted the request and shows the medium still after " + mediumWithin.String()}
 		default:
-			out = driver.Outcome{Again: pause(turn.Elapsed), Phase: mediaEjected}
+			out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediaEjected}
 		}
 		return nil
 	})

@@ -114,20 +114,11 @@ func planOf(target node.PowerState, keepsOn bool, state schemas.PowerState, phas
 }
 
 const (
-	// nextLeg is the time until the next leg. The caller stores in between that the one
-	// before is done.
-	nextLeg = time.Millisecond
 	// settling is the time in which a restart has begun.
 	settling = 15 * time.Second
-
-	shortestPause = 500 * time.Millisecond
-	longestPause  = 5 * time.Second
+	// shortestPoll is the shortest time between two reads of a machine that is changing.
+	shortestPoll = 500 * time.Millisecond
 )
-
-// pause is the time until the machine is read again that has changed for elapsed.
-func pause(elapsed time.Duration) time.Duration {
-	return min(max(elapsed/4, shortestPause), longestPause)
-}
 
 // SetPower makes a turn of a power change.
 func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
@@ -175,9 +166,9 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	}
 	switch {
 	case system.PowerState != now.goal:
-		out.Again, out.Phase = pause(turn.Elapsed), now.sent()
+		out.Again, out.Phase = driver.PollPause(turn.Elapsed, shortestPoll), now.sent()
 	case i+1 < len(plan):
-		out.Again, out.Phase = nextLeg, plan[i+1].phase
+		out.Again, out.Phase = driver.NextTurn, plan[i+1].phase
 	}
 	return out, nil
 }
@@ -189,7 +180,7 @@ func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn
 	case turn.Phase == now.sent() && system.PowerState == now.goal:
 		return 0, "", nil
 	case turn.Phase == now.sent():
-		return pause(turn.Elapsed), now.sent(), nil
+		return driver.PollPause(turn.Elapsed, shortestPoll), now.sent(), nil
 	case turn.Attempt == driver.Unknown:
 		return 0, "", driver.OutcomeUnknown(now.phase)
 	}

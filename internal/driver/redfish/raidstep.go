@@ -100,7 +100,7 @@ func (w raiding) works(phase string) driver.Outcome {
 
 // to is the outcome that goes on with a phase at once.
 func (w raiding) to(phase string) driver.Outcome {
-	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: phase})
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: phase})
 }
 
 // change is the one under way.
@@ -194,7 +194,7 @@ func (w raiding) end(units []storageUnit) (driver.Outcome, error) {
 	config := configOf(units)
 	out := driver.Outcome{Apply: func(n *node.Node) { n.RAIDConfig = config }}
 	if w.record.WasOff && !w.node.DisablePowerOff {
-		out.Again, out.Phase = nextLeg, switchOffPhase
+		out.Again, out.Phase = driver.NextTurn, switchOffPhase
 	}
 	return w.record.from(w.turn).outcome(out), nil
 }

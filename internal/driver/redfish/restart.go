@@ -86,7 +86,7 @@ func (c *call) beginRestart(n *node.Node, kind driver.StepKind, r record, elapse
 	}
 	r.WasOff = r.WasOff || system.PowerState == schemas.OffPowerState
 	plan := planOf(rebootOf(kind), n.DisablePowerOff, system.PowerState, "")
-	return r.from(driver.Turn{Elapsed: elapsed}).outcome(driver.Outcome{Again: nextLeg, Phase: plan[0].phase}), nil
+	return r.from(driver.Turn{Elapsed: elapsed}).outcome(driver.Outcome{Again: driver.NextTurn, Phase: plan[0].phase}), nil
 }
 
 // restart makes a turn of the restart, after which the step verifies what it did, or of
@@ -110,7 +110,7 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 	case out.Done() && ends == "":
 		return out, nil
 	case out.Done():
-		out.Again, out.Phase = nextLeg, ends
+		out.Again, out.Phase = driver.NextTurn, ends
 		return r.from(turn).outcome(out), nil
 	case ends == "":
 		out.Phase = switchOffPhase + strings.TrimPrefix(out.Phase, legOff.phase)

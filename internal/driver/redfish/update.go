@@ -72,7 +72,7 @@ func (w updating) begin() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Heard = version, tasks, w.turn.Elapsed.Seconds()
-	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 
 // send requests the update. A request whose outcome is unknown is looked for first.
@@ -106,7 +106,7 @@ func (w updating) send() (driver.Outcome, error) {
 	if task != nil {
 		w.record.Update.Task = w.taskPathOf(task)
 	}
-	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: followPhase}), nil
 }
 
 // search looks for a request whose outcome is unknown. A BMC may list its task late, as
@@ -117,11 +117,11 @@ func (w updating) search() (driver.Outcome, error) {
 	case err != nil:
 		return driver.Outcome{}, err
 	case found:
-		return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: followPhase}), nil
+		return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: followPhase}), nil
 	case w.record.took(w.turn) < searchFor:
 		return w.in(searchPhase), nil
 	}
-	return w.record.from(w.turn).outcome(driver.Outcome{Again: nextLeg, Phase: sendPhase}), nil
+	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 
 // find looks for the request in what the BMC shows, and notes what it finds. The request
@@ -265,10 +265,10 @@ func (w updating) done() (driver.Outcome, error) {
 	switch {
 	case !w.last:
 		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
-		out.Again = nextLeg
+		out.Again = driver.NextTurn
 		return r.from(w.turn).outcome(out), nil
 	case w.record.WasOff && !w.node.DisablePowerOff:
-		out.Again, out.Phase = nextLeg, switchOffPhase
+		out.Again, out.Phase = driver.NextTurn, switchOffPhase
 		return w.record.outcome(out), nil
 	}
 	return out, nil
