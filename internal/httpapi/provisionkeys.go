@@ -33,7 +33,7 @@ func readDeploySteps(request *node.VerbRequest, raw json.RawMessage) error {
 func readSteps(raw json.RawMessage, allowed, required []string) ([]node.Step, error) {
 	var items []map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, fmt.Errorf("want a list of steps, got %s", kindOf(raw))
+		return nil, fmt.Errorf("want a list of steps, got %s", node.JSONKind(raw))
 	}
 	steps := make([]node.Step, 0, len(items))
 	for i, item := range items {
@@ -84,7 +84,7 @@ func readConfigDrive(request *node.VerbRequest, raw json.RawMessage) error {
 			}
 		}
 	default:
-		return fmt.Errorf("want a text or an object, got %s", kindOf(raw))
+		return fmt.Errorf("want a text or an object, got %s", node.JSONKind(raw))
 	}
 	request.ConfigDrive = raw
 	return nil

@@ -121,7 +121,7 @@ func readText(raw json.RawMessage, limit int) (string, error) {
 	}
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", fmt.Errorf("want a string or null, got %s", kindOf(raw))
+		return "", fmt.Errorf("want a string or null, got %s", node.JSONKind(raw))
 	}
 	if length := utf8.RuneCountInString(text); length > limit {
 		return "", fmt.Errorf("want at most %d characters, got %d", limit, length)
@@ -148,7 +148,7 @@ func readFlag(raw json.RawMessage) (*bool, error) {
 		}
 		return nil, fmt.Errorf("want true or false, got %q", node.CutText(text))
 	}
-	return nil, fmt.Errorf("want true or false, got %s", kindOf(raw))
+	return nil, fmt.Errorf("want true or false, got %s", node.JSONKind(raw))
 }
 
 func readObject(target *node.Object, raw json.RawMessage) error {
@@ -157,24 +157,4 @@ func readObject(target *node.Object, raw json.RawMessage) error {
 		*target = object
 	}
 	return err
-}
-
-// kindOf returns the type of a JSON value for error texts.
-func kindOf(raw json.RawMessage) string {
-	if len(raw) == 0 {
-		return "nothing"
-	}
-	switch raw[0] {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a boolean"
-	case 'n':
-		return "null"
-	}
-	return "a number"
 }

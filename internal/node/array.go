@@ -18,7 +18,7 @@ func ParseArray(text []byte) (Array, error) {
 		return nil, nil
 	}
 	if text[0] != '[' {
-		return nil, fmt.Errorf("want a JSON array, got %s", jsonKind(text[0]))
+		return nil, fmt.Errorf("want a JSON array, got %s", JSONKind(text))
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {

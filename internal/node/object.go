@@ -20,7 +20,7 @@ func ParseObject(text []byte) (Object, error) {
 		return nil, nil
 	}
 	if text[0] != '{' {
-		return nil, fmt.Errorf("want a JSON object, got %s", jsonKind(text[0]))
+		return nil, fmt.Errorf("want a JSON object, got %s", JSONKind(text))
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
@@ -129,8 +129,12 @@ func (o *Object) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func jsonKind(first byte) string {
-	switch first {
+// JSONKind returns what kind of value a JSON text is, as error texts name it.
+func JSONKind(text []byte) string {
+	if len(text) == 0 {
+		return "nothing"
+	}
+	switch text[0] {
 	case '{':
 		return "an object"
 	case '[':
@@ -139,7 +143,8 @@ func jsonKind(first byte) string {
 		return "a string"
 	case 't', 'f':
 		return "a boolean"
-	default:
-		return "a number"
+	case 'n':
+		return "null"
 	}
+	return "a number"
 }
