@@ -143,13 +143,16 @@ func (c *Conductor) ResumeNode(ctx context.Context, ident, user string) error {
 }
 
 // DropSuspended makes the suspended work of one node fail. Nothing is done to its
-// machine.
+// machine, but the engine no longer serves the ramdisk that the work was for.
 func (c *Conductor) DropSuspended(ctx context.Context, ident, user string) error {
 	return c.endSuspended(ctx, ident, user, func(tx *store.Tx, works []*store.Work, n *node.Node) error {
 		for _, w := range works {
 			if err := c.dropSuspended(tx, w, n); err != nil {
 				return err
 			}
+		}
+		if boot, served := node.RamdiskBootOf(n); served && !boot.Instance {
+			node.WithdrawRamdiskBoot(n)
 		}
 		return nil
 	})

@@ -507,6 +507,36 @@ func TestSuspendedWorkIsGivenUpWithoutATouch(t *testing.T) {
 	w.send(nodes[node.CleanFailed], "manage") // it is an ordinary node again
 }
 
+// TestWorkThatIsGivenUpLeavesNothingServed has an engine serve a node's boot when the work is
+// given up that it is for: at its next start the machine would run a ramdisk that nobody expects.
+func TestWorkThatIsGivenUpLeavesNothingServed(t *testing.T) {
+	for name, boot := range map[string]node.RamdiskBoot{
+		"ramdisk": {Secret: node.NewBootSecret()}, "instance": {Secret: node.NewBootSecret(), Instance: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var n *node.Node
+			w, _ := restored(t, func(w *world) {
+				n = cleanWaiting(w)
+				w.write(func(tx *store.Tx) error {
+					before, err := tx.NodeByID(n.ID)
+					if err != nil {
+						return err
+					}
+					after := *before
+					boot.StoreIn(&after)
+					return tx.UpdateNode(before, &after)
+				})
+			})
+			if err := w.DropSuspended(t.Context(), n.UUID, "ann"); err != nil {
+				t.Fatal(err)
+			}
+			if _, served := node.RamdiskBootOf(w.stored(n.UUID)); served != boot.Instance {
+				t.Errorf("served %v, want that only an instance is", served)
+			}
+		})
+	}
+}
+
 func TestManyMachinesThatDifferSuspendWorkThatNobodyIsAt(t *testing.T) {
 	w, _ := restorableWorld(t)
 	w.Conductor = w.start("conductor-1")
