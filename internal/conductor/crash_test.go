@@ -3,10 +3,12 @@ package conductor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -154,5 +156,29 @@ func TestPassingOverAnOperationCostsNoCommit(t *testing.T) {
 	}
 	if !m.run(t, c, 1) {
 		t.Error("the work needs a second commit")
+	}
+}
+
+// TestWorkIsNotTooLateBecauseTheEngineWasAway has a process die before it switches a machine,
+// and nobody go on for far longer than the machine may take.
+func TestWorkIsNotTooLateBecauseTheEngineWasAway(t *testing.T) {
+	w := emptyWorld(t)
+	db := &mortal{Database: w.store}
+	w.Conductor = w.idleOn(db, "conductor-1")
+	unreached := machineOf(t, w.Conductor)
+	n := w.fake(node.Active, nil)
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	if db.run(t, w.Conductor, 1) || len(unreached.kinds()) != 1 {
+		t.Fatalf("effects %q, want the process to die before the answer is stored", unreached.kinds())
+	}
+	w.clock.Advance(time.Hour)
+	next := w.idle("conductor-2")
+	m := machineOf(t, next) // which the call has not reached
+	w.Conductor = w.run(next)
+	w.settle()
+	if got := w.stored(n.UUID); got.LastError != "" || got.PowerState != node.PowerOn || !slices.Equal(m.kinds(), []fake.Kind{fake.PowerOn}) {
+		t.Errorf("last_error %q, power %q, effects %q; want the machine switched on", got.LastError, got.PowerState, m.kinds())
 	}
 }

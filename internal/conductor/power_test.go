@@ -83,7 +83,7 @@ func TestFailedPowerChangeSaysSoAndNoMore(t *testing.T) {
 }
 
 func TestPowerChangeHasALimit(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, func(c *Config) { c.LeaseTTL = time.Hour }) // it is at the change all the time
 	for limit, timeout := range map[time.Duration]time.Duration{time.Minute: 0, 5 * time.Second: 5 * time.Second} {
 		n := w.fake(node.Active, map[string]any{"fake_power_delay": 3600})
 		if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, timeout); err != nil {

@@ -64,6 +64,19 @@ func (c checkpoint) began(op Ref, now time.Time) checkpoint {
 	return checkpoint{Done: c.Done, Operation: op, Attempt: driver.Unknown, Since: now, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
+// resumed is the checkpoint of work that could go on from due and does so now. The time in
+// between, in which every engine was away or busy, does not count for the operation under way:
+// what had no chance to be done is not too late.
+func (c checkpoint) resumed(due, now time.Time) checkpoint {
+	if c.Operation == (Ref{}) || !now.After(due) {
+		return c
+	}
+	if c.Since = c.Since.Add(now.Sub(due)); c.Since.After(now) {
+		c.Since = now
+	}
+	return c
+}
+
 // continued is the checkpoint after a turn that asks for another one.
 func (c checkpoint) continued(out driver.Outcome) checkpoint {
 	c.Phase, c.Handle, c.Attempt = out.Phase, out.Handle, driver.Continued

@@ -86,7 +86,9 @@ func (r *Runner) claimRows(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for _, w := range claimed {
-		r.Enqueue(NewJob(w, nil, nil))
+		j := NewJob(w, nil, nil)
+		j.claimed = true
+		r.Enqueue(j)
 	}
 	return len(claimed), nil
 }

@@ -196,6 +196,9 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 	if s.attempt = s.cp.Attempt; j.attempt != "" {
 		s.attempt = j.attempt
 	}
+	if j.claimed {
+		s.cp, j.claimed = s.cp.resumed(j.work.NotBefore, r.db.Now()), false
+	}
 	return s, nil
 }
 

@@ -19,6 +19,7 @@ type Job struct {
 	attempt driver.Attempt
 	child   node.Lease // of the child node that the operation under way changes
 	info    Info       // what it does now, for the context of its attempt
+	claimed bool       // it was found in the database, and has not gone on yet
 	stale   bool       // the row must be read again before anything is done
 }
 
