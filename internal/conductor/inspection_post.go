@@ -65,6 +65,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 // outside the transaction, which then decides anew.
 func (c *Conductor) writePost(ctx context.Context, p *post) error {
 	take := func(tx *store.Tx) error { return c.takePost(tx, p) }
+	p.asked = time.Now()
 	err := c.store.Write(ctx, take)
 	if !errors.Is(err, errEnrolmentRate) {
 		return err
@@ -76,7 +77,7 @@ func (c *Conductor) writePost(ctx context.Context, p *post) error {
 		c.refuse(c.store.Now(), p, slog.LevelWarn, err.Error())
 		return fmt.Errorf("enrol machine: %w: %w", err, node.ErrBusy)
 	}
-	p.mayEnrol = true
+	p.mayEnrol, p.asked = true, time.Now()
 	return c.store.Write(ctx, take)
 }
 
@@ -84,6 +85,7 @@ func (c *Conductor) writePost(ctx context.Context, p *post) error {
 type post struct {
 	node.InspectionPost
 	document *inventory.Document
+	asked    time.Time // when the transaction was asked for
 
 	mayEnrol bool               // the machine is among those that auto_discovery.rate allows
 	enrolled bool               // counted as discovered; counted anew when the commit fails
@@ -313,7 +315,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if n.Lease.Suspended() {
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})
 	}
-	w, err := c.storeWork(tx, n, workProcess, node.ObjectOf(intent))
+	w, err := c.leasedWork(tx, n, workProcess, node.ObjectOf(intent))
 	if err != nil {
 		return err
 	}
@@ -321,7 +323,10 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if documentSize(p.document) <= keptDocument {
 		p.job = runner.NewJob(w, n, p.document)
 	}
-	return nil
+	if err := c.runner.Begin(tx, p.job, p.asked); err != nil {
+		return err
+	}
+	return tx.AddWork(w)
 }
 
 // storeDocument stores an inspection document with the claims of its machine: these MAC

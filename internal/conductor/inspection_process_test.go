@@ -1,11 +1,15 @@
 package conductor
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -80,5 +84,87 @@ func TestInspectionKeepsThePortsOfAGroupInOnePhysicalNetwork(t *testing.T) {
 	want := map[string]string{m.macs[0]: "10:22:33:44:55:01 swp7 provisioning", m.macs[1]: "  provisioning"}
 	if diff := cmp.Diff(want, w.wiring(n)); diff != "" {
 		t.Errorf("switch, port and physical network (-want +got):\n%s", diff)
+	}
+}
+
+// postedTo returns a conductor that has not started and what its machine does, after that
+// machine has posted its document.
+func postedTo(w *world, db Database, changes ...func(*Config)) (*Conductor, *standIn, *node.Node) {
+	w.t.Helper()
+	c := w.idleOn(db, "conductor-1", changes...)
+	m := machineOf(w.t, c)
+	m.power, w.Conductor = node.PowerOn, c
+	n := w.fake(node.InspectWait, nil, func(n *node.Node) {
+		n.Interfaces[node.InspectInterface] = "agent"
+	})
+	w.addPort(n, unknown(1).macs[0])
+	if _, err := send(w.t, c, unknown(1)); err != nil {
+		w.t.Fatal(err)
+	}
+	return c, m, n
+}
+
+// TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt lets a process die behind the first
+// commit after a machine's post, which is that of the result.
+func TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt(t *testing.T) {
+	w := emptyWorld(t)
+	db := &mortal{Database: w.store}
+	c, m, n := postedTo(w, db)
+	if held := w.stored(n.UUID).Lease; held.BusyUntil.Before(w.clock.Now()) {
+		t.Errorf("lease %+v, want the machine held for the call before it is made", held)
+	}
+	if !db.run(t, c, 1) {
+		t.Error("the work needs a second commit")
+	}
+	if got := w.arrive(n, node.Manageable); got.InspectionFinishedAt.IsZero() || got.Lease != (node.Lease{}) {
+		t.Errorf("inspection finished %v, lease %+v", got.InspectionFinishedAt, got.Lease)
+	}
+	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) {
+		t.Errorf("effects %q, want the machine switched off once", got)
+	}
+}
+
+// TestInspectedMachineIsLeftAloneUntilTheCallOfADeadProcessHasEnded has a process die before
+// it switches a machine off: whether it did so is known to nobody.
+func TestInspectedMachineIsLeftAloneUntilTheCallOfADeadProcessHasEnded(t *testing.T) {
+	w := emptyWorld(t)
+	_, m, n := postedTo(w, w.store)
+	calls := w.stored(n.UUID).Lease.BusyUntil.Sub(w.clock.Now())
+	next := w.idle("conductor-1") // the same name: it takes its leases back when it starts
+	other := machineOf(t, next)
+	other.power = node.PowerOn
+	w.Conductor = w.run(next)
+	w.pass(calls - time.Millisecond)
+	if got := other.kinds(); len(got) > 0 {
+		t.Errorf("effects %q while the call of the process before may be on its way", got)
+	}
+	w.pass(time.Minute)
+	w.settle()
+	w.arrive(n, node.Manageable)
+	if got := other.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) || len(m.kinds()) > 0 {
+		t.Errorf("effects %q, want the machine switched off once", got)
+	}
+}
+
+// TestMachineThatWaitedForItsTurnIsHeldAnew has work wait in the queue until little is left of
+// the time that its machine is held for.
+func TestMachineThatWaitedForItsTurnIsHeldAnew(t *testing.T) {
+	w := emptyWorld(t)
+	c, m, n := postedTo(w, w.store, func(cfg *Config) { cfg.CallTimeout = time.Second })
+	posted, first := time.Now(), w.stored(n.UUID).Lease.BusyUntil
+	w.clock.Advance(time.Second)
+	w.eventually("time to pass", func() bool { return time.Since(posted) > c.cfg.CallTimeout/2 })
+	m.answer = func(context.Context, int) (fake.Task, error) {
+		if held := w.stored(n.UUID).Lease.BusyUntil; !held.After(first) {
+			t.Errorf("machine held until %s during the call, want it later than %s", held, first)
+		}
+		return fake.Task{State: fake.Done}, nil
+	}
+	if !c.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
+	}
+	w.arrive(n, node.Manageable)
+	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) {
+		t.Errorf("effects %q, want the machine switched off once", got)
 	}
 }

@@ -51,15 +51,16 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 		n := w.fake(state, nil)
 		var j *runner.Job
 		w.write(func(tx *store.Tx) error {
-			work, err := c.storeWork(tx, n, kind, nil)
-			if err == nil {
-				work.Attempts = attempts
-				if attempts > 0 { // the end of the work failed then
-					work.Step = `{"done":{"name":"adopt"}}`
-				}
-				j = runner.NewJob(work, nil, nil)
+			work, err := c.leasedWork(tx, n, kind, nil)
+			if err != nil {
+				return err
 			}
-			return err
+			work.Attempts = attempts
+			if attempts > 0 { // the end of the work failed then
+				work.Step = `{"done":{"name":"adopt"}}`
+			}
+			j = runner.NewJob(work, nil, nil)
+			return tx.AddWork(work)
 		})
 		c.runner.Enqueue(j)
 		if kind == workClean {

@@ -82,14 +82,21 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 func TestStoppedConductorGivesItsNodesBack(t *testing.T) {
 	w := emptyWorld(t)
 	stopped := w.start("conductor-1", func(c *Config) { c.Calls = 0 }) // so that nothing is done
-	if _, err := send(t, stopped, unknown(1)); err != nil {
-		t.Fatal(err)
+	w.Conductor = stopped
+	known := w.fake(node.InspectWait, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "agent" })
+	w.addPort(known, unknown(2).macs[0])
+	for number := range 2 {
+		if _, err := send(t, stopped, unknown(1+number)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := stopped.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.all()[0].Lease; got != (node.Lease{}) {
-		t.Errorf("lease = %+v, want it given back", got)
+	for _, n := range w.all() {
+		if n.Lease != (node.Lease{}) {
+			t.Errorf("lease = %+v, want it given back", n.Lease)
+		}
 	}
 	w.Conductor = w.start("conductor-2") // nobody waits for the lease to expire
 	w.settle()

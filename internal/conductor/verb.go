@@ -215,18 +215,18 @@ func withRunbook(tx *store.Tx, n *node.Node, request node.VerbRequest) (node.Ver
 // startWork stores work together with a lease of this conductor, so that no other
 // conductor claims it first. The caller enqueues the job after the commit.
 func (c *Conductor) startWork(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*runner.Job, error) {
-	w, err := c.storeWork(tx, n, kind, intent)
+	w, err := c.leasedWork(tx, n, kind, intent)
 	if err != nil {
+		return nil, err
+	}
+	if err := tx.AddWork(w); err != nil {
 		return nil, err
 	}
 	return runner.NewJob(w, n, nil), nil
 }
 
-func (c *Conductor) storeWork(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*store.Work, error) {
-	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: kind, Intent: intent}
-	var err error
-	if w.Lease, err = tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL); err != nil {
-		return nil, err
-	}
-	return w, tx.AddWork(w)
+// leasedWork leases a node to this conductor and returns work of it, which the caller stores.
+func (c *Conductor) leasedWork(tx *store.Tx, n *node.Node, kind store.WorkKind, intent node.Object) (*store.Work, error) {
+	lease, err := tx.AcquireLease(n.ID, c.cfg.Hostname, c.cfg.LeaseTTL)
+	return &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: kind, Intent: intent, Lease: lease}, err
 }

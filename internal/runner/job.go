@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -195,6 +196,10 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 	}
 	if s.attempt = s.cp.Attempt; j.attempt != "" {
 		s.attempt = j.attempt
+	}
+	if !j.deadline.IsZero() {
+		s.attempt, s.deadline, j.deadline = s.cp.firstAttempt(), j.deadline, time.Time{}
+		s.cp.Since = r.db.Now()
 	}
 	if j.claimed {
 		s.cp, j.claimed = s.cp.resumed(j.work.NotBefore, r.db.Now()), false

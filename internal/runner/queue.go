@@ -17,10 +17,12 @@ type Job struct {
 	// attempt is what this process knows of the operation under way; empty when the
 	// checkpoint says it.
 	attempt driver.Attempt
-	child   node.Lease // of the child node that the operation under way changes
-	info    Info       // what it does now, for the context of its attempt
-	claimed bool       // it was found in the database, and has not gone on yet
-	stale   bool       // the row must be read again before anything is done
+	// deadline is until when the call may be made that Begin has begun; zero when none may.
+	deadline time.Time
+	child    node.Lease // of the child node that the operation under way changes
+	info     Info       // what it does now, for the context of its attempt
+	claimed  bool       // it was found in the database, and has not gone on yet
+	stale    bool       // the row must be read again before anything is done
 }
 
 // NewJob returns work that its caller has stored under a lease of this process.
@@ -107,6 +109,20 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.arrived.Broadcast()
+}
+
+// uncalled returns the leases of waiting jobs whose machine is held for a call that Begin has
+// begun and nobody has made.
+func (q *queue) uncalled() []node.Lease {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var leases []node.Lease
+	for _, j := range q.jobs {
+		if !j.deadline.IsZero() {
+			leases = append(leases, j.work.Lease)
+		}
+	}
+	return leases
 }
 
 // waiting returns how many jobs wait for their turn.

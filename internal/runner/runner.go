@@ -160,10 +160,20 @@ func (r *Runner) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.db.Write(ctx, func(tx *store.Tx) error { return tx.DropLeases(r.cfg.Hostname) }); err != nil {
+	if err := r.db.Write(ctx, r.giveBack); err != nil {
 		return fmt.Errorf("give leases back: %w", err)
 	}
 	return nil
+}
+
+// giveBack gives every lease back. No machine is held for a call that was not made.
+func (r *Runner) giveBack(tx *store.Tx) error {
+	for _, lease := range r.queue.uncalled() {
+		if err := tx.EndHold(&lease); err != nil {
+			return err
+		}
+	}
+	return tx.DropLeases(r.cfg.Hostname)
 }
 
 // stopping reports whether Stop was called.
@@ -206,10 +216,11 @@ func (r *Runner) dispatch(ctx context.Context) {
 	places := semaphore.NewWeighted(int64(r.cfg.Sessions))
 	for {
 		j, ok := r.queue.pop()
-		if !ok || places.Acquire(ctx, 1) != nil {
+		if !ok {
 			return
 		}
-		if !r.begin() {
+		if places.Acquire(ctx, 1) != nil || !r.begin() {
+			r.queue.push(j) // where Stop looks for it
 			return
 		}
 		go func() { // Stop waits for it
