@@ -64,9 +64,11 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 // writePost takes the post. An unknown machine beyond the rate waits for its turn first,
 // outside the transaction, which then decides anew.
 func (c *Conductor) writePost(ctx context.Context, p *post) error {
-	take := func(tx *store.Tx) error { return c.takePost(tx, p) }
-	p.asked = time.Now()
-	err := c.store.Write(ctx, take)
+	take := func() error {
+		p.asked = time.Now()
+		return c.store.Write(ctx, func(tx *store.Tx) error { return c.takePost(tx, p) })
+	}
+	err := take()
 	if !errors.Is(err, errEnrolmentRate) {
 		return err
 	}
@@ -77,8 +79,8 @@ func (c *Conductor) writePost(ctx context.Context, p *post) error {
 		c.refuse(c.store.Now(), p, slog.LevelWarn, err.Error())
 		return fmt.Errorf("enrol machine: %w: %w", err, node.ErrBusy)
 	}
-	p.mayEnrol, p.asked = true, time.Now()
-	return c.store.Write(ctx, take)
+	p.mayEnrol = true
+	return take()
 }
 
 // post is an inspection post and what the transaction decides about it.
