@@ -171,6 +171,33 @@ func TestAddressesAreFoundByIndexWhateverTheServerBelieves(t *testing.T) {
 	}
 }
 
+// TestWritesArePlannedOnce looks for statements that the server plans anew for the values of each write.
+func TestWritesArePlannedOnce(t *testing.T) {
+	s := replicas(t, 1)[0]
+	var anew, once []string
+	for range 8 { // the server tries five plans for values at first
+		if err := s.Write(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.MatchClaims([]store.Claim{{Kind: store.MAC, Address: "52:54:00:00:00:01"}, {Kind: store.BMC, Address: "192.0.2.1"}})
+			if err != nil {
+				return err
+			}
+			if once, err = tx.Texts("SELECT statement FROM pg_prepared_statements WHERE generic_plans > 0 AND statement LIKE '%claims%'"); err != nil {
+				return err
+			}
+			anew, err = tx.Texts("SELECT statement FROM pg_prepared_statements WHERE custom_plans > 0")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(once) == 0 {
+		t.Error("the search for addresses is not prepared")
+	}
+	for _, statement := range anew {
+		t.Errorf("planned anew for each write: %s", statement)
+	}
+}
+
 // withoutIndex lists the columns that refer to another table and that no index begins with.
 const withoutIndex = `SELECT child.name || '.' || parent."from" FROM sqlite_master AS child, pragma_foreign_key_list(child.name) AS parent
 	WHERE child.type = 'table'

@@ -145,12 +145,15 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// prepareWrites is prepareSession for writes, whose first attempt is short of patience.
+// prepareWrites is prepareSession for writes, whose first attempt is short of patience. All
+// of their statements go by keys, so a plan that fits any values is as good as one for these
+// values; left to itself the server plans the search for addresses anew each time, since
+// it takes the fewer addresses of a machine for less work than the number that it guesses.
 func prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	if err := prepareSession(ctx, conn); err != nil {
 		return err
 	}
-	_, err := control(ctx, conn, "SET lock_timeout = '"+firstLockTimeout+"'")
+	_, err := control(ctx, conn, "SET lock_timeout = '"+firstLockTimeout+"'; SET plan_cache_mode = force_generic_plan")
 	return err
 }
 
