@@ -151,7 +151,7 @@ func New(db Database, drivers *driver.Registry, pipeline *inspect.Pipeline, cfg 
 	c.runner = runner.New(db, c, c.gate, runner.Config{
 		Hostname: cfg.Hostname, LeaseTTL: cfg.LeaseTTL, CallTimeout: cfg.CallTimeout,
 		ProcessTimeout: cfg.WorkTimeout, Processors: cfg.Workers, Sessions: sessionsPerCall * cfg.Calls,
-		MaxAttempts: cfg.MaxAttempts, CallbackTimeout: cfg.Limits.CallbackTimeout, Observer: observer, Jitter: cfg.Jitter,
+		MaxAttempts: cfg.MaxAttempts, CallbackTimeout: cfg.Limits.CallbackTimeout, HeartbeatTimeout: cfg.HeartbeatTimeout, Observer: observer, Jitter: cfg.Jitter,
 	}, log)
 	c.power = c.newPowerSync()
 	return c

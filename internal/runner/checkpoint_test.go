@@ -166,7 +166,7 @@ func TestOperationWaitsForItsAgent(t *testing.T) {
 		"silent in inspect ": {cp: checkpoint{Callback: true}, state: node.InspectWait, heard: noon.Add(-time.Hour), late: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := stillWaits(tc.cp, &node.Node{ProvisionState: tc.state, ProvisionUpdatedAt: tc.heard}, noon, limit)
+			got, err := stillWaits(tc.cp, &node.Node{ProvisionState: tc.state, ProvisionUpdatedAt: tc.heard}, noon, tc.heard.Add(limit))
 			if got != tc.want || (err != nil) != tc.late || err != nil && !final(err) {
 				t.Errorf("waits %v, %v; want %v, too late %v", got, err, tc.want, tc.late)
 			}

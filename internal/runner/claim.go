@@ -108,7 +108,11 @@ func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 		}
 		return err
 	})
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		r.uptime.resume(r.db.Now())
+	case ctx.Err() == nil:
+		r.uptime.interrupt()
 		r.log.Error("Next due work could not be read", "err", err)
 	}
 	return max(wait, time.Millisecond), due

@@ -36,6 +36,8 @@ type Config struct {
 
 	MaxAttempts     int           // how often work is tried when its failure may be temporary
 	CallbackTimeout time.Duration // time without a heartbeat in a waiting state before the work fails
+	// HeartbeatTimeout is the time in which an agent that runs sends a heartbeat.
+	HeartbeatTimeout time.Duration
 
 	Observer Observer
 	// Jitter spreads pauses; nil keeps them as they are.
@@ -95,6 +97,7 @@ type Runner struct {
 	exclusive  *exclusive
 	freed      *waiters
 	ignored    *ignored
+	uptime     uptime
 	claim      chan struct{} // wakes claimLoop
 
 	ended    chan struct{} // closed by Stop: nothing new begins
@@ -128,6 +131,7 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 // process of its name left, see store.Tx.DropLeases.
 func (r *Runner) Start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	r.uptime.begin(r.db.Now())
 	r.loops.Go(func() { r.claimLoop(ctx) })
 	r.loops.Go(func() { r.renewLoop(ctx) })
 	r.loops.Go(func() { r.dispatch(ctx) })

@@ -110,15 +110,25 @@ func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
 	})
 }
 
+// silentUntil is until when an agent that was last heard at a time may be silent: for
+// CallbackTimeout, but at least until one that runs must have sent a heartbeat to this
+// process, which may have been away, or without its database, for all that time.
+func (r *Runner) silentUntil(heard time.Time) time.Time {
+	limit := heard.Add(r.cfg.CallbackTimeout)
+	if again := r.uptime.begun().Add(min(r.cfg.HeartbeatTimeout, r.cfg.CallbackTimeout)); again.After(limit) {
+		return again
+	}
+	return limit
+}
+
 // stillWaits returns how much longer the operation under way waits for its agent,
-// 0 when its next turn may come, and an error when the agent has been silent for too
-// long. Every heartbeat counts as a change of the provision state.
-func stillWaits(cp checkpoint, n *node.Node, now time.Time, limit time.Duration) (time.Duration, error) {
+// 0 when its next turn may come, and an error when the agent is silent at the time at
+// which it may be no longer. Every heartbeat counts as a change of the provision state.
+func stillWaits(cp checkpoint, n *node.Node, now, until time.Time) (time.Duration, error) {
 	if n.ProvisionState.Class() != node.Waiting || !cp.Callback || cp.Called {
 		return 0, nil
 	}
-	silent := now.Sub(n.ProvisionUpdatedAt)
-	left := limit - silent
+	left := until.Sub(now)
 	if !cp.Due.IsZero() {
 		left = cp.Due.Sub(now)
 	}
@@ -127,7 +137,7 @@ func stillWaits(cp checkpoint, n *node.Node, now time.Time, limit time.Duration)
 		return left, nil
 	case cp.Due.IsZero():
 		refusal, _ := node.FirstRefusal(node.HeartbeatRefusals(n.DriverInternalInfo), n.ProvisionUpdatedAt)
-		return 0, &timeoutError{state: n.ProvisionState, since: n.ProvisionUpdatedAt, silent: silent, refusal: refusal}
+		return 0, &timeoutError{state: n.ProvisionState, since: n.ProvisionUpdatedAt, silent: now.Sub(n.ProvisionUpdatedAt), refusal: refusal}
 	}
 	return 0, nil
 }
