@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// severed is a database that can be away.
+// severed is a database that can be away, or full.
 type severed struct {
 	Database
-	away atomic.Bool
+	away, full atomic.Bool
 }
 
 func (d *severed) answer() error {
@@ -27,6 +28,9 @@ func (d *severed) answer() error {
 func (d *severed) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	if err := d.answer(); err != nil {
 		return err
+	}
+	if d.full.Load() {
+		return &node.UnavailableError{Reason: "The disk is full."}
 	}
 	return d.Database.Write(ctx, fn)
 }
@@ -63,6 +67,13 @@ func TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway(t *testing.T) {
 			w.runner.ClaimDue(w.t.Context())
 			database.away.Store(false)
 		},
+		"disk": func(w *world, away time.Duration) {
+			database := w.Conductor.store.(*severed)
+			database.full.Store(true)
+			w.clock.Advance(away)
+			w.runner.ClaimDue(w.t.Context())
+			database.full.Store(false)
+		},
 	} {
 		for end, tc := range map[string]struct {
 			heard bool
@@ -96,4 +107,62 @@ func TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestAnEngineThatStartsAgainAndAgainEndsAWait has each process end before the silent agent's
+// time is over.
+func TestAnEngineThatStartsAgainAndAgainEndsAWait(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, nil)
+	w.send(n, "clean", with(step("deploy.wait")))
+	w.arrive(n, node.CleanWait)
+	w.clock.Advance(w.cfg.Limits.CallbackTimeout)
+	for range 10 {
+		w.restart(func(*Config) {})
+		w.eventually("the work to wait or to end", func() bool { return !w.anyDue() })
+		w.clock.Advance(heartbeatTimeout - time.Second)
+	}
+	if got := w.stored(n.UUID); got.ProvisionState != node.CleanFailed {
+		t.Errorf("node is %q, want that the wait has ended", got.ProvisionState)
+	}
+}
+
+// stumbling is a database that is away for the first write of work.
+type stumbling struct {
+	Database
+	stumbled atomic.Bool
+}
+
+func (d *stumbling) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	if runner.InfoOf(ctx).Task == "work" && d.stumbled.CompareAndSwap(false, true) {
+		return &node.UnavailableError{Reason: "The database is away."}
+	}
+	return d.Database.Write(ctx, fn)
+}
+
+// TestAnAbsenceIsLeftOutOnce has a process die in the middle of a power change, and the
+// database fail the next one before it has done anything.
+func TestAnAbsenceIsLeftOutOnce(t *testing.T) {
+	w := emptyWorld(t)
+	first := &mortal{Database: w.store}
+	w.Conductor = w.idleOn(first, "conductor-1")
+	n := w.fake(node.Active, map[string]any{"fake_power_delay": 50})
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	first.run(t, w.Conductor, 1) // it waits for the machine then, and never goes on
+	w.clock.Advance(time.Hour)
+	next := &stumbling{Database: w.store}
+	w.Conductor = w.run(w.idleOn(next, "conductor-2"))
+	w.eventually("the work to go on", func() bool { return next.stumbled.Load() && !w.anyDue() })
+	w.read(func(tx *store.Tx) error {
+		works, err := tx.WorkOf(n.ID)
+		if err != nil || len(works) != 1 {
+			t.Fatalf("work %v, %v; last error %q", works, err, w.stored(n.UUID).LastError)
+		}
+		if works[0].NotBefore.Before(w.clock.Now()) {
+			t.Errorf("the row is due since %s before now, which the next process would leave out again", w.clock.Now().Sub(works[0].NotBefore))
+		}
+		return nil
+	})
 }

@@ -257,10 +257,15 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 			err = c.logSuspension(ctx, true)
 		}
 		if err != nil && ctx.Err() == nil {
+			c.runner.Interrupted()
 			c.log.Error("Conductor could not register that it is alive", "err", err)
 		}
 	}
 }
+
+// ListeningSince is since when this process hears agents without a break, by the database's
+// clock. What was not heard before may have been sent.
+func (c *Conductor) ListeningSince() time.Time { return c.runner.ListeningSince() }
 
 // Ready returns an error while the database does not answer.
 func (c *Conductor) Ready(ctx context.Context) error { return c.store.Ping(ctx) }

@@ -151,9 +151,6 @@ func (c *Conductor) DropSuspended(ctx context.Context, ident, user string) error
 				return err
 			}
 		}
-		if boot, served := node.RamdiskBootOf(n); served && !boot.Instance {
-			node.WithdrawRamdiskBoot(n)
-		}
 		return nil
 	})
 }
@@ -190,20 +187,28 @@ func (c *Conductor) endSuspended(ctx context.Context, ident, user string, end fu
 	return nil
 }
 
-// dropSuspended writes into the node that a piece of its work has failed.
+// dropSuspended writes into the node that a piece of its work has failed, and withdraws the
+// ramdisk that was served for it. What work of a newer version leaves to be done, only that
+// version knows.
 func (c *Conductor) dropSuspended(tx *store.Tx, w *store.Work, n *node.Node) error {
+	script, known := c.scripts[w.Kind]
+	if !known {
+		return node.Conflict("The suspended work %q on node %s is of a newer version of the engine: give it up there.", w.Kind, n.UUID)
+	}
 	if err := tx.FinishWork(w); err != nil {
 		return err
 	}
 	reason := fmt.Sprintf("The suspended work %q on node %s was given up by request. Nothing was done to the machine: see in which state it is.", w.Kind, n.UUID)
-	script, known := c.scripts[w.Kind]
-	if known && script.DrivesState && n.ProvisionState.Class() == node.Held {
+	if boot, served := node.RamdiskBootOf(n); script.DrivesState && served && !boot.Instance {
+		node.WithdrawRamdiskBoot(n)
+	}
+	if script.DrivesState && n.ProvisionState.Class() == node.Held {
 		// From there, only a person leads on.
 		if err := c.Move(tx, n, node.OnUnhold); err != nil {
 			return err
 		}
 	}
-	if known && script.Failed != nil {
+	if script.Failed != nil {
 		reason = script.Failed(n, reason)
 	}
 	return c.Failed(tx, w, n, reason)

@@ -80,3 +80,33 @@ func TestWorkThatIsGivenUpLeavesNothingServed(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkOfANewerVersionIsNotGivenUp: only that version knows what state it leaves the node in.
+func TestWorkOfANewerVersionIsNotGivenUp(t *testing.T) {
+	var n *node.Node
+	w, _ := restored(t, func(w *world) {
+		n = cleanWaiting(w)
+		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "newer"}) })
+	})
+	wantAs[*node.ConflictError](t, w.DropSuspended(t.Context(), n.UUID, "ann"))
+	if got := w.stored(n.UUID); got.ProvisionState != node.CleanWait || w.works() != 2 {
+		t.Errorf("node is %q with %d pieces of work, want it untouched", got.ProvisionState, w.works())
+	}
+}
+
+// TestThePowerChangeThatIsGivenUpLeavesTheRescueServed: its ramdisk is for other work.
+func TestThePowerChangeThatIsGivenUpLeavesTheRescueServed(t *testing.T) {
+	var n *node.Node
+	w, _ := restored(t, func(w *world) {
+		n = w.fake(node.Rescue, nil, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
+		if err := w.idle("conductor-9").SetPower(w.t.Context(), n.UUID, node.PowerOff, 0); err != nil {
+			w.t.Fatal(err)
+		}
+	})
+	if err := w.DropSuspended(t.Context(), n.UUID, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, served := node.RamdiskBootOf(w.stored(n.UUID)); !served {
+		t.Error("the ramdisk of the rescue is withdrawn")
+	}
+}

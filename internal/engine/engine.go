@@ -156,8 +156,11 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		return nil, err
 	}
 	running := func(n *node.Node) bool { return agent.Alive(n, e.now(), cfg.Agent.HeartbeatTimeout) }
+	silent := func(n *node.Node) bool {
+		return !running(n) && e.now().Sub(e.conductor.ListeningSince()) > cfg.Agent.HeartbeatTimeout
+	}
 	inRamdisk := ramdisk.New(ramdisk.Options{
-		Agents: agentclient.New(settings.AgentRules), Running: running, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
+		Agents: agentclient.New(settings.AgentRules), Running: running, Silent: silent, LookupKeys: cfg.Agent.LookupKeys, Ports: e.portsOf,
 		AllowMD5: cfg.Agent.AllowMD5, StepTimeout: cfg.Agent.StepTimeout,
 	})
 	e.redfish = redfish.New(redfish.Options{FileOptions: e.firmwareFiles()})
@@ -166,7 +169,7 @@ func (e *Engine) newDrivers() (*driver.Registry, error) {
 		return nil, err
 	}
 	drivers, err := builtin.New(driver.Config{EnabledHardwareTypes: cfg.Driver.EnabledHardwareTypes}, builtin.Dependencies{
-		AgentAlive: running, AgentReboot: inRamdisk.Reboot,
+		AgentAlive: running, AgentSilent: silent, AgentReboot: inRamdisk.Reboot,
 		IPMI:    ipmi.New(ipmi.Options{}),
 		Redfish: e.redfish,
 		Ramdisk: inRamdisk,

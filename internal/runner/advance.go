@@ -255,7 +255,7 @@ func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) 
 		after := *before
 		p = progress{node: &after, work: *s.j.work, cp: s.cp}
 		p.work.Lease = before.Lease
-		if p.work.NotBefore.After(tx.Now()) { // whoever takes the work over may begin now
+		if s.j.claimed || p.work.NotBefore.After(tx.Now()) { // whoever takes the work over may begin now
 			p.work.NotBefore = tx.Now()
 		}
 		for _, write := range s.found {
@@ -334,6 +334,7 @@ func (s *session) stored(asked time.Time, before *node.Node, p *progress) {
 	if p.fresh {
 		s.attempt = p.cp.firstAttempt()
 	}
+	s.j.claimed = false
 	if p.chained {
 		s.script, _ = s.r.owner.Script(p.work.Kind)
 		s.j.hint, s.j.info.Work = nil, p.work.Kind

@@ -33,6 +33,9 @@ type checkpoint struct {
 	// Failing is why the work fails; what is left of it is to leave the machine in
 	// order.
 	Failing string `json:"failing,omitempty"`
+	// Absences is how often time in which no engine was there was left out since the last
+	// turn, or since the agent was heard.
+	Absences int `json:"absences,omitempty"`
 	// InDoubt says that the machine may be further than the row, so that nothing that
 	// the work does from here on counts as done for the first time.
 	InDoubt bool `json:"in_doubt,omitempty"`
@@ -64,13 +67,17 @@ func (c checkpoint) began(op Ref, now time.Time) checkpoint {
 	return checkpoint{Done: c.Done, Operation: op, Attempt: driver.Unknown, Since: now, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
+// maxAbsences bounds Absences: work that ends the process each time must end too.
+const maxAbsences = 5
+
 // resumed is the checkpoint of work that could go on from due and does so now. The time in
 // between, in which every engine was away or busy, does not count for the operation under way:
 // what had no chance to be done is not too late.
 func (c checkpoint) resumed(due, now time.Time) checkpoint {
-	if c.Operation == (Ref{}) || !now.After(due) {
+	if c.Operation == (Ref{}) || !now.After(due) || c.Absences == maxAbsences {
 		return c
 	}
+	c.Absences++
 	if c.Since = c.Since.Add(now.Sub(due)); c.Since.After(now) {
 		c.Since = now
 	}
@@ -80,7 +87,7 @@ func (c checkpoint) resumed(due, now time.Time) checkpoint {
 // continued is the checkpoint after a turn that asks for another one.
 func (c checkpoint) continued(out driver.Outcome) checkpoint {
 	c.Phase, c.Handle, c.Attempt = out.Phase, out.Handle, driver.Continued
-	c.Callback, c.Called, c.Due = false, false, time.Time{}
+	c.Callback, c.Called, c.Due, c.Absences = false, false, time.Time{}, 0
 	if out.Waits {
 		c.Since = c.Since.Add(max(out.Again, out.Park))
 	}

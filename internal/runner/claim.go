@@ -50,6 +50,7 @@ func (r *Runner) WakeClaim() {
 // ClaimDue claims due work, as much as there is room for, and returns how long
 // nothing more will be due.
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
+	r.uptime.look(time.Now(), r.cfg.LeaseTTL)
 	wakeAt, sleeping := r.queue.wake(r.db.Now())
 	if r.queue.waiting() >= claimBatch {
 		return busyPoll
@@ -59,6 +60,7 @@ func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 		claimed, err := r.claimRows(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
+			r.uptime.interrupt()
 			r.log.Error("Work could not be claimed", "err", err)
 			return retryAfter
 		case claimed > 0:

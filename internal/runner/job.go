@@ -202,7 +202,7 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 		s.cp.Since = r.db.Now()
 	}
 	if j.claimed {
-		s.cp, j.claimed = s.cp.resumed(j.work.NotBefore, r.db.Now()), false
+		s.cp = s.cp.resumed(j.work.NotBefore, r.db.Now())
 	}
 	return s, nil
 }

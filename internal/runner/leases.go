@@ -52,12 +52,16 @@ func (l *leases) release(lease node.Lease) {
 	}
 }
 
-// watch has cancel called when a lease that is held is lost; nil ends that.
+// watch has cancel called when a lease that is held is lost, at once when it was lost
+// already; nil ends that.
 func (l *leases) watch(lease node.Lease, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if h := l.held[lease.Epoch]; h != nil {
+	switch h := l.held[lease.Epoch]; {
+	case h != nil:
 		h.cancel = cancel
+	case cancel != nil && lease.Epoch != 0:
+		cancel(node.ErrLeaseLost)
 	}
 }
 
@@ -104,6 +108,7 @@ func (r *Runner) renewLoop(ctx context.Context) {
 		case err == nil:
 			r.leases.lost(lost)
 		case ctx.Err() == nil:
+			r.uptime.interrupt()
 			r.log.Error("Leases could not be renewed", "err", err)
 		}
 	}

@@ -180,6 +180,13 @@ func (r *Runner) giveBack(tx *store.Tx) error {
 	return tx.DropLeases(r.cfg.Hostname)
 }
 
+// Interrupted says that a write failed, as those of heartbeats do then.
+func (r *Runner) Interrupted() { r.uptime.interrupt() }
+
+// ListeningSince is since when this process hears agents without a break, by the database's
+// clock; the zero value before Start.
+func (r *Runner) ListeningSince() time.Time { return r.uptime.begun() }
+
 // stopping reports whether Stop was called.
 func (r *Runner) stopping() bool {
 	select {

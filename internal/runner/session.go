@@ -217,7 +217,7 @@ func (s *session) change(ctx context.Context, op *Operation) error {
 	}
 	begun := s.cp.Operation == op.Ref
 	if begun {
-		wait, err := stillWaits(s.cp, s.node, s.r.db.Now(), s.r.silentUntil(s.node.ProvisionUpdatedAt))
+		wait, err := s.awaitAgent()
 		if err != nil {
 			return op.explain(err)
 		}

@@ -9,7 +9,8 @@ import (
 // could not hear any agent.
 type uptime struct {
 	mu     sync.Mutex
-	since  time.Time
+	since  time.Time // by the database's clock
+	looked time.Time // by the machine's clock; zero before the first look
 	broken bool
 }
 
@@ -20,7 +21,7 @@ func (u *uptime) begin(now time.Time) {
 	u.since, u.broken = now, false
 }
 
-// interrupt says that the database does not answer.
+// interrupt says that the database does not answer, or refuses to be changed.
 func (u *uptime) interrupt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -34,6 +35,18 @@ func (u *uptime) resume(now time.Time) {
 	if u.broken {
 		u.since, u.broken = now, false
 	}
+}
+
+// look is called at short intervals. After a longer one the process, or its machine, was
+// suspended in between. Wall is the machine's clock, which goes on then.
+func (u *uptime) look(wall time.Time, longest time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	wall = wall.Round(0) // the monotonic clock may stand still
+	if !u.looked.IsZero() && wall.Sub(u.looked) > longest {
+		u.broken = true
+	}
+	u.looked = wall
 }
 
 func (u *uptime) begun() time.Time {

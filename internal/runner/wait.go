@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -110,15 +111,22 @@ func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
 	})
 }
 
-// silentUntil is until when an agent that was last heard at a time may be silent: for
-// CallbackTimeout, but at least until one that runs must have sent a heartbeat to this
-// process, which may have been away, or without its database, for all that time.
-func (r *Runner) silentUntil(heard time.Time) time.Time {
-	limit := heard.Add(r.cfg.CallbackTimeout)
-	if again := r.uptime.begun().Add(min(r.cfg.HeartbeatTimeout, r.cfg.CallbackTimeout)); again.After(limit) {
-		return again
+// awaitAgent returns how much longer the operation under way waits for its agent, 0 when
+// its next turn may come. An agent that is silent for too long is an error, but this process
+// may have been away, or without its database, for all that time: it gives agents that run
+// the time in which they must send a heartbeat.
+func (s *session) awaitAgent() (time.Duration, error) {
+	now, limit := s.r.db.Now(), s.node.ProvisionUpdatedAt.Add(s.r.cfg.CallbackTimeout)
+	wait, err := stillWaits(s.cp, s.node, now, limit)
+	var late *timeoutError
+	if errors.As(err, &late) && s.cp.Absences < maxAbsences {
+		again := s.r.uptime.begun().Add(min(s.r.cfg.HeartbeatTimeout, s.r.cfg.CallbackTimeout))
+		if again.Sub(now) >= clockGrain {
+			s.cp.Absences++
+			return again.Sub(now), nil
+		}
 	}
-	return limit
+	return wait, err
 }
 
 // stillWaits returns how much longer the operation under way waits for its agent,

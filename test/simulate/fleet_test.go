@@ -150,10 +150,13 @@ func (w *world) computerOf(uuid string) *computer {
 // dependencies is what drivers of computers need, as the engine makes it.
 func (r *replica) dependencies() builtin.Dependencies {
 	running := func(n *node.Node) bool { return agent.Alive(n, r.w.db.Now(), heartbeatTimeout) }
-	inRamdisk := ramdisk.New(ramdisk.Options{Agents: r.agentCalls(), Running: running, Ports: r.portsOf})
+	silent := func(n *node.Node) bool {
+		return !running(n) && r.w.db.Now().Sub(r.ListeningSince()) > heartbeatTimeout
+	}
+	inRamdisk := ramdisk.New(ramdisk.Options{Agents: r.agentCalls(), Running: running, Silent: silent, Ports: r.portsOf})
 	r.redfish = redfishdriver.New(redfishdriver.Options{Transport: bmcCalls{r}})
 	return builtin.Dependencies{
-		AgentAlive: running, AgentReboot: inRamdisk.Reboot, Redfish: r.redfish, Ramdisk: inRamdisk,
+		AgentAlive: running, AgentSilent: silent, AgentReboot: inRamdisk.Reboot, Redfish: r.redfish, Ramdisk: inRamdisk,
 		Netboot: netboot.Config{
 			Serves: true, URL: bootURL, APIURL: engineURL, BootLoader: "http://images/boot-loader",
 			Default: netboot.Ramdisk{Kernel: "http://images/kernel", Initial: "http://images/initial"},

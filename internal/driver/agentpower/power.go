@@ -20,6 +20,7 @@ type Reboot func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Ou
 // ramdisk runs on the machine, and can only make the ramdisk reboot it.
 type Power struct {
 	Alive  func(*node.Node) bool // nil means never
+	Silent func(*node.Node) bool // not alive although the engine listened; nil means whenever it is not alive
 	Reboot Reboot                // nil means that reboots are not supported
 }
 
@@ -44,7 +45,7 @@ func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerStat
 		return driver.Outcome{}, driver.UnsupportedPower("agent", target, supported)
 	}
 	unsent := turn.Phase == "" && (turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
-	if unsent && !p.alive(n) {
+	if unsent && p.silent(n) {
 		return driver.Outcome{}, p.noHeartbeat("reboot", n)
 	}
 	out, err := p.Reboot(ctx, n, turn)
@@ -64,6 +65,13 @@ func (p Power) Supported() []node.PowerState {
 }
 
 func (p Power) alive(n *node.Node) bool { return p.Alive != nil && p.Alive(n) }
+
+func (p Power) silent(n *node.Node) bool {
+	if p.Silent == nil {
+		return !p.alive(n)
+	}
+	return p.Silent(n)
+}
 
 // noHeartbeat is the error for a ramdisk without a recent heartbeat; nothing was sent to it. A
 // ramdisk whose heartbeats the engine refused since may still run.

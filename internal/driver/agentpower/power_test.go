@@ -69,6 +69,20 @@ func TestSilentRamdiskIsAskedWhenItMayHaveGoneDown(t *testing.T) {
 	}
 }
 
+// TestRamdiskThatNobodyListenedToIsAsked: its heartbeats may have been sent to an engine that was away.
+func TestRamdiskThatNobodyListenedToIsAsked(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		asked := false
+		power := agentpower.Power{Alive: alive, Silent: func(*node.Node) bool { return silent }, Reboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			asked = true
+			return driver.Outcome{}, nil
+		}}
+		if _, err := power.SetPower(t.Context(), &node.Node{UUID: "u"}, node.Rebooting, driver.Turn{}); asked == silent || (err != nil) != silent {
+			t.Errorf("silent %v: asked %v, %v", silent, asked, err)
+		}
+	}
+}
+
 func TestRefusedHeartbeatsAreNamed(t *testing.T) {
 	n := &node.Node{UUID: "u", DriverInternalInfo: node.ObjectOf(map[string]any{
 		node.HeartbeatRefusalsKey: []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999"}},

@@ -20,6 +20,9 @@ type Dependencies struct {
 	// AgentAlive reports whether a node's ramdisk has sent a heartbeat recently. Nil
 	// means that none ever does.
 	AgentAlive func(*node.Node) bool
+	// AgentSilent reports whether it has sent none although the engine listened all that
+	// time. Nil means whenever it is not alive.
+	AgentSilent func(*node.Node) bool
 	// AgentReboot makes a node's ramdisk restart the machine. Nil means that machines
 	// without a BMC cannot be rebooted.
 	AgentReboot agentpower.Reboot
@@ -70,7 +73,7 @@ func implementations(needs Dependencies) driver.Implementations {
 		node.InspectInterface:    named{"agent": agentpower.Inspector{}},
 		node.ManagementInterface: named{"noop": noManagement{}},
 		node.NetworkInterface:    named{"noop": passive{}, "flat": passive{}},
-		node.PowerInterface:      named{"agent": agentpower.Power{Alive: needs.AgentAlive, Reboot: needs.AgentReboot}},
+		node.PowerInterface:      named{"agent": agentpower.Power{Alive: needs.AgentAlive, Silent: needs.AgentSilent, Reboot: needs.AgentReboot}},
 		node.RAIDInterface:       named{},
 		node.RescueInterface:     named{},
 		node.StorageInterface:    named{"noop": passive{}, "fake": passive{}},

@@ -123,7 +123,7 @@ func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Tur
 // as long as it does.
 func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcome, error) {
 	switch {
-	case !d.options.Running(n):
+	case d.options.Silent(n):
 		return driver.Outcome{}, nil
 	case turn.Elapsed >= longestRestart:
 		return driver.Outcome{}, cause
@@ -137,7 +137,7 @@ func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.T
 	again := await(turn.Handle)
 	commands, err := d.options.Agents.Commands(ctx, n)
 	switch {
-	case err != nil && d.options.Running(n) && turn.Elapsed < d.options.StepTimeout:
+	case err != nil && !d.options.Silent(n) && turn.Elapsed < d.options.StepTimeout:
 		return again, nil
 	case err != nil:
 		return driver.Outcome{}, &node.DriverError{

@@ -224,6 +224,25 @@ func TestRestartThatWasNeverSentIsNotTakenForDone(t *testing.T) {
 	}
 }
 
+// TestAgentThatNobodyListenedToIsNotTakenForGone has the engine come back after an absence in
+// which it could hear no heartbeat, and the first call fail.
+func TestAgentThatNobodyListenedToIsNotTakenForGone(t *testing.T) {
+	s := &standIn{commands: []agent.Command{asked}, silent: errRefused}
+	d := driverOf(s, false)
+	d.options.Silent = func(*node.Node) bool { return false }
+	for name, tc := range map[string]struct {
+		order order
+		turn  driver.Turn
+	}{
+		"restart": {order{name: "standby.run_image", lost: true}, driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}},
+		"step":    {erase, driver.Turn{Attempt: driver.Continued, Phase: phaseSent, Handle: "c1"}},
+	} {
+		if out, err := d.run(t.Context(), machine, tc.order, tc.turn); err != nil || out.Park <= 0 {
+			t.Errorf("%s: %+v, %v, want it to be asked later", name, out, err)
+		}
+	}
+}
+
 // TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone looks at requests of this release and of
 // earlier ones, which sent the command in their first turn.
 func TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone(t *testing.T) {

@@ -34,6 +34,9 @@ type Options struct {
 	Agents Agents // nil means that no agent can be called, so that the interfaces do not exist
 	// Running reports whether a node's ramdisk has sent a heartbeat recently.
 	Running func(*node.Node) bool
+	// Silent reports whether a node's ramdisk has sent no heartbeat for so long although
+	// the engine listened all that time. Nil means that it is silent when it is not running.
+	Silent func(*node.Node) bool
 	// Ports returns the ports of a node.
 	Ports func(ctx context.Context, n *node.Node) ([]*node.Port, error)
 	// StepTimeout bounds one command of an agent, such as a step; zero means 72 hours.
@@ -53,6 +56,9 @@ type Driver struct{ options Options }
 // New returns a driver.
 func New(options Options) Driver {
 	options.StepTimeout = cmp.Or(options.StepTimeout, defaultStepTimeout)
+	if options.Silent == nil {
+		options.Silent = func(n *node.Node) bool { return !options.Running(n) }
+	}
 	return Driver{options}
 }
 

@@ -1,0 +1,64 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
+	const longest = 30 * time.Second
+	later := noon.Add(time.Hour)
+	for name, tc := range map[string]struct {
+		happens func(*uptime)
+		want    time.Time
+	}{
+		"nothing":           {func(u *uptime) { u.look(noon.Add(longest), longest) }, noon},
+		"database was away": {func(u *uptime) { u.interrupt() }, later},
+		"process was suspended": {func(u *uptime) {
+			u.look(noon.Add(longest+time.Second), longest)
+			u.look(noon.Add(longest+2*time.Second), longest)
+		}, later},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var u uptime
+			u.begin(noon)
+			u.look(noon, longest)
+			tc.happens(&u)
+			u.resume(later)
+			u.resume(later.Add(time.Minute))
+			if got := u.begun(); !got.Equal(tc.want) {
+				t.Errorf("since %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAbsencesAreLeftOutOnlySoOften(t *testing.T) {
+	cp := checkpoint{Operation: Ref{Name: "a"}, Since: noon}
+	for i := range maxAbsences {
+		due := noon.Add(time.Duration(i) * time.Hour)
+		if cp = cp.resumed(due, due.Add(time.Hour)); !cp.Since.Equal(due.Add(time.Hour)) {
+			t.Fatalf("since %s after %d absences", cp.Since, i+1)
+		}
+	}
+	if again := cp.resumed(noon, noon.Add(24*time.Hour)); again != cp {
+		t.Errorf("one more absence is left out: %+v", again)
+	}
+}
+
+// TestQueuedWorkLearnsThatItsLeaseIsLost: nothing else would tell it before its first call.
+func TestQueuedWorkLearnsThatItsLeaseIsLost(t *testing.T) {
+	l := newLeases()
+	lease := node.Lease{Epoch: 7}
+	l.hold(lease)
+	l.lost([]int64{7})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	l.watch(lease, cancel)
+	if !errors.Is(context.Cause(ctx), node.ErrLeaseLost) {
+		t.Errorf("cause %v, want that the lease is lost", context.Cause(ctx))
+	}
+}
