@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -53,36 +52,8 @@ func (c *call) bios(n *node.Node) (*schemas.Bios, error) {
 	return bios, err
 }
 
-// registry reads an attribute registry by its name, in English where there is a choice.
-func (c *call) registry(name string) (map[string]schemas.Attributes, error) {
-	if name == "" {
-		return nil, nil
-	}
-	files, err := c.api.Service.Registries()
-	if err != nil && len(files) == 0 {
-		return nil, err
-	}
-	i := slices.IndexFunc(files, func(file *schemas.MessageRegistryFile) bool {
-		return file.Registry == name || file.ID == name || strings.HasPrefix(name, file.Registry+".") && file.Registry != ""
-	})
-	if i < 0 || len(files[i].Location) == 0 {
-		return nil, fmt.Errorf("the BMC has no registry %s", name)
-	}
-	places := files[i].Location
-	place := max(0, slices.IndexFunc(places, func(l schemas.MessageRegistryFileLocation) bool { return strings.HasPrefix(l.Language, "en") }))
-	found, err := schemas.GetAttributeRegistry(c.api, places[place].URI)
-	if err != nil {
-		return nil, err
-	}
-	attributes := make(map[string]schemas.Attributes, len(found.RegistryEntries.Attributes))
-	for _, attribute := range found.RegistryEntries.Attributes {
-		attributes[attribute.AttributeName] = attribute
-	}
-	return attributes, nil
-}
-
 // settingsOf joins attributes with their registry, in the order of their names.
-func settingsOf(values schemas.SettingsAttributes, registry map[string]schemas.Attributes) []node.BIOSSetting {
+func settingsOf(values schemas.SettingsAttributes, registry map[string]attribute) []node.BIOSSetting {
 	settings := make([]node.BIOSSetting, 0, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		setting := node.BIOSSetting{Name: name, Value: valueText(values[name])}
@@ -94,7 +65,7 @@ func settingsOf(values schemas.SettingsAttributes, registry map[string]schemas.A
 	return settings
 }
 
-func describeSetting(s *node.BIOSSetting, a schemas.Attributes) {
+func describeSetting(s *node.BIOSSetting, a attribute) {
 	s.AttributeType = string(a.Type)
 	s.ReadOnly, s.ResetRequired, s.Unique = &a.ReadOnly, &a.ResetRequired, &a.IsSystemUniqueProperty
 	for _, value := range a.Value {

@@ -10,8 +10,8 @@ import (
 
 func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
 	present := schemas.SettingsAttributes{"Boot": "Uefi", "Delay": 5.0, "Turbo": true, "Serial": "X", "Proc": "Enabled"}
-	registry := map[string]schemas.Attributes{
-		"Boot":   {AttributeName: "Boot", Type: schemas.EnumerationAttributeType, Value: []schemas.AttributeValue{{ValueName: "Uefi"}, {ValueName: "Bios"}}},
+	registry := map[string]attribute{
+		"Boot":   {AttributeName: "Boot", Type: schemas.EnumerationAttributeType, Value: []attributeValue{{ValueName: "Uefi"}, {ValueName: "Bios"}}},
 		"Serial": {AttributeName: "Serial", ReadOnly: true},
 	}
 	for name, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
 
 func TestSettingsAreShownWithTheirRegistry(t *testing.T) {
 	low, high, longest := uint64(1), uint64(9), 16
-	settings := settingsOf(schemas.SettingsAttributes{"Delay": 5.0, "Turbo": true, "Asset": "x"}, map[string]schemas.Attributes{
+	settings := settingsOf(schemas.SettingsAttributes{"Delay": 5.0, "Turbo": true, "Asset": "x"}, map[string]attribute{
 		"Delay": {Type: schemas.IntegerAttributeType, LowerBound: &low, UpperBound: &high, ResetRequired: true},
 		"Asset": {Type: schemas.StringAttributeType, MaxLength: &longest, ReadOnly: true},
 	})

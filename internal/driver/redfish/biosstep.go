@@ -131,7 +131,7 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 // changesOf returns the wanted settings that differ from the present ones, with values
 // of the type that the BMC has. A setting that the BMC does not have, or that cannot
 // have the value, is a final *node.DriverError, before anything is changed.
-func changesOf(present schemas.SettingsAttributes, registry map[string]schemas.Attributes, wanted map[string]any) (schemas.SettingsAttributes, error) {
+func changesOf(present schemas.SettingsAttributes, registry map[string]attribute, wanted map[string]any) (schemas.SettingsAttributes, error) {
 	changes := schemas.SettingsAttributes{}
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -151,12 +151,12 @@ func changesOf(present schemas.SettingsAttributes, registry map[string]schemas.A
 
 // valueFor converts a wanted value to the type of the present one, or says why the
 // setting cannot have it.
-func valueFor(name string, present schemas.SettingsAttributes, attribute schemas.Attributes, wanted any) (value any, reason string) {
+func valueFor(name string, present schemas.SettingsAttributes, known attribute, wanted any) (value any, reason string) {
 	has, ok := present[name]
 	if !ok {
 		return nil, "is no setting of this BIOS"
 	}
-	if attribute.ReadOnly {
+	if known.ReadOnly {
 		return nil, "is read-only"
 	}
 	text := valueText(wanted)
@@ -172,11 +172,11 @@ func valueFor(name string, present schemas.SettingsAttributes, attribute schemas
 	if err != nil {
 		return nil, fmt.Sprintf("cannot be %q: it is %s", text, map[bool]string{true: "true or false", false: "a number"}[isBool(has)])
 	}
-	allowed := make([]string, 0, len(attribute.Value))
-	for _, one := range attribute.Value {
+	allowed := make([]string, 0, len(known.Value))
+	for _, one := range known.Value {
 		allowed = append(allowed, one.ValueName)
 	}
-	if attribute.Type == schemas.EnumerationAttributeType && len(allowed) > 0 && !slices.Contains(allowed, text) {
+	if known.Type == schemas.EnumerationAttributeType && len(allowed) > 0 && !slices.Contains(allowed, text) {
 		return nil, fmt.Sprintf("cannot be %q; it can be %s", text, node.Choices(allowed))
 	}
 	return value, ""

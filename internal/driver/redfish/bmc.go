@@ -68,6 +68,7 @@ func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	root.Service.OEM, root.Service.ExtendedInfo = nil, nil // of any size, and not used
 	b.mu.Lock()
 	b.root = root
 	b.mu.Unlock()

@@ -18,7 +18,7 @@ type Document struct {
 }
 
 // Document reads what a BMC has at a path, which may have a query, whatever the status of its
-// answer is. A body of more than most bytes is an error.
+// answer is. A body of more than most bytes, or of more than 1 MiB, is an error.
 func (d Driver) Document(ctx context.Context, n *node.Node, path string, most int64) (Document, error) {
 	var document Document
 	err := d.with(ctx, n, "read "+path, driver.Turn{}, func(c *call) error {

@@ -25,8 +25,9 @@ import (
 // trace is what is known of the requests of one call: of those that change something, and how
 // much the BMC has answered.
 type trace struct {
-	origin string // who makes the call; empty for one that only reads
-	read   atomic.Int64
+	origin   string // who makes the call; empty for one that only reads
+	registry bool   // the next answer is the registry of BIOS attributes
+	read     atomic.Int64
 
 	mu      sync.Mutex
 	sent    bool // there was one
@@ -54,6 +55,14 @@ func changes(method string) bool { return method != http.MethodGet && method != 
 
 // reads counts bytes of an answer, and reports whether the call may read on.
 func (t *trace) reads(n int) bool { return t.read.Add(int64(n)) <= maxAnswers }
+
+// most bounds the next answer, in bytes.
+func (t *trace) most() int {
+	if t.registry {
+		return maxRegistry
+	}
+	return maxDocument
+}
 
 // begins notes a request before it is sent.
 func (t *trace) begins(method string) {

@@ -29,20 +29,20 @@ func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node)
 // readers read the versions of each kind of component, in the order of their list.
 var readers = []struct {
 	prefix string // of their names
-	read   func(*schemas.ComputerSystem) ([]node.FirmwareComponent, error)
+	read   func(*call, *schemas.ComputerSystem) ([]node.FirmwareComponent, error)
 }{
-	{"bios", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+	{"bios", func(_ *call, system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
 		return component("bios", system.BiosVersion), nil
 	}},
-	{"bmc", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
-		managers, err := system.ManagedBy()
+	{"bmc", func(c *call, system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+		managers, err := c.managers(system)
 		if err != nil || len(managers) == 0 {
 			return nil, err
 		}
 		return component("bmc", managers[0].FirmwareVersion), nil
 	}},
-	{"nic:", func(system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
-		adapters, err := networkAdapters(system)
+	{"nic:", func(c *call, system *schemas.ComputerSystem) ([]node.FirmwareComponent, error) {
+		adapters, err := c.networkAdapters(system)
 		var all []node.FirmwareComponent
 		for _, adapter := range adapters {
 			if len(adapter.Controllers) > 0 {
@@ -68,7 +68,7 @@ func (c *call) components() ([]node.FirmwareComponent, error) {
 	}
 	var all []node.FirmwareComponent
 	for _, row := range readers {
-		some, err := row.read(system)
+		some, err := row.read(c, system)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (c *call) version(name string) (string, error) {
 		if !strings.HasPrefix(name, row.prefix) {
 			continue
 		}
-		some, err := row.read(system)
+		some, err := row.read(c, system)
 		if err != nil {
 			return "", err
 		}
@@ -101,15 +101,44 @@ func (c *call) version(name string) (string, error) {
 	return "", nil
 }
 
-// networkAdapters reads the network adapters in the chassis of a system.
-func networkAdapters(system *schemas.ComputerSystem) ([]*schemas.NetworkAdapter, error) {
-	chassis, err := system.Chassis()
+// manager is what the driver reads of a manager (DSP0268, Manager).
+type manager struct {
+	FirmwareVersion string
+	VirtualMedia    schemas.Link
+}
+
+// managers reads the managers of a system.
+func (c *call) managers(system *schemas.ComputerSystem) ([]manager, error) {
+	relations, err := relationsOf(system)
 	if err != nil {
 		return nil, err
 	}
-	var all []*schemas.NetworkAdapter
+	return readEach[manager](c, relations.Links.ManagedBy.ToStrings())
+}
+
+// networkAdapter is what the driver reads of a network adapter (DSP0268, NetworkAdapter).
+type networkAdapter struct {
+	ID          string `json:"Id"`
+	Controllers []struct{ FirmwarePackageVersion string }
+}
+
+// networkAdapters reads the network adapters in the chassis of a system.
+func (c *call) networkAdapters(system *schemas.ComputerSystem) ([]networkAdapter, error) {
+	relations, err := relationsOf(system)
+	if err != nil {
+		return nil, err
+	}
+	chassis, err := readEach[struct{ NetworkAdapters schemas.Link }](c, relations.Links.Chassis.ToStrings())
+	if err != nil {
+		return nil, err
+	}
+	var all []networkAdapter
 	for _, one := range chassis {
-		adapters, err := one.NetworkAdapters()
+		paths, err := c.members(one.NetworkAdapters.String())
+		if err != nil {
+			return nil, err
+		}
+		adapters, err := readEach[networkAdapter](c, paths)
 		if err != nil {
 			return nil, err
 		}

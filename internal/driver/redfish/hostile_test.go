@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -179,7 +181,7 @@ func TestBMCThatRefusesEverySessionIsNotFilledWithThem(t *testing.T) {
 
 func TestCollectionWithoutEndIsNotRead(t *testing.T) {
 	m, d := newMachine(t, "dell")
-	const members, size = 200, 1 << 20
+	const members, size = 200, 1<<20 - 1<<10
 	var asked atomic.Int64
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 		_, id, below := strings.Cut(r.URL.Path, "/NetworkAdapters")
@@ -203,5 +205,196 @@ func TestCollectionWithoutEndIsNotRead(t *testing.T) {
 	}
 	if failure := read(t, d, m.node); failure != nil {
 		t.Errorf("the next call: %v", failure)
+	}
+}
+
+// biosOf, firmwareOf and mediaOf count what the driver reads of the BIOS settings that the
+// registry describes, of the firmware components with one prefix, and of the virtual devices.
+func biosOf(ctx context.Context, d redfish.Driver, n *node.Node) (int, error) {
+	facts, err := d.BIOSFacts(ctx, n)
+	return facts.Described, err
+}
+
+func firmwareOf(prefix string) func(context.Context, redfish.Driver, *node.Node) (int, error) {
+	return func(ctx context.Context, d redfish.Driver, n *node.Node) (int, error) {
+		components, err := d.Interfaces()[node.FirmwareInterface].(driver.Firmware).FirmwareComponents(ctx, n)
+		return len(slices.DeleteFunc(components, func(c node.FirmwareComponent) bool { return !strings.HasPrefix(c.Component, prefix) })), err
+	}
+}
+
+func mediaOf(ctx context.Context, d redfish.Driver, n *node.Node) (int, error) {
+	slots, err := d.SlotFacts(ctx, n)
+	return len(slots), err
+}
+
+func TestBMCThatAnswersWithNothingEndsNoProcess(t *testing.T) {
+	for name, test := range map[string]struct {
+		pattern string
+		count   func(context.Context, redfish.Driver, *node.Node) (int, error)
+	}{
+		"registries":       {"/redfish/v1/Registries", biosOf},
+		"a registry file":  {"/redfish/v1/Registries/*", biosOf},
+		"a registry":       {"/redfish/v1/Systems/*/Bios/BiosRegistry", biosOf},
+		"virtual media":    {"/redfish/v1/*/*/VirtualMedia", mediaOf},
+		"managers":         {"/redfish/v1/Managers/*", firmwareOf("bmc")},
+		"chassis":          {"/redfish/v1/Chassis/*", firmwareOf("nic:")},
+		"network adapters": {"/redfish/v1/Chassis/*/NetworkAdapters", firmwareOf("nic:")},
+	} {
+		for kind, answer := range map[string]string{
+			"null": `null`, "null as a member": `{"Members": [null, {}]}`, "null as a later page": `{"Members": [], "Members@odata.nextLink": "%s?later"}`,
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				m, d := newMachine(t, "dell")
+				if count, err := test.count(t.Context(), d, m.node); err != nil || count == 0 {
+					t.Fatalf("%d, %v, want some", count, err)
+				}
+				var asked atomic.Int64
+				m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+					matched, _ := path.Match(test.pattern, strings.TrimRight(r.URL.Path, "/"))
+					switch {
+					case !matched:
+						bmc.ServeHTTP(w, r)
+					case r.URL.RawQuery != "":
+						said(w, http.StatusOK, `null`)
+					default:
+						asked.Add(1)
+						said(w, http.StatusOK, strings.Replace(answer, "%s", r.URL.Path, 1))
+					}
+				})
+				if count, err := test.count(t.Context(), d, m.node); count != 0 || asked.Load() == 0 {
+					t.Errorf("%d, %v of %d answers, want none", count, err, asked.Load())
+				}
+			})
+		}
+	}
+}
+
+func TestListOfTooManyMembersIsRefused(t *testing.T) {
+	const most = 10_000
+	for name, answers := range map[string]map[string]string{
+		"a collection": {"/redfish/v1/Chassis/*/NetworkAdapters": `{"Members": [` + strings.Repeat(`{},`, most) + `{}]}`},
+		"its pages": {"/redfish/v1/Chassis/*/NetworkAdapters": `{
+			"Members": [` + strings.Repeat(`{},`, 200) + `{}], "Members@odata.nextLink": "/redfish/v1/Chassis/1/NetworkAdapters"}`},
+		"links": {"/redfish/v1/Systems/*": `{"Links": {"Chassis": [` + strings.Repeat(`{},`, most) + `{}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				for pattern, answer := range answers {
+					if matched, _ := path.Match(pattern, strings.TrimRight(r.URL.Path, "/")); matched {
+						said(w, http.StatusOK, answer)
+						return
+					}
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			if _, err := firmwareOf("nic:")(t.Context(), d, m.node); err == nil || !strings.Contains(err.Error(), "more than 10000 members") {
+				t.Errorf("error = %v, want one that names the bound", err)
+			}
+		})
+	}
+}
+
+func TestDocumentOfMoreThanAMebibyteIsRefused(t *testing.T) {
+	const most = 1 << 20
+	for size, refusal := range map[int]string{most: "", most + 1: "the answer is too large: it has more than 1048576 bytes"} {
+		m, d := newMachine(t, "dell")
+		document := `{"PowerState": "On", "Description": "`
+		document += strings.Repeat("x", size-len(document)-len(`"}`)) + `"}`
+		m.without("/Systems/System.Embedded.1", http.StatusOK, document)
+		failure := read(t, d, m.node)
+		if refusal == "" && failure != nil || refusal != "" && (failure == nil || !strings.Contains(failure.Reason, refusal)) {
+			t.Errorf("%d bytes: %v, want %q", size, failure, refusal)
+		}
+	}
+}
+
+func TestLargeAttributeRegistryIsReadToItsBounds(t *testing.T) {
+	for name, test := range map[string]struct{ instead, refusal string }{
+		"2 MiB":               {`"Description": "` + strings.Repeat("x", 2<<20) + `", "RegistryEntries":`, ""},
+		"more than 16 MiB":    {`"Description": "` + strings.Repeat("x", 16<<20) + `", "RegistryEntries":`, "it has more than 16777216 bytes"},
+		"too many attributes": {`"RegistryEntries": {"Attributes": [` + strings.Repeat(`{},`, 10_000) + `{}]}, "Elsewhere":`, "it has more than 10000 attributes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if !strings.HasSuffix(r.URL.Path, "/BiosRegistry") {
+					bmc.ServeHTTP(w, r)
+					return
+				}
+				answer := httptest.NewRecorder()
+				bmc.ServeHTTP(answer, r)
+				said(w, answer.Code, strings.Replace(answer.Body.String(), `"RegistryEntries":`, test.instead, 1))
+			})
+			facts, err := d.BIOSFacts(t.Context(), m.node)
+			if err != nil || !strings.Contains(facts.RegistryError, test.refusal) || (facts.RegistryError == "") != (test.refusal == "") || (facts.Described == facts.Attributes) != (test.refusal == "") {
+				t.Errorf("%+v, %v, want %q", facts, err, test.refusal)
+			}
+		})
+	}
+}
+
+func TestRegistryIsFoundByItsLinkOrItsFile(t *testing.T) {
+	const own, folder = "BiosAttributeRegistry.v1_0_0", "/redfish/v1/Registries/"
+	for name, test := range map[string]struct {
+		link  string
+		asked int64
+	}{
+		"a link with its name":             {own, 1},
+		"one without its version":          {"biosattributeregistry/", 1},
+		"one without, after 40 unreadable": {"41", 41},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			var asked atomic.Int64
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				switch r.URL.Path {
+				case strings.TrimSuffix(folder, "/"):
+					var links []string
+					for i := range 40 {
+						links = append(links, fmt.Sprintf(`{"@odata.id": "%s%d"}`, folder, i))
+					}
+					said(w, http.StatusOK, `{"Members": [`+strings.Join(append(links, `{"@odata.id": "`+folder+test.link+`"}`), ",")+`]}`)
+				case folder + test.link:
+					asked.Add(1)
+					r.URL.Path = folder + own
+					bmc.ServeHTTP(w, r)
+				default:
+					if strings.HasPrefix(r.URL.Path, folder) {
+						asked.Add(1)
+						said(w, http.StatusInternalServerError, `{}`)
+						return
+					}
+					bmc.ServeHTTP(w, r)
+				}
+			})
+			facts, err := d.BIOSFacts(t.Context(), m.node)
+			if err != nil || facts.Described == 0 || asked.Load() != test.asked {
+				t.Errorf("%+v, %v, %d files were read, want %d", facts, err, asked.Load(), test.asked)
+			}
+		})
+	}
+}
+
+func TestCallThatEndsReadsNoMoreRegistryFiles(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var asked atomic.Int64
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch folder, id, _ := strings.Cut(r.URL.Path, "/Registries"); {
+		case folder != "/redfish/v1":
+			bmc.ServeHTTP(w, r)
+		case id == "":
+			said(w, http.StatusOK, `{"Members": [{"@odata.id": "/redfish/v1/Registries/1"}, {"@odata.id": "/redfish/v1/Registries/2"}]}`)
+		default:
+			asked.Add(1)
+			cancel()
+			<-r.Context().Done()
+		}
+	})
+	settings, err := d.Interfaces()[node.BIOSInterface].(driver.BIOS).BIOSSettings(ctx, m.node)
+	if err == nil || len(settings) != 0 || asked.Load() != 1 {
+		t.Errorf("%d settings, %v after %d files, want an error after one", len(settings), err, asked.Load())
 	}
 }

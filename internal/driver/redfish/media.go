@@ -41,22 +41,45 @@ func (c *call) slotsAndOwner() (slots []*schemas.VirtualMedia, owner string, err
 	if err != nil {
 		return nil, "", err
 	}
-	slots, err = system.VirtualMedia()
+	relations, err := relationsOf(system)
+	if err != nil {
+		return nil, "", err
+	}
+	slots, err = c.slotsOf(relations.VirtualMedia)
 	if err != nil || len(slots) > 0 {
 		return slots, "system", err
 	}
-	managers, err := system.ManagedBy()
+	managers, err := c.managers(system)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, manager := range managers {
-		of, err := manager.VirtualMedia()
+		of, err := c.slotsOf(manager.VirtualMedia)
 		if err != nil {
 			return nil, "", err
 		}
 		slots = append(slots, of...)
 	}
 	return slots, "manager", nil
+}
+
+// slotsOf reads the virtual devices of a collection, one after the other as [readEach] does.
+// The library reads each, because it inserts and ejects.
+func (c *call) slotsOf(collection schemas.Link) ([]*schemas.VirtualMedia, error) {
+	paths, err := c.members(collection.String())
+	if err != nil {
+		return nil, err
+	}
+	var slots []*schemas.VirtualMedia
+	for _, path := range paths {
+		slot, err := schemas.GetVirtualMedia(c.api, path)
+		if err != nil {
+			return nil, err
+		}
+		slot.OEM, slot.ExtendedInfo, slot.RawData = nil, nil, nil // of any size, and not used
+		slots = append(slots, slot)
+	}
+	return slots, nil
 }
 
 // devicesOf lists the devices of the Bare Metal API that a virtual device can be.
@@ -76,8 +99,8 @@ func canBe(slot *schemas.VirtualMedia, device string) bool {
 
 // slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
 // Free ones come first, then those that can be little else, then those whose BMC lists that
-// kind first: a machine that is told to boot from its virtual CD takes that one. Slots are
-// read at the same time and come in any order, so their paths decide last.
+// kind first: a machine that is told to boot from its virtual CD takes that one. Their paths
+// decide last: a BMC may list them in another order each time.
 func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
 	able := slices.DeleteFunc(slices.Clone(slots), func(slot *schemas.VirtualMedia) bool { return !canBe(slot, device) })
 	if len(able) == 0 {

@@ -46,10 +46,11 @@ const (
 	maxIdleConnections = 256
 	logoutsAtOnce      = 64
 	maxAuthorities     = 1 << 20 // size of a file of certificate authorities, in bytes
-	// maxAnswer and maxAnswers bound what a BMC answers to one request and to all those of a
-	// call, in bytes: a collection may have any number of members, which the library reads all.
-	maxAnswer, maxAnswers = 16 << 20, 64 << 20
-	logoutTimeout         = 10 * time.Second
+	// maxRegistry, maxDocument and maxAnswers bound what a BMC answers, in bytes: with the
+	// registry of BIOS attributes, with any other document, and to all requests of a call. Empty
+	// members of a list may take a hundred times as much memory as they do of an answer.
+	maxRegistry, maxDocument, maxAnswers = 16 << 20, 1 << 20, 64 << 20
+	logoutTimeout                        = 10 * time.Second
 )
 
 // pool has the BMCs that the engine speaks to.

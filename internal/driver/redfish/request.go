@@ -167,25 +167,28 @@ func bounded(body io.ReadCloser, note *trace) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer
-	}{&limitedReader{reader: body, left: maxAnswer, note: note}, body}
+	}{&limitedReader{reader: body, most: note.most(), left: note.most(), note: note}, body}
 }
 
 type limitedReader struct {
 	reader io.Reader
-	left   int
+	most   int // in bytes
+	left   int // of most; -1 after one byte more
 	note   *trace
 }
 
 func (l *limitedReader) Read(into []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
-	}
-	n, err := l.reader.Read(into[:min(len(into), l.left)])
+	n, err := l.reader.Read(into[:min(len(into), l.left+1)])
 	l.left -= n
-	if !l.note.reads(n) {
+	switch {
+	case l.left < 0:
+		return 0, fmt.Errorf("%w: it has more than %d bytes", errTooLarge, l.most)
+	case !l.note.reads(n):
 		return 0, errAnswers
 	}
 	return n, err
 }
+
+var errTooLarge = errors.New("the answer is too large")
 
 var errAnswers = fmt.Errorf("the answers to one call are larger than %d bytes", maxAnswers)

@@ -22,8 +22,8 @@ type session struct {
 
 // links are those of the service root that the library keeps to itself.
 type links struct {
-	Systems schemas.Link
-	Links   struct{ Sessions schemas.Link }
+	Systems, Registries schemas.Link
+	Links               struct{ Sessions schemas.Link }
 }
 
 // defaultSessions is where DSP0266 has the sessions of a BMC that has no link to them.

@@ -17,7 +17,6 @@ import (
 const (
 	maxResources = 1024    // documents
 	maxMembers   = 256     // of one collection
-	maxResource  = 1 << 20 // of one document, in bytes
 	maxSurvey    = 8 << 20 // of all documents, in bytes
 	maxLeftOut   = 32      // remarks
 )
@@ -77,13 +76,13 @@ func (s *survey) show(path string, into any) (bool, error) {
 		return false, err
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxResource+1))
+	text, err := io.ReadAll(answer.Body)
+	if errors.Is(err, errTooLarge) {
+		s.remark("%s: %v", path, err)
+		return false, nil
+	}
 	if err != nil {
 		return false, err
-	}
-	if len(text) > maxResource {
-		s.remark("%s: it has more than %d bytes", path, maxResource)
-		return false, nil
 	}
 	if s.bytes += len(text); s.bytes > maxSurvey {
 		s.remark("%s: more than %d bytes are not read", path, maxSurvey)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stmcginnis/gofish"
@@ -93,23 +94,69 @@ func (c *call) systemPaths() ([]string, error) {
 	return c.members(systems.String())
 }
 
-// maxPages bounds how many pages of a collection are read.
-const maxPages = 100
+// maxPages and maxListed bound how many pages of a collection are read, and how many links a
+// list may have, which are the members on all pages of a collection.
+const maxPages, maxListed = 100, 10_000
 
-// members lists the members of a collection, which may have several pages.
+var errListed = fmt.Errorf("a list of the BMC has more than %d members", maxListed)
+
+// members lists the members of a collection, which may have several pages. An empty path is
+// that of a collection that the BMC does not link.
 func (c *call) members(path string) ([]string, error) {
+	if path == "" {
+		return nil, nil
+	}
 	var all []string
 	for range maxPages {
 		page, err := schemas.GetCollection(c.api, path)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.ItemLinks...)
+		if all = append(all, page.ItemLinks...); len(all) > maxListed {
+			return nil, errListed
+		}
 		if path = page.MembersNextLink; path == "" {
-			return all, nil
+			return withPath(all), nil
 		}
 	}
 	return nil, fmt.Errorf("a collection has more than %d pages", maxPages)
+}
+
+// withPath leaves out links without a path, which the library would take for that of the
+// service root.
+func withPath(links []string) []string {
+	return slices.DeleteFunc(links, func(path string) bool { return path == "" })
+}
+
+// relations are the links of a system that the library keeps to itself.
+type relations struct {
+	VirtualMedia schemas.Link
+	Links        struct{ ManagedBy, Chassis schemas.Links }
+}
+
+func relationsOf(system *schemas.ComputerSystem) (relations, error) {
+	var found relations
+	if err := json.Unmarshal(system.RawData, &found); err != nil {
+		return found, fmt.Errorf("read the links of the system: %w", err)
+	}
+	return found, nil
+}
+
+// readEach reads the documents of a list, one after the other. The library reads lists in
+// goroutines of its own, in which an answer that it does not expect ends the process.
+func readEach[T any](c *call, links []string) ([]T, error) {
+	if len(links) > maxListed {
+		return nil, errListed
+	}
+	var all []T
+	for _, path := range withPath(links) {
+		var one T
+		if err := c.read(path, &one); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
 }
 
 // read reads a document for those parts that the library keeps to itself.
@@ -118,11 +165,18 @@ func (c *call) read(path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
+	defer discard(answer)
 	if err := json.NewDecoder(answer.Body).Decode(into); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
 	return nil
+}
+
+// readRegistry reads a document that may be as large as the registry of BIOS attributes.
+func (c *call) readRegistry(path string, into any) error {
+	c.trace.registry = true
+	defer func() { c.trace.registry = false }()
+	return c.read(path, into)
 }
 
 // examples lists some paths.
