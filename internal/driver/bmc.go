@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -34,6 +35,23 @@ func (r *Registry) BMC(n *node.Node) string {
 // change of its driver_info, as far as that says: to the same system behind the same BMC.
 func (r *Registry) SameMachine(before, after *node.Node) bool {
 	return r.BMC(before) == r.BMC(after) && systemOf(before) == systemOf(after)
+}
+
+// SameAddress reports whether all keys that say where a BMC is are the same in two
+// driver_infos, those of other hardware types included: the type may change later. Another
+// spelling of an address counts as another one.
+func SameAddress(before, after node.Object) bool {
+	old, changed := before.Values(), after.Values()
+	for _, row := range hardwareTypes {
+		for _, key := range row.bmc {
+			for _, name := range []string{key.address, key.portKey} {
+				if name != "" && !reflect.DeepEqual(old[name], changed[name]) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 func systemOf(n *node.Node) string {

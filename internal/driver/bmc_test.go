@@ -40,6 +40,24 @@ func TestNodesBehindOneBMCHaveOneKey(t *testing.T) {
 	}
 }
 
+func TestAddressOfABMCIsTheSameOnlyWithAllItsKeys(t *testing.T) {
+	const stored = `{"redfish_address":"https://192.0.2.7","redfish_system_id":"/redfish/v1/Systems/1","ipmi_port":623}`
+	for changed, want := range map[string]bool{
+		stored: true,
+		`{"redfish_system_id":"/redfish/v1/Systems/2","redfish_address":"https://192.0.2.7","ipmi_port": 623,"a":"b"}`: true,
+		`{"redfish_address":"https://192.0.2.8","ipmi_port":623}`:                                                      false,
+		`{"redfish_address":"http://192.0.2.7","ipmi_port":623}`:                                                       false,
+		`{"redfish_address":"https://192.0.2.7","ipmi_port":624}`:                                                      false,
+		`{"redfish_address":"https://192.0.2.7","ipmi_port":623,"ipmi_address":"192.0.2.8"}`:                           false,
+		`{"ipmi_port":623}`: false,
+		`{}`:                false,
+	} {
+		if got := driver.SameAddress(node.Object(stored), node.Object(changed)); got != want {
+			t.Errorf("%s: got %t, want %t", changed, got, want)
+		}
+	}
+}
+
 func TestAttributesHoldForEveryTypeEnabledOrNot(t *testing.T) {
 	r := newRegistry(t, driver.Config{EnabledHardwareTypes: []string{"fake-hardware"}})
 	for name, want := range map[string]node.HardwareAttributes{

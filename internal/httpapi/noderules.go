@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -143,7 +144,9 @@ func mirrorInstanceName(old, n *node.Node) {
 	}
 }
 
-// restoreSecrets replaces the masks that a client wrote by the stored secrets.
+// restoreSecrets replaces the masks that a client wrote by the stored secrets. Those of a BMC
+// are not for the address of another one, which the client may have chosen without knowing
+// them.
 func restoreSecrets(old, n *node.Node) error {
 	for _, part := range []struct {
 		field   string
@@ -156,6 +159,10 @@ func restoreSecrets(old, n *node.Node) error {
 		kept, err := restoreMasked(part.field, part.stored, *part.changed)
 		if err != nil {
 			return err
+		}
+		restored := !bytes.Equal(kept, *part.changed) && !sameValue(kept, *part.changed)
+		if restored && part.changed == &n.DriverInfo && !driver.SameAddress(old.DriverInfo, kept) {
+			return node.Invalid("driver_info has %s in place of a secret. Give the secrets again when the address of the BMC changes.", mask)
 		}
 		*part.changed = kept
 	}

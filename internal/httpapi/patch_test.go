@@ -139,18 +139,51 @@ func TestWritingTheMaskBackKeepsTheSecret(t *testing.T) {
 		"image": "http://user:pw@192.0.2.2/os", "nested": map[string]any{"token": "t0k3n"},
 	})
 	for name, ops := range map[string]string{
-		"whole object": `[{"op":"replace","path":"/driver_info","value":{"redfish_address":"https://192.0.2.18","redfish_password":"******",` +
-			`"image":"http://******@192.0.2.2/os","nested":{"token":"******"}}}]`,
-		"one key": `[{"op":"replace","path":"/driver_info/redfish_address","value":"https://192.0.2.18"},
+		"whole object": `[{"op":"replace","path":"/driver_info","value":{"redfish_address":"https://192.0.2.17","redfish_password":"******",` +
+			`"image":"http://******@192.0.2.2/os","nested":{"token":"******"},"redfish_system_id":"/redfish/v1/Systems/1"}}]`,
+		"one key": `[{"op":"add","path":"/driver_info/redfish_system_id","value":"/redfish/v1/Systems/1"},
 			{"op":"add","path":"/driver_info/redfish_password","value":"******"}]`,
 	} {
 		s := newServer(t)
 		n := s.addNode(uuid1, func(n *node.Node) { n.DriverInfo = stored })
 		s.patchNode(ops).want(200)
 		diffJSON(t, name, map[string]any{
-			"redfish_address": "https://192.0.2.18", "redfish_password": "s3cr3t",
+			"redfish_address": "https://192.0.2.17", "redfish_password": "s3cr3t",
 			"image": "http://user:pw@192.0.2.2/os", "nested": map[string]any{"token": "t0k3n"},
+			"redfish_system_id": "/redfish/v1/Systems/1",
 		}, n.DriverInfo.Values())
+	}
+}
+
+func TestStoredSecretIsNotRestoredForAnotherBMC(t *testing.T) {
+	const stored = `{"redfish_address":"https://192.0.2.17","redfish_username":"admin","redfish_password":"s3cr3t","ipmi_password":"t0k3n","note":"******"}`
+	const address = `{"op":"replace","path":"/driver_info/redfish_address","value":"https://192.0.2.66"}`
+	for name, tt := range map[string]struct {
+		ops    string
+		status int
+	}{
+		"whole object": {`{"op":"replace","path":"/driver_info","value":{"redfish_address":"https://192.0.2.66","redfish_username":"admin","redfish_password":"******"}}`, 400},
+		"two keys":     {address + `,{"op":"add","path":"/driver_info/redfish_password","value":"******"}`, 400},
+		"another port of another type": {`{"op":"add","path":"/driver_info/ipmi_port","value":6230},
+			{"op":"add","path":"/driver_info/ipmi_password","value":"******"}`, 400},
+		"no address any more": {`{"op":"remove","path":"/driver_info/redfish_address"},{"op":"add","path":"/driver_info/redfish_password","value":"******"}`, 400},
+		"address alone":       {address, 200},
+		"with the secret":     {address + `,{"op":"add","path":"/driver_info/redfish_password","value":"new"}`, 200},
+		"same address": {`{"op":"replace","path":"/driver_info/redfish_address","value":"https://192.0.2.17"},
+			{"op":"add","path":"/driver_info/redfish_password","value":"******"}`, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			n := s.addNode(uuid1, func(n *node.Node) { n.Driver, n.DriverInfo = "redfish", node.Object(stored) })
+			answer := s.patchNode("[" + tt.ops + "]").want(tt.status)
+			if tt.status == 200 {
+				return
+			}
+			answer.wantFault("Give the secrets again when the address of the BMC changes.")
+			if string(n.DriverInfo) != stored {
+				t.Errorf("stored is %s", n.DriverInfo)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,8 @@ package bmc
 import (
 	"errors"
 	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Errors for credentials, to be tested with errors.Is.
@@ -11,6 +13,8 @@ var (
 	ErrNoUsername = errors.New("the Secret has no value for the key username; add it")
 	// ErrNoPassword means that the Secret has no password.
 	ErrNoPassword = errors.New("the Secret has no value for the key password; add it")
+	// ErrMasked means that the Secret has what the engine shows in place of a stored secret.
+	ErrMasked = errors.New("the Secret has " + node.Mask + " for the key username or password, which stands for a stored secret; write the value itself")
 )
 
 // Credentials are those of a BMC.
@@ -19,8 +23,9 @@ type Credentials struct {
 }
 
 // ReadCredentials reads the keys username and password of a Secret. White space around
-// the values is removed, because files and `echo` end with a line feed. The error is
-// ErrNoUsername, ErrNoPassword, or both joined.
+// the values is removed, because files and `echo` end with a line feed. The error joins those
+// of ErrNoUsername, ErrNoPassword and ErrMasked that hold. The engine would take a mask for
+// the secret that it has, and send that to the BMC that the host names.
 func ReadCredentials(data map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		Username: strings.TrimSpace(string(data["username"])),
@@ -32,6 +37,9 @@ func ReadCredentials(data map[string][]byte) (Credentials, error) {
 	}
 	if c.Password == "" {
 		errs = append(errs, ErrNoPassword)
+	}
+	if c.Username == node.Mask || c.Password == node.Mask {
+		errs = append(errs, ErrMasked)
 	}
 	return c, errors.Join(errs...)
 }

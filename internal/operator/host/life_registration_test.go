@@ -77,6 +77,7 @@ func TestHostSaysWhatIsMissingToReachItsBMC(t *testing.T) {
 		"no Secret":          {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" }, nil, "Secret none with the BMC's credentials does not exist"},
 		"no user name":       {nil, map[string][]byte{"password": []byte("x")}, "username"},
 		"no password":        {nil, map[string][]byte{"username": []byte("x"), "password": []byte(" ")}, "password"},
+		"masked password":    {nil, map[string][]byte{"username": []byte("x"), "password": []byte("******")}, "write the value itself"},
 		"unreadable address": {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ilo4://192.0.2.9" }, nil, "spec.bmc.address cannot be used: the scheme ilo4"},
 		"no MAC, libvirt":    {func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address, h.Spec.BootMACAddress = "libvirt://192.0.2.9", "" }, nil, "spec.bootMACAddress is empty"},
 	} {

@@ -73,10 +73,16 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 		wanted = ramdiskInfoOf(n)
 	}
 	maps.Copy(wanted, r.Access.Settings)
+	present := n.DriverInfo
 	if opts.WithCredentials || replaced || accessDiffers(n, r) {
-		maps.Copy(wanted, credentialInfo(r))
+		credentials := credentialInfo(r)
+		maps.Copy(wanted, credentials)
+		// What the engine shows of them tells nothing: it masks secrets. Whatever is not sent stays, and would go to
+		// the new address.
+		present = maps.Clone(present)
+		maps.DeleteFunc(present, func(key string, _ any) bool { return credentials[key] != nil })
 	}
-	p.merge("/driver_info", n.DriverInfo, wanted, func(key string, value any) bool {
+	p.merge("/driver_info", present, wanted, func(key string, value any) bool {
 		return slices.Contains(ramdiskKeys, key) || outdated(key, value) || ofFormerDriver(key, n.Driver, r.Access.Driver)
 	})
 	return nil

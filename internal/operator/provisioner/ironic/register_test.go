@@ -101,7 +101,18 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 		"address": {
 			host: func(r *provisioner.Registration) { r.Access = accessTo(t, "redfish-virtualmedia://192.0.2.2") },
 			want: []string{
-				`add /driver_info/redfish_address "https://192.0.2.2"`, `add /driver_info/redfish_password "secret"`, `remove /driver_info/redfish_system_id`,
+				`add /driver_info/redfish_address "https://192.0.2.2"`, `add /driver_info/redfish_password "secret"`,
+				`add /driver_info/redfish_username "admin"`, `remove /driver_info/redfish_system_id`,
+			},
+		},
+		"address, with credentials like those that are shown": {
+			host: func(r *provisioner.Registration) {
+				r.Access = accessTo(t, "redfish-virtualmedia://192.0.2.2/redfish/v1/Systems/1")
+				r.Credentials.Password = "******"
+			},
+			want: []string{
+				`add /driver_info/redfish_address "https://192.0.2.2"`, `add /driver_info/redfish_password "******"`,
+				`add /driver_info/redfish_username "admin"`,
 			},
 		},
 		"user name": {
@@ -112,15 +123,19 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 		"password": {
 			host: func(r *provisioner.Registration) { r.Credentials.Password = "new" },
 			opts: provisioner.UpdateOptions{WithCredentials: true},
-			want: []string{`add /driver_info/redfish_password "new"`},
+			want: []string{`add /driver_info/redfish_password "new"`, `add /driver_info/redfish_username "admin"`},
 		},
 		"certificate": {
 			host: func(r *provisioner.Registration) { r.Access.Settings["redfish_verify_ca"] = false },
-			want: []string{`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_verify_ca false`},
+			want: []string{
+				`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_username "admin"`, `add /driver_info/redfish_verify_ca false`,
+			},
 		},
 		"verification of certificates is on again": {
 			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": false})},
-			want: []string{`add /driver_info/redfish_password "secret"`, `remove /driver_info/redfish_verify_ca`},
+			want: []string{
+				`add /driver_info/redfish_password "secret"`, `add /driver_info/redfish_username "admin"`, `remove /driver_info/redfish_verify_ca`,
+			},
 		},
 		"authority that a person named": {
 			node: map[string]any{"driver_info": merged(maps.Clone(webNode(nil)["driver_info"].(map[string]any)), map[string]any{"redfish_verify_ca": "/etc/ca.pem"})},
