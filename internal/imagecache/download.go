@@ -20,7 +20,7 @@ const (
 	checkWithin    = 5 * time.Second  // without an answer, when the image is in the cache
 	maxTries       = 5                // in a row that bring no byte
 	firstPause     = time.Second      // before the second try; it doubles
-	unknownStep    = 4 << 20          // bytes that are held for an image of unknown size at a time
+	roomStep       = 4 << 20          // bytes for which room is held at a time
 	syncEvery      = 64 << 20         // bytes after which a part is written to the disk
 )
 
@@ -37,7 +37,8 @@ type download struct {
 	cache *Cache
 	done  chan struct{} // closed when the download has ended; then fields of the cache tell how
 	have  *note         // of the image in the cache; nil when there is none
-	held  int64         // bytes of room
+	held  int64         // bytes of room, at least size
+	pace  pace
 	// unchanged says that the server has confirmed the image in the cache.
 	unchanged bool
 	// file is the part. size bytes of it are there, and belong to the image that part is about.
@@ -82,7 +83,7 @@ func (d *download) patience(usual time.Duration) time.Duration {
 func (d *download) enter(ctx context.Context) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, d.patience(downloadWithin))
 	defer cancel()
-	leave, err = d.cache.slots.Enter(wait, d.url.Host)
+	leave, err = d.cache.slots.Enter(wait, d.server())
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ended(ctx)
@@ -100,11 +101,12 @@ func (d *download) run(ctx context.Context) error {
 	}
 	defer leave()
 	for fruitless := 0; ; {
-		before := d.size
+		began, before := time.Now(), d.size
 		err := d.try(ctx)
 		var over finalError
+		var slow slowError
 		switch {
-		case err == nil, errors.As(err, &over):
+		case err == nil, errors.As(err, &over), errors.As(err, &slow):
 			return err
 		case ctx.Err() != nil:
 			return ended(ctx)
@@ -124,6 +126,9 @@ func (d *download) run(ctx context.Context) error {
 		case <-ctx.Done():
 			pause.Stop()
 			return ended(ctx)
+		}
+		if d.size <= before {
+			d.pace.skip(time.Since(began))
 		}
 	}
 }
@@ -159,7 +164,8 @@ func (d *download) try(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
-		if err != nil && d.size > d.part.Synced {
+		var over finalError
+		if err != nil && !errors.As(err, &over) && d.size > d.part.Synced {
 			_ = d.sync() // else the next process begins where it was synced last
 		}
 		err = errors.Join(err, d.file.Close())
@@ -243,21 +249,17 @@ func (d *download) checksums() io.Writer {
 
 // copy appends a body to the part. A negative total is not known.
 func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error {
-	if err := d.hold(total); err != nil {
+	if err := d.room(total, d.cache.contents.fits); err != nil { // before anything is removed for it
 		return err
 	}
 	buffer, checksums := make([]byte, 256<<10), d.checksums()
+	d.pace.begin()
 	for {
 		n, err := body.Read(buffer)
 		if n > 0 {
 			stalled.Reset(stallWithin)
-			if d.size+int64(n) > d.held {
-				if total >= 0 {
-					return fmt.Errorf("the server sends more than the %d bytes that it has announced", total)
-				}
-				if err := d.hold(d.held + unknownStep); err != nil {
-					return err
-				}
+			if err := d.hold(d.size+int64(n), total); err != nil {
+				return err
 			}
 			if _, err := d.file.Write(buffer[:n]); err != nil {
 				return err
@@ -270,28 +272,47 @@ func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error 
 				}
 			}
 		}
+		slow := d.pace.add(n)
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case slow != nil:
+			return slow
 		case err != nil:
 			return err
 		}
 	}
 }
 
-// hold makes room for an image of so many bytes.
-func (d *download) hold(total int64) error {
-	if d.temporary && total > maxTemporary {
+// hold makes room for the first size bytes of an image, and for some that follow, since a
+// server may announce what it does not send. A negative total is not known.
+func (d *download) hold(size, total int64) error {
+	switch {
+	case total >= 0 && size > total:
+		return fmt.Errorf("the server sends more than the %d bytes that it has announced", total)
+	case size <= d.held:
+		return nil
+	}
+	wanted := d.held + roomStep
+	if total >= 0 {
+		wanted = min(wanted, total)
+	}
+	if err := d.room(wanted, d.cache.contents.hold); err != nil {
+		return err
+	}
+	d.held = wanted
+	return nil
+}
+
+// room asks for the room that is missing for an image of so many bytes.
+func (d *download) room(size int64, ask func(more int64) error) error {
+	if d.temporary && size > maxTemporary {
 		return final("it has more than %d bytes, the limit for files of its kind", int64(maxTemporary))
 	}
-	c := d.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if more := total - d.held; more > 0 {
-		if err := c.contents.hold(more); err != nil {
-			return finalError{err}
-		}
-		d.held = total
+	d.cache.mu.Lock()
+	defer d.cache.mu.Unlock()
+	if err := ask(size - d.held); err != nil {
+		return finalError{err}
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ type contents struct {
 	limit  int64 // bytes
 	images map[string]*kept
 	parts  map[string]*kept // that nobody downloads at present
-	held   int64            // bytes that downloads have written or will write
+	held   int64            // bytes that downloads have written or will write next
 }
 
 func newContents(f *folder, limit int64) (*contents, error) {
@@ -92,11 +92,19 @@ func (c *contents) size() int64 {
 	return size
 }
 
+// fits returns an error when a download can never have so many more bytes beside the others.
+func (c *contents) fits(more int64) error {
+	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
+		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
+	}
+	return nil
+}
+
 // hold promises more bytes to a download, for which it removes what was not used for
 // longest.
 func (c *contents) hold(more int64) error {
-	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
-		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
+	if err := c.fits(more); err != nil {
+		return err
 	}
 	for c.size() > c.limit-more {
 		if err := c.removeOldest(); err != nil {

@@ -63,6 +63,11 @@ func parse(text string) (source, error) {
 	return s, nil
 }
 
+// server is what counts as one server when downloads share their turns: all ports of a host.
+func (s *source) server() string {
+	return strings.ToLower(strings.TrimSuffix(s.url.Hostname(), "."))
+}
+
 // parseSum reads a checksum of the form sha256=HEX.
 func (s *source) parseSum(text string) error {
 	name, digits, _ := strings.Cut(text, "=")
