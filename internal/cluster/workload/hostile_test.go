@@ -16,9 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
 // hostile is a client of a workload cluster whose administrator decides what is answered.
@@ -142,4 +146,63 @@ func TestWatchThatBringsNodesWithoutAnEndIsLeft(t *testing.T) {
 		sleep(100 * time.Millisecond) // less than the wait for the next watch
 		b.poll(t, pollInterval)
 	})
+}
+
+func TestOnlyShortTextsOfNodesAreKept(t *testing.T) {
+	long := strings.Repeat("x", maxText+1)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, cluster("one", "1"))
+		stop := b.open(t.Context())
+		defer stop()
+		b.reconcile(t, "one")
+		b.poll(t, 0)
+		for _, event := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted} {
+			n := node(strings.Repeat("n", maxName+1), ownID)
+			b.last().Action(event, &n)
+		}
+		b.expect(t, "a name that is too long")
+		n := node(strings.Repeat("n", maxName), ownID)
+		b.last().Add(&n)
+		b.expect(t, "the longest name", Change{Node: n.Name, ProviderID: ownID})
+		n = node("n", long)
+		b.last().Add(&n)
+		b.expect(t, "a provider ID that is too long", Change{Node: "n"})
+		b.last().Delete(&n)
+		b.expect(t, "its Node goes", Change{Node: "n"})
+	})
+	n := node("n", long)
+	n.UID = types.UID(long)
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionStatus(long)}}
+	if s := summarize(&n); s.uid != "" || s.providerID != "" || s.ready != "" {
+		t.Errorf("remembered are %d, %d and %d bytes", len(s.uid), len(s.providerID), len(s.ready))
+	}
+}
+
+func TestLongTextsOfNodesAreNotShown(t *testing.T) {
+	long := node("host-1", foreignID+strings.Repeat("x", maxText))
+	if r := present(&long, wanted{}, nil); r.ProviderID != "" || r.Reason != v1beta2.WaitingForCloudProviderReason {
+		t.Errorf("%+v", r)
+	}
+	id := identity{providerIDs: []string{ownID}, names: []string{"host-1"}}
+	f, err := id.choose([]corev1.Node{long})
+	if err != nil || f.node != nil {
+		t.Fatalf("found %+v, error %v; want that the Node of another machine is never taken", f, err)
+	}
+	if r := absent(id, f.foreign); r.Reason != v1beta2.ProviderIDMismatchReason || len(r.Message) > maxText {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestNodeWithANameThatIsTooLongIsNotThere(t *testing.T) {
+	c := hostile(t, func(w http.ResponseWriter, _ *http.Request) {
+		page := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
+		page.Items = []corev1.Node{node(strings.Repeat("n", maxName+1), ownID), node("n", uidID)}
+		if err := json.NewEncoder(w).Encode(page); err != nil {
+			t.Error(err)
+		}
+	})
+	nodes, _, err := list(t.Context(), c)
+	if err != nil || len(nodes) != 1 || nodes[0].Name != "n" {
+		t.Errorf("%d Nodes, error %v", len(nodes), err)
+	}
 }

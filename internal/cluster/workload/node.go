@@ -21,6 +21,25 @@ import (
 // sets it when it is started with --cloud-provider=external.
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
+// maxName and maxText bound, in bytes, the name of a Node and each other text of it that is kept
+// or shown: the API server of the workload cluster may send any.
+const (
+	maxName = 253 // of Kubernetes
+	maxText = 512 // spec.providerID of a Metal3Machine
+)
+
+// isNamed reports whether a Node has a name that Kubernetes allows, by its length. Others are not
+// there.
+func isNamed(node *corev1.Node) bool { return len(node.Name) <= maxName }
+
+// bounded is a text of a Node, or nothing when it is too long to be of use.
+func bounded[T ~string](text T) T {
+	if len(text) > maxText {
+		return ""
+	}
+	return text
+}
+
 // ProviderID is the provider ID of a machine on a host.
 func ProviderID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) string {
 	return v1beta2.ProviderIDPrefix + h.Namespace + "/" + h.Name + "/" + m.Name
@@ -150,8 +169,11 @@ func describe(nodes []*corev1.Node) string {
 	var texts []string
 	for _, n := range nodes {
 		id := "no provider ID"
-		if n.Spec.ProviderID != "" {
+		switch {
+		case bounded(n.Spec.ProviderID) != "":
 			id = fmt.Sprintf("provider ID %q", n.Spec.ProviderID)
+		case n.Spec.ProviderID != "":
+			id = fmt.Sprintf("a provider ID of more than %d bytes", maxText)
 		}
 		texts = append(texts, fmt.Sprintf("%s (%s)", n.Name, id))
 	}

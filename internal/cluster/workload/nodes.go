@@ -56,7 +56,7 @@ func find(ctx context.Context, c client.Reader, id identity) (found, error) {
 		var node corev1.Node
 		err := c.Get(ctx, types.NamespacedName{Name: id.nodeName}, &node)
 		switch {
-		case err == nil && id.hasID(&node):
+		case err == nil && isNamed(&node) && id.hasID(&node):
 			return found{node: &node, by: byProviderID}, nil
 		case client.IgnoreNotFound(err) != nil:
 			return found{}, fmt.Errorf("read Node %s of the workload cluster: %w", id.nodeName, err)
@@ -87,7 +87,8 @@ func listUpTo(ctx context.Context, c client.Reader, most, mostSize int) ([]corev
 			}
 			return nil, "", fmt.Errorf("list the Nodes of the workload cluster: %w", err)
 		}
-		nodes, next, size = append(nodes, page.Items...), page.Continue, size+page.Size()
+		size, next = size+page.Size(), page.Continue
+		nodes = append(nodes, slices.DeleteFunc(page.Items, func(n corev1.Node) bool { return !isNamed(&n) })...)
 		switch {
 		case len(nodes) > most, size > mostSize:
 			return nil, "", errTooManyNodes
@@ -224,10 +225,11 @@ func absent(id identity, foreign []*corev1.Node) Result {
 
 // present is the result for a machine whose Node has what Ingot gives it.
 func present(node *corev1.Node, wants wanted, ignored []string) Result {
-	result := Result{Node: node.Name, ProviderID: node.Spec.ProviderID, Reason: v1beta2.AssociateMetal3MachineMetaDataSuccessReason}
-	if node.Spec.ProviderID == "" {
+	// Both may be what the API server has answered to a change.
+	result := Result{Node: bounded(node.Name), ProviderID: bounded(node.Spec.ProviderID), Reason: v1beta2.AssociateMetal3MachineMetaDataSuccessReason}
+	if result.ProviderID == "" {
 		result.Reason = v1beta2.WaitingForCloudProviderReason
-		result.Message = fmt.Sprintf("Node %s has no provider ID; with cloudProviderEnabled the cloud provider of the workload cluster sets it", node.Name)
+		result.Message = fmt.Sprintf("Node %s has no provider ID; with cloudProviderEnabled the cloud provider of the workload cluster sets it", result.Node)
 	}
 	if len(wants.prefixes) > 0 {
 		result.RequeueAfter = labelInterval

@@ -416,7 +416,7 @@ func (w *Watches) publish(ctx context.Context, cluster types.NamespacedName, cha
 	}
 }
 
-// summary is what is remembered of a Node.
+// summary is what is remembered of a Node. Its texts are bounded.
 type summary struct {
 	uid           types.UID
 	providerID    string
@@ -427,10 +427,10 @@ type summary struct {
 }
 
 func summarize(n *corev1.Node) summary {
-	s := summary{uid: n.UID, providerID: n.Spec.ProviderID, labels: hash(n.Labels), deleting: n.DeletionTimestamp != nil}
+	s := summary{uid: bounded(n.UID), providerID: bounded(n.Spec.ProviderID), labels: hash(n.Labels), deleting: n.DeletionTimestamp != nil}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			s.ready = c.Status
+			s.ready = bounded(c.Status)
 		}
 	}
 	s.uninitialized = slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == uninitializedTaint })
@@ -468,11 +468,11 @@ func apply(seen map[string]summary, event watch.Event) ([]Change, error) {
 	switch {
 	case event.Type == watch.Error:
 		return nil, fmt.Errorf("watch the Nodes of the workload cluster: %w", apierrors.FromObject(event.Object))
-	case !ok || event.Type == watch.Bookmark:
+	case !ok || event.Type == watch.Bookmark || !isNamed(node):
 		return nil, nil
 	case event.Type == watch.Deleted:
 		delete(seen, node.Name)
-		return []Change{{Node: node.Name, ProviderID: node.Spec.ProviderID}}, nil
+		return []Change{{Node: node.Name, ProviderID: bounded(node.Spec.ProviderID)}}, nil
 	default:
 		return update(seen, node), nil
 	}
@@ -485,5 +485,5 @@ func update(seen map[string]summary, node *corev1.Node) []Change {
 		return nil
 	}
 	seen[node.Name] = now
-	return []Change{{Node: node.Name, ProviderID: node.Spec.ProviderID}}
+	return []Change{{Node: node.Name, ProviderID: now.providerID}}
 }
