@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -69,6 +70,26 @@ func TestSlowRequestIsNotSentAgainBeforeItsTaskIsListed(t *testing.T) {
 	}
 	if got := m.Effects(); !slices.Equal(got, []string{"flash"}) {
 		t.Errorf("effects = %q, want one flash", got)
+	}
+}
+
+func TestBMCWithoutAnUpdateServiceIsAskedAgain(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", file)}
+	if err := f.until("send"); err != nil {
+		t.Fatal(err)
+	}
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.URL.Path == "/redfish/v1/" {
+			said(w, http.StatusOK, `{"Systems": {"@odata.id": "/redfish/v1/Systems"}}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	_, err := f.next()
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || !failure.Retryable || !strings.Contains(failure.Reason, "no update service") {
+		t.Errorf("error = %v, want one after which it is tried again", err)
 	}
 }
 

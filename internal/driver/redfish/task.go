@@ -71,7 +71,7 @@ func (c *call) taskProgress(path string) (progress, string, error) {
 		return "", "", fmt.Errorf("read the task: %w", err)
 	}
 	said := "the BMC says: " + string(task.TaskState)
-	for _, message := range task.Messages {
+	for _, message := range task.Messages[:min(len(task.Messages), maxMessages)] {
 		said += " " + message.Message
 	}
 	now, ok := taskStates[task.TaskState]

@@ -81,7 +81,7 @@ func (w updating) send() (driver.Outcome, error) {
 		w.record = w.record.from(w.turn)
 		return w.search()
 	}
-	service, err := w.api.Service.UpdateService()
+	service, err := w.updateService()
 	if err != nil {
 		return driver.Outcome{}, err
 	}
@@ -168,10 +168,19 @@ func (w updating) progress() (progress, string, error) {
 	return w.taskProgress(w.record.Update.Task)
 }
 
+// updateService reads the update service. A BMC that starts may not show it yet.
+func (c *call) updateService() (*schemas.UpdateService, error) {
+	service, err := c.api.Service.UpdateService()
+	if err == nil && service == nil {
+		err = &node.DriverError{Op: "update firmware", Retryable: true, Refused: true, Reason: "the BMC shows no update service"}
+	}
+	return service, err
+}
+
 // serviceProgress reads the state of the update service, where an iLO has that of its
 // last update. Seen says that the BMC has shown that it works on the update.
 func (c *call) serviceProgress(seen bool) (progress, string, error) {
-	service, err := c.api.Service.UpdateService()
+	service, err := c.updateService()
 	if err != nil {
 		return "", "", err
 	}
