@@ -147,6 +147,8 @@ const (
 	UpdateWaitingForRamdiskReason = "WaitingForRamdisk"
 	// UpdateNotComparedReason means that nobody has compared what is asked for with the machine.
 	UpdateNotComparedReason = "NotCompared"
+	// UpdateHostDetachedReason means that the host is detached.
+	UpdateHostDetachedReason = "HostDetached"
 	// UpdateRunningReason means that the update is being applied.
 	UpdateRunningReason = "Running"
 	// UpdateFailedReason means that the update failed.

@@ -20,6 +20,9 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		s.warn(eventDeletedWithoutCleaning, "The engine has lost the node of this host; its disks are not cleaned")
 		return p.complete(s), nil
 	}
+	if err := p.matchWaiting(ctx, s, v1alpha1.OperationDeprovision); err != nil {
+		return result{stop: true}, err
+	}
 	if res, waits, err := p.awaitMachine(ctx, s); waits || err != nil {
 		return res, err
 	}
@@ -29,6 +32,9 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 	steps := deprovisionWorkflow
 	if begun := s.host.Status.OperationHistory.Deprovision.Start; s.now.Sub(begun.Time) > abortTimeout {
 		steps = impatientWorkflow
+	}
+	if waitsForBoot(s) {
+		steps = patientWorkflow(steps)
 	}
 	complete, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationDeprovision, workflow: steps, reason: v1alpha1.DeprovisioningReason,
@@ -71,7 +77,7 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 		res, err := p.abandon(ctx, s)
 		return res, true, err
 	}
-	if !atWork(*s.node) {
+	if !atWork(*s.node) && !waitsForBoot(s) {
 		return result{}, false, nil
 	}
 	record := s.operation(v1alpha1.OperationDeprovision)
@@ -86,12 +92,21 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 	if _, off := s.host.Annotations[v1alpha1.ConfirmedOffAnnotation]; off && skipsCleaning(s.host) {
 		return p.complete(s), true, nil
 	}
+	if !atWork(*s.node) {
+		return result{}, false, nil
+	}
 	message := silence(s.node.Agent.LastHeartbeat) + "; annotation " + v1alpha1.AbandonedAnnotation + " ends the wait for a machine that is gone"
 	if skipsCleaning(s.host) && record.Request != "" {
 		message += ", and " + v1alpha1.ConfirmedOffAnnotation + " that for one which somebody has made sure from now on to be off"
 	}
 	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: message}
 	return result{requeueAfter: idlePoll, stop: true}, true, nil
+}
+
+// waitsForBoot reports whether a node waits for a ramdisk that only a person can boot, or its
+// engine has given up to wait for it: that takes as long as it takes.
+func waitsForBoot(s *scope) bool {
+	return !s.host.HasBMC() && !s.agentAlive() && (s.node.State == node.CleanWait || s.node.State == node.CleanFailed)
 }
 
 // interrupt ends the wait for a person, because the machine has got a BMC meanwhile, which boots it. The

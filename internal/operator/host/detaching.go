@@ -72,6 +72,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	switch decideDetach(s.host) {
 	case detachStay:
+		s.updatePending = detachedUpdate(s.host)
 		return result{requeueAfter: detachedPoll, stop: true}, nil
 	case detachEnd:
 		return s.attach(), nil

@@ -163,7 +163,7 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 func (p liveUpdate) restart(ctx context.Context, s *scope, live changes) (steering, error) {
 	steps, err := p.updater.steps(ctx, s, live)
 	if err != nil {
-		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+		return p.refused(ctx, s, err)
 	}
 	if len(steps) == 0 {
 		return p.nothingLeft(ctx, s, live)
@@ -177,7 +177,7 @@ func (p liveUpdate) restart(ctx context.Context, s *scope, live changes) (steeri
 func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering, error) {
 	steps, err := p.updater.steps(ctx, s, live)
 	if err != nil {
-		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+		return p.refused(ctx, s, err)
 	}
 	if len(steps) == 0 {
 		return p.nothingLeft(ctx, s, live)
@@ -210,7 +210,7 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 		err = p.engine.Service(ctx, s.node.ID, steps)
 	}
 	if err != nil {
-		return steering{result: result{stop: true}}, p.refused(ctx, s, askService, err)
+		return p.refused(ctx, s, err)
 	}
 	s.operation(v1alpha1.OperationService).Accepted = true
 	s.working(v1alpha1.ServicingReason, "The engine updates the machine")
@@ -272,13 +272,14 @@ func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, er
 	return steering{result: result{requeueAfter: soon, stop: true}}, nil
 }
 
-// refused is what a refusal of the engine does to an update.
-func (p liveUpdate) refused(ctx context.Context, s *scope, request string, err error) error {
+// refused is what a refusal of the engine does to an update. The next pass powers the machine
+// on, which is off for it.
+func (p liveUpdate) refused(ctx context.Context, s *scope, err error) (steering, error) {
 	var failed *failure
-	if err = refused(v1alpha1.OperationService, request, s.node.ID, err); errors.As(err, &failed) {
-		return p.failed(ctx, s, failed.err)
+	if err = refused(v1alpha1.OperationService, askService, s.node.ID, err); errors.As(err, &failed) {
+		return steering{result: result{requeueAfter: soon, stop: true}}, p.failed(ctx, s, failed.err)
 	}
-	return err
+	return steering{result: result{stop: true}}, err
 }
 
 // failed is the failure of an update. What was requested stays recorded, and is tried again.

@@ -119,8 +119,9 @@ func TestRecordsOfEarlierVersionsAreThoseOfHostsWithoutSecrets(t *testing.T) {
 	s := newScope(testHost(nil), testNow, 0)
 	s.credentialsVersion = "7"
 	for name := range errorOf {
-		if got, want := s.inputs(name), fingerprint(map[string]string(nil), "7"); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+		record := v1alpha1.OperationStatus{Name: name, Generation: s.host.Generation, Inputs: fingerprint(map[string]string(nil), "7")}
+		if s.hasOtherInputs(record) {
+			t.Errorf("%s: the record of an earlier version counts as one with other inputs", name)
 		}
 	}
 	plain := s.inputs(v1alpha1.OperationRegister)

@@ -140,7 +140,11 @@ func (s *scope) isOutdated(record v1alpha1.OperationStatus) bool {
 
 // hasOtherInputs reports whether what decides about an operation has changed since its record.
 func (s *scope) hasOtherInputs(record v1alpha1.OperationStatus) bool {
-	return record.Generation != s.host.Generation || record.Inputs != s.inputs(record.Name)
+	if record.Generation != s.host.Generation {
+		return true
+	}
+	// Earlier versions recorded the version of the Secret for every operation.
+	return record.Inputs != s.inputs(record.Name) && record.Inputs != s.inputsWith(record.Name, s.credentialsVersion)
 }
 
 func changedAt(n provisioner.Node) *metav1.MicroTime {
@@ -169,10 +173,18 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can
-// succeed: annotations, the versions of Secrets, and the objects about firmware. A host that names none of these has
+// succeed: annotations, the versions of Secrets, and the objects about firmware. A Secret begins
+// no live update that was given up: it changes also when it gets a label. A host that names none of these has
 // the fingerprint that earlier versions recorded. Of the annotations only those count that can matter to an operation which restarts
 // the machine, or for which BMCs are called.
 func (s *scope) inputs(name v1alpha1.OperationName) string {
+	if name == v1alpha1.OperationService {
+		return s.inputsWith(name, "")
+	}
+	return s.inputsWith(name, s.credentialsVersion)
+}
+
+func (s *scope) inputsWith(name v1alpha1.OperationName, credentials string) string {
 	annotations := maps.Clone(s.before.Annotations)
 	delete(annotations, v1alpha1.StatusAnnotation)
 	if matters := decisive[name]; matters != nil {
@@ -181,7 +193,7 @@ func (s *scope) inputs(name v1alpha1.OperationName) string {
 	if len(annotations) == 0 {
 		annotations = nil // the same as none
 	}
-	values := []any{annotations, s.credentialsVersion}
+	values := []any{annotations, credentials}
 	switch name {
 	case v1alpha1.OperationPrepare, v1alpha1.OperationService:
 		if mark := s.changes.fingerprint(); mark != "" {

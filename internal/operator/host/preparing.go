@@ -133,10 +133,17 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 			return res, err
 		}
 	}
-	complete, res, err := p.advance(ctx, s, task{
+	if err := p.matchWaiting(ctx, s, v1alpha1.OperationPrepare); err != nil {
+		return result{stop: true}, err
+	}
+	t := task{
 		operation: v1alpha1.OperationPrepare, workflow: prepareWorkflow, reason: v1alpha1.PreparingReason,
 		message: messagePreparing, failed: messageFailed,
-	})
+	}
+	if waitsForBoot(s) {
+		t.workflow, t.reason, t.message = patientWorkflow(prepareWorkflow), v1alpha1.WaitingForManualBootReason, silence(s.node.Agent.LastHeartbeat)
+	}
+	complete, res, err := p.advance(ctx, s, t)
 	if !complete {
 		return res, err
 	}

@@ -57,6 +57,18 @@ func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
 	}
 }
 
+// detachedUpdate is the condition of a detached host that has one; nil for none.
+func detachedUpdate(h *v1alpha1.BareMetalHost) *updatePending {
+	before := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.UpdatePendingCondition)
+	if before == nil {
+		return nil
+	}
+	return &updatePending{
+		pending: before.Status == metav1.ConditionTrue, reason: v1alpha1.UpdateHostDetachedReason,
+		message: "Nothing is compared with the machine or applied to it while the host is detached; remove the annotation " + v1alpha1.DetachedAnnotation + " first",
+	}
+}
+
 // withoutBMC says that a machine without a BMC cannot be given anything.
 func withoutBMC(c changes) *updatePending {
 	settings, components := c.objects.settings, c.objects.components

@@ -231,6 +231,15 @@ func (w work) matchCleaning(ctx context.Context, s *scope) error {
 	return w.engine.SetAutomatedCleaning(ctx, s.node.ID, wanted)
 }
 
+// matchWaiting is matchCleaning for a node that waits for its ramdisk: only then does the engine
+// decide whether it cleans.
+func (w work) matchWaiting(ctx context.Context, s *scope, operation v1alpha1.OperationName) error {
+	if s.node.State != node.CleanWait {
+		return nil
+	}
+	return refused(operation, "set automated cleaning of", s.node.ID, w.matchCleaning(ctx, s))
+}
+
 // skipsCleaning reports whether the disks of the host are left as they are.
 func skipsCleaning(h *v1alpha1.BareMetalHost) bool {
 	return h.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled

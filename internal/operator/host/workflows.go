@@ -152,6 +152,10 @@ var impatientWorkflow = with(deprovisionWorkflow, workflow{
 	node.ServiceWait: {workAsk, askUndeploy},
 })
 
+// patientWorkflow is w for a machine that only a person can boot. An engine that has given up
+// to wait for it is asked once more.
+func patientWorkflow(w workflow) workflow { return with(w, workflow{node.CleanFailed: toManage}) }
+
 // with is a workflow with other steps in some states.
 func with(w, other workflow) workflow {
 	merged := workflow{}

@@ -114,6 +114,11 @@ func (e *Engine) ask(id string, r request) error {
 	return nil
 }
 
+// boots reports whether the machine is in its ramdisk, or the engine can boot it.
+func (m *machine) boots() bool {
+	return m.registration.Access != nil || !m.node.Agent.LastHeartbeat.IsZero()
+}
+
 // end is the end of the work that a transition began.
 func (m *machine) end(step node.Transition, r request) {
 	n := &m.node
@@ -162,6 +167,7 @@ func (e *Engine) Manage(_ context.Context, id string) error {
 func (e *Engine) Provide(_ context.Context, id string, opts provisioner.ProvideOptions) error {
 	return e.ask(id, request{
 		verb: VerbProvide, trigger: node.OnProvide, details: opts,
+		until: func(m *machine) bool { return opts.SkipCleaning || m.boots() },
 		begin: func(m *machine) {
 			if opts.SkipCleaning {
 				m.node.Cleans, m.node.SkipsCleaning = false, true
@@ -229,7 +235,7 @@ func (e *Engine) Deploy(_ context.Context, id string, d provisioner.Deployment) 
 func (e *Engine) Undeploy(_ context.Context, id string) error {
 	return e.ask(id, request{
 		verb: VerbUndeploy, trigger: node.OnDelete,
-		until: func(m *machine) bool { return m.registration.Access != nil || !m.node.Agent.LastHeartbeat.IsZero() },
+		until: (*machine).boots,
 		done: func(m *machine) {
 			m.node.InstanceID = ""
 			m.powered(node.PowerOff)

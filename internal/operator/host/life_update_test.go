@@ -1,0 +1,52 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+// unserviced is an engine that refuses to service nodes.
+type unserviced struct{ *demo.Engine }
+
+func (unserviced) Service(context.Context, string, []node.Step) error {
+	return errors.New("the boot interface cannot start a ramdisk")
+}
+
+// TestMachineIsPoweredOnBetweenRefusedUpdates switches a host on whose update the engine refuses.
+func TestMachineIsPoweredOnBetweenRefusedUpdates(t *testing.T) {
+	l := newLife(t, nil)
+	l.change = func(c *Config) { c.Engine = unserviced{l.engine} }
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	l.powered("web", false)
+	l.update("web")
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Online = true })
+	l.fails("web", v1alpha1.ErrorServicing)
+	refused := l.now
+	l.until("web", "powered on", func(*v1alpha1.BareMetalHost) bool { return l.nodeOf("web").Power == node.PowerOn })
+	if off := l.now.Sub(refused); off > 30*time.Second {
+		t.Errorf("the machine is off for %s after the refusal", off)
+	}
+}
+
+func TestADetachedHostDoesNotAdviseToRestartItForAnUpdate(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, v1alpha1.UpdateWaitingForRebootReason)
+	l.detach("web")
+	l.pass("web")
+	l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, v1alpha1.UpdateHostDetachedReason)
+}
