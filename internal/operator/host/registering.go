@@ -267,7 +267,8 @@ func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node
 	return err
 }
 
-// accept records that the credentials work, with the BMC that they are for: not before the node has that.
+// accept records that the node has the credentials, with the BMC that they are for: not before it has that. Only
+// a registration has tried them.
 func (p registration) accept(s *scope) {
 	if s.bmc == "" {
 		return
@@ -277,7 +278,11 @@ func (p registration) accept(s *scope) {
 		return
 	}
 	s.host.Status.GoodCredentials = s.credentials.status
-	s.note(eventBMCAccessValidated, "The engine has access to the BMC")
+	if s.state() == v1alpha1.StateRegistering {
+		s.note(eventBMCAccessValidated, "The engine has access to the BMC")
+	} else {
+		s.note(eventBMCAccessValidated, "The engine has other credentials for the BMC; its next call tries them")
+	}
 	count(p.metrics.newSecrets, s.host)
 }
 
