@@ -49,6 +49,7 @@ func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error
 		c.checkIdentity(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),
 		c.switchTo(t.Node, node.PowerOff),
+		c.changeSecureBoot(t.Node, false),
 	}, nil
 }
 

@@ -55,12 +55,14 @@ func (c *Conductor) startImage(n *node.Node) []runner.Operation {
 	silent := agent.EndpointOf(n).URL == ""
 	byAgent.Skip = byAgent.Skip || silent
 	drive := n.InstanceInfo.Fields()[configDriveKey]
-	return []runner.Operation{
+	operations := append([]runner.Operation{
 		{Ref: runner.Ref{Name: "tell of config drive"}, Store: c.tellOfConfigDrive, Skip: len(drive) == 0 || string(drive) == "null"},
-		off, c.bootInstance(n, ""),
-		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForImage, Skip: !byHand || !silent},
+	}, c.matchBootMode(n)...)
+	return append(operations,
+		off, c.changeSecureBoot(n, true), c.bootInstance(n, ""),
+		runner.Operation{Ref: runner.Ref{Name: startByHandName}, Store: c.askForImage, Skip: !byHand || !silent},
 		byAgent, on,
-	}
+	)
 }
 
 // configDriveKey is the key of instance_info for the config drive.

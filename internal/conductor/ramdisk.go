@@ -86,8 +86,9 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
-		c.bootRamdiskOperation(n),
 	}
+	operations = append(operations, labelled(c.matchBootMode(n), "", kept(n))...)
+	operations = append(operations, c.bootRamdiskOperation(n))
 	operations = append(operations, c.restart(n)...)
 	operations = append(operations, awaitRamdiskOperation,
 		runner.Operation{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
@@ -286,7 +287,7 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	case node.StepTearDownAgent:
 		off := c.switchTo(t.Node, node.PowerOff)
 		off.Skip = off.Skip || !hasBMC // its agent restarts it, which must not boot the ramdisk again
-		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off}, item, false)...), true
+		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off, c.changeSecureBoot(t.Node, true)}, item, false)...), true
 	case node.StepBootInstance:
 		itself.Skip = hasBMC // switching it on is enough
 		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true

@@ -150,6 +150,9 @@ func (c *Conductor) checkDeployable(n *node.Node) error {
 	if err := c.checkInterfaces(n, powerInterfaces); err != nil {
 		return err
 	}
+	if err := c.checkSecureBoot(n); err != nil {
+		return err
+	}
 	if c.bootsImage(n) {
 		return c.checkImage(n)
 	}

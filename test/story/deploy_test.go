@@ -70,6 +70,36 @@ func (r *rack) throughALife(t *testing.T, uuid string) {
 	}
 }
 
+// TestInstanceStartsInTheModeThatItAsksFor has a machine in BIOS mode get an instance that starts
+// by UEFI and verifies its boot loader, and no ramdisk that would have to be signed for that.
+func TestInstanceStartsInTheModeThatItAsksFor(t *testing.T) {
+	t.Parallel()
+	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
+	board := r.Machine(0).BMC()
+	if err := board.SetOverride(&bmc.Call{}, bmc.Override{Mode: bmc.Legacy}); err != nil {
+		t.Fatal(err)
+	}
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	if mode := board.Override().Mode; mode != bmc.Legacy {
+		t.Fatalf("after cleaning the machine is in mode %s, which nobody asked for", mode)
+	}
+	image := serveImage(t)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid,
+		`[{"op": "add", "path": "/instance_info/capabilities", "value": {"boot_mode": "uefi", "secure_boot": "true"}}]`, http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	r.runs(t, image, 1)
+	if mode, secure := board.Override().Mode, board.SecureBoot(); mode != bmc.UEFI || !secure.Current {
+		t.Errorf("the instance was started in mode %s with secure boot %+v", mode, secure)
+	}
+	r.provision(t, uuid, "deleted", "available")
+	if secure := board.SecureBoot(); secure.Current || secure.Wanted {
+		t.Errorf("secure boot of the instance is left: %+v", secure)
+	}
+}
+
 // TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
 // only the running ramdisk can tell that it does not exist.
 func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {

@@ -1,8 +1,8 @@
 package ramdisk
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -106,15 +106,7 @@ func (d Deploy) installBootloader(ctx context.Context, n *node.Node, turn driver
 // bootMode is the mode that the instance is to boot in, "uefi" unless the node says
 // otherwise.
 func bootMode(n *node.Node) string {
-	for _, o := range []node.Object{n.InstanceInfo, n.Properties} {
-		if mode := capability(o, "boot_mode"); mode != "" {
-			return mode
-		}
-	}
-	if n.BootMode != "" {
-		return n.BootMode
-	}
-	return "uefi"
+	return cmp.Or(node.AskedBootMode(n), n.BootMode, "uefi")
 }
 
 // TearDown does nothing: cleaning follows, which starts the ramdisk.
@@ -125,18 +117,4 @@ func (Deploy) TearDown(context.Context, *node.Node, driver.Turn) (driver.Outcome
 // Adopt does nothing: the machine boots its instance already.
 func (Deploy) Adopt(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
 	return driver.Outcome{}, nil
-}
-
-// capability returns a value of the dictionary's capabilities, which are text ("a:b,c:d")
-// or an object; empty for none.
-func capability(o node.Object, name string) string {
-	var values map[string]string
-	if o.Get("capabilities", &values) {
-		return values[name]
-	}
-	text := o.Text("capabilities")
-	if json.Unmarshal([]byte(text), &values) == nil {
-		return values[name]
-	}
-	return textCapability(text, name)
 }

@@ -93,13 +93,3 @@ func formatOf(path string) string {
 	}
 	return "qcow2"
 }
-
-// textCapability finds a value in capabilities that are written as "name:value,…".
-func textCapability(text, name string) string {
-	for part := range strings.SplitSeq(text, ",") {
-		if key, value, ok := strings.Cut(part, ":"); ok && strings.TrimSpace(key) == name {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}

@@ -1,0 +1,58 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+)
+
+// matchBootMode gives a machine the boot mode that its instance, or its node, asks for before
+// it boots a ramdisk or an image: in another mode it may not start that, or the instance that
+// is written then. A machine that shows another mode is switched off first, since it would be
+// restarted for the change otherwise. Machines whose mode the engine cannot set are left as
+// they are.
+func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
+	asked := node.AskedBootMode(n)
+	_, err := c.bootModes(n)
+	off := c.switchTo(n, node.PowerOff)
+	off.Ref.Name = "power off for boot mode"
+	match := changeBy(c, "match boot mode", node.ManagementInterface, "boot modes",
+		func(modes driver.BootModes, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			return modes.SetBootMode(ctx, n, asked, turn)
+		})
+	match.Shown = true
+	match.Skip = asked == "" || asked == n.BootMode || err != nil || !c.switches(n, node.PowerOn)
+	off.Skip = off.Skip || match.Skip || n.BootMode == ""
+	return []runner.Operation{off, match}
+}
+
+// changeSecureBoot enables the secure boot that an instance asks for, from the next start of the
+// machine on, or disables it when the instance goes, so that the next ramdisk starts.
+func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
+	name := "disable secure boot"
+	if on {
+		name = "enable secure boot"
+	}
+	operation := changeBy(c, name, node.ManagementInterface, "secure boot",
+		func(secure driver.SecureBoot, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+			return secure.SetSecureBoot(ctx, n, on, turn)
+		})
+	operation.Shown = true
+	_, err := c.secureBoot(n)
+	operation.Skip = !node.AsksSecureBoot(n) || err != nil || n.SecureBoot != nil && *n.SecureBoot == on
+	return operation
+}
+
+// checkSecureBoot returns an error when the instance of a node asks for secure boot, and the
+// engine cannot enable it.
+func (c *Conductor) checkSecureBoot(n *node.Node) error {
+	if !node.AsksSecureBoot(n) {
+		return nil
+	}
+	if _, err := c.secureBoot(n); err != nil {
+		return node.Invalid("The instance of node %s asks for secure boot, and the engine cannot enable it: %v", n.UUID, err)
+	}
+	return nil
+}
