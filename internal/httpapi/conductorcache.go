@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -67,7 +68,9 @@ func (a *api) nodesOfConductor(r *http.Request) (func(context.Context, node.Quer
 }
 
 // conductorNodes reads the nodes of one conductor. The database has no column for
-// the conductor of a node, so page reads nodes until it has a full page.
+// the conductor of a node, so page reads nodes until it has a full page. When what it
+// read is cut, it returns with node.ErrPageCut the nodes that it has, which are at least
+// one, because the next page begins after the last of them.
 type conductorNodes struct {
 	read            func(context.Context, node.Query) ([]*node.Node, error)
 	hostname, group string
@@ -79,11 +82,12 @@ func (l conductorNodes) page(ctx context.Context, query node.Query) ([]*node.Nod
 	var own []*node.Node
 	for {
 		some, err := l.read(ctx, query)
-		if err != nil {
+		cut := errors.Is(err, node.ErrPageCut)
+		if err != nil && !cut {
 			return nil, err
 		}
-		full := query.Limit > 0 && len(some) == query.Limit
-		if full {
+		more := len(some) > 0 && (cut || len(some) == query.Limit)
+		if more {
 			query.Marker = some[len(some)-1].UUID
 		}
 		for _, n := range some {
@@ -94,8 +98,10 @@ func (l conductorNodes) page(ctx context.Context, query node.Query) ([]*node.Nod
 		switch {
 		case query.Limit > 0 && len(own) >= query.Limit:
 			return own[:query.Limit], nil
-		case !full:
+		case !more:
 			return own, nil
+		case cut && len(own) > 0:
+			return own, err
 		}
 	}
 }

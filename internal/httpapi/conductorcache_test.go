@@ -66,6 +66,35 @@ func TestListOfAConductorPagesOverItsOwnNodes(t *testing.T) {
 	}
 }
 
+func TestListOfAConductorGoesOnWhereAPageWasCut(t *testing.T) {
+	conductors := []node.Conductor{{Hostname: "a", Group: "row1", Alive: true}, {Hostname: "b", Group: "row1", Alive: true}}
+	s := newServer(t)
+	s.engine.conductors = conductors
+	want := map[string][]any{}
+	for i := range 50 {
+		uuid := fmt.Sprintf("00000000-0000-4000-8000-%012d", i)
+		s.addNode(uuid, func(n *node.Node) { n.ConductorGroup = "row1" })
+		conductor := node.Responsible(uuid, "row1", conductors)
+		want[conductor] = append(want[conductor], uuid)
+	}
+	for _, read := range []int{1, 5} { // with 1, most pages that are read have no node of the conductor
+		s.engine.cutNodesAfter = read
+		for hostname, want := range want {
+			var got []any
+			for next, ok := "/v1/nodes?limit=20&conductor="+hostname, true; ok; {
+				page := s.get(next).want(200).json()
+				for _, n := range page["nodes"].([]any) {
+					got = append(got, n.(map[string]any)["uuid"])
+				}
+				next, ok = page["next"].(string)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("nodes of %s, cut after %d (-want +got):\n%s", hostname, read, diff)
+			}
+		}
+	}
+}
+
 func TestConductorsAreCachedAndServedFromTheCacheWhileTheDatabaseIsAway(t *testing.T) {
 	engine := &countingEngine{}
 	var cache conductorCache

@@ -52,8 +52,9 @@ type fakeEngine struct {
 	verbs      []string
 	requests   []node.VerbRequest
 
-	powerTimeout time.Duration
-	machine      fakeMachine
+	cutNodesAfter int // after how many nodes a page is cut; 0 for never
+	powerTimeout  time.Duration
+	machine       fakeMachine
 }
 
 func (f *fakeEngine) Node(_ context.Context, ident string) (*node.Node, error) {
@@ -84,7 +85,11 @@ func (f *fakeEngine) Nodes(_ context.Context, q node.Query) ([]*node.Node, error
 	if f.err != nil {
 		return nil, f.err
 	}
-	return pageOf(f.nodes, q, func(n *node.Node) string { return n.UUID })
+	nodes, err := pageOf(f.nodes, q, func(n *node.Node) string { return n.UUID })
+	if f.cutNodesAfter > 0 && len(nodes) > f.cutNodesAfter {
+		return nodes[:f.cutNodesAfter], node.ErrPageCut
+	}
+	return nodes, err
 }
 
 // pageOf returns the items after the marker, in the order of creation.
