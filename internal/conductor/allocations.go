@@ -31,9 +31,18 @@ func (c *Conductor) Allocations() node.Collection[node.Allocation] {
 }
 
 func (c *Conductor) createdAllocation(tx *store.Tx, a *node.Allocation) error {
+	if err := findCandidates(tx, a); err != nil {
+		return err
+	}
 	if a.NodeUUID != "" {
 		return c.backfill(tx, a)
 	}
+	a.State = node.Allocating
+	return nil
+}
+
+// findCandidates puts UUIDs in place of the names of candidates.
+func findCandidates(tx *store.Tx, a *node.Allocation) error {
 	candidates := a.CandidateNodes.List()
 	for i, ident := range candidates {
 		n, err := ownerOf(tx, ident)
@@ -42,12 +51,12 @@ func (c *Conductor) createdAllocation(tx *store.Tx, a *node.Allocation) error {
 		}
 		candidates[i] = n.UUID
 	}
-	a.CandidateNodes, a.State = node.WordsOf(candidates...), node.Allocating
+	a.CandidateNodes = node.WordsOf(candidates...)
 	return nil
 }
 
-// backfill creates an allocation for the node that it names, which may already run
-// an instance.
+// backfill creates an allocation for the node that it names, which runs an instance
+// already. One that has none must be chosen among all that are available.
 func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 	if _, err := ownerOf(tx, a.NodeUUID); err != nil {
 		return err
@@ -70,6 +79,11 @@ func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 		return node.Conflict("Node %s belongs to allocation %s already.", n.UUID, n.AllocationUUID)
 	case n.InstanceUUID != "" && n.InstanceUUID != a.UUID:
 		return node.Conflict("Node %s is associated with instance %s, which is not allocation %s.", n.UUID, n.InstanceUUID, a.UUID)
+	case n.ProvisionState != node.Active:
+		return node.Conflict("Node %s is in state %q; an allocation can name only an active node. For another one, leave out node and name it in candidate_nodes.",
+			n.UUID, n.ProvisionState)
+	case a.CandidateNodes != "" && !a.CandidateNodes.Has(n.UUID):
+		return node.Conflict("Node %s is not among the candidate_nodes of its allocation; add it to them, or leave them out.", n.UUID)
 	case !a.Accepts(n):
 		return node.Conflict("Node %s does not have what the allocation asks for: resource class %q, traits %q.",
 			n.UUID, a.ResourceClass, a.Traits.List())
@@ -77,8 +91,13 @@ func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 	return c.assign(tx, a, n)
 }
 
-// assign gives a node to an allocation, and accepts it by that. The caller stores the
-// allocation.
+// instanceTraits is the key of instance_info for the traits that an instance asks for,
+// which choose deploy templates.
+const instanceTraits = "traits"
+
+// assign gives a node to an allocation, and accepts it by that. The traits of the
+// allocation replace those of an earlier instance, also when it has none. The caller
+// stores the allocation.
 func (c *Conductor) assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
 	a.NodeID, a.NodeUUID, a.State, a.LastError = n.ID, n.UUID, node.AllocationActive, ""
 	after := *n
@@ -86,9 +105,7 @@ func (c *Conductor) assign(tx *store.Tx, a *node.Allocation, n *node.Node) error
 	if err := c.acceptNode(tx, &after); err != nil {
 		return err
 	}
-	if a.Traits != "" {
-		after.InstanceInfo = n.InstanceInfo.With(map[string]any{"traits": a.Traits.List()})
-	}
+	after.InstanceInfo = n.InstanceInfo.With(map[string]any{instanceTraits: append([]string{}, a.Traits.List()...)})
 	return tx.UpdateNode(n, &after)
 }
 
@@ -115,7 +132,7 @@ func deletedAllocation(tx *store.Tx, a *node.Allocation) error {
 	if after.InstanceUUID == a.UUID {
 		after.InstanceUUID = ""
 	}
-	after.InstanceInfo = n.InstanceInfo.Without("traits")
+	after.InstanceInfo = n.InstanceInfo.Without(instanceTraits)
 	return tx.UpdateNode(n, &after)
 }
 
@@ -125,14 +142,14 @@ func busy(n *node.Node) bool {
 	return n.TargetProvisionState != "" && class != node.Stable && class != node.Failed
 }
 
-// endAllocation removes the allocation of a node whose instance ends, in the same
-// transaction.
+// endAllocation removes the allocation of a node whose instance ends, and the traits that
+// the node got from it, in the same transaction.
 func endAllocation(tx *store.Tx, n *node.Node) error {
 	if n.AllocationUUID == "" {
 		return nil
 	}
 	a, err := store.Allocations.Get(tx, n.AllocationUUID)
-	n.AllocationUUID = ""
+	n.AllocationUUID, n.InstanceInfo = "", n.InstanceInfo.Without(instanceTraits)
 	if isNotFound(err) {
 		return nil
 	}

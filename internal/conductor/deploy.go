@@ -122,7 +122,7 @@ func (c *Conductor) checkInterfaces(n *node.Node, kinds []node.InterfaceKind) er
 // instance asks for.
 func templateSteps(tx *store.Tx, n *node.Node) ([]node.Step, error) {
 	var traits []string
-	if !n.InstanceInfo.Get("traits", &traits) || len(traits) == 0 {
+	if !n.InstanceInfo.Get(instanceTraits, &traits) || len(traits) == 0 {
 		return nil, nil
 	}
 	slices.Sort(traits)

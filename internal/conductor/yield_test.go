@@ -221,6 +221,9 @@ func TestOnlyAPersonAcceptsADiscoveredNode(t *testing.T) {
 			return nil
 		}, false},
 		"an allocation": {func(w *world, n *node.Node) error {
+			active := *n
+			active.ProvisionState = node.Active
+			w.update(n, &active)
 			_, err := w.Allocations().Create(w.t.Context(), &node.Allocation{NodeUUID: n.UUID})
 			return err
 		}, true},

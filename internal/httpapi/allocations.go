@@ -56,8 +56,6 @@ func checkAllocation(a *node.Allocation, version int) error {
 	switch {
 	case a.State != "": // a patch of an allocation that the engine has accepted
 		return nil
-	case a.NodeUUID != "" && a.CandidateNodes != "":
-		return node.Invalid("An allocation of one node takes no candidate_nodes.")
 	case a.NodeUUID == "" && a.ResourceClass == "":
 		return node.Invalid("An allocation needs a resource_class.")
 	}

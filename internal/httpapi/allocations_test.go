@@ -115,10 +115,13 @@ func TestAllocationsOfRunningNodesAreBackfilled(t *testing.T) {
 	body := `{"node":"` + running + `"}`
 	s.do("POST", "/v1/allocations", "1.57", body).want(http.StatusNotAcceptable)
 	s.do("POST", "/v1/allocations", "latest", `{"node":"nobody"}`).want(http.StatusBadRequest)
-	s.do("POST", "/v1/allocations", "latest", `{"node":"`+running+`","candidate_nodes":["`+running+`"]}`).want(http.StatusBadRequest)
+	s.available("x", func(n *node.Node) { n.Name = "other" })
+	s.do("POST", "/v1/allocations", "latest", `{"node":"other"}`).want(http.StatusConflict)
+	s.do("POST", "/v1/allocations", "latest", `{"node":"`+running+`","candidate_nodes":["other"]}`).want(http.StatusConflict)
+	s.do("POST", "/v1/allocations", "latest", `{"node":"`+running+`","candidate_nodes":["nobody"]}`).want(http.StatusBadRequest)
 	s.do("POST", "/v1/allocations", "latest", `{"node":"`+running+`","resource_class":"y"}`).want(http.StatusConflict)
 	s.do("POST", "/v1/allocations", "latest", `{"node":"`+running+`","uuid":"`+uuid1+`"}`).want(http.StatusConflict)
-	a := s.create("/v1/allocations", body)
+	a := s.create("/v1/allocations", `{"node":"`+running+`","candidate_nodes":["`+running+`","other"]}`)
 	if a["uuid"] != uuid3 || a["state"] != "active" || a["node_uuid"] != running || a["resource_class"] != "x" {
 		t.Errorf("got %v", a)
 	}
@@ -126,6 +129,42 @@ func TestAllocationsOfRunningNodesAreBackfilled(t *testing.T) {
 	if _, shown := a["node"]; shown {
 		t.Error("node is shown")
 	}
+}
+
+func TestAllocationOfANodeInUseEndsWithItsInstanceOnlyInMaintenance(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*node.Node)
+		status int
+	}{
+		"active":       {func(n *node.Node) { n.ProvisionState = node.Active }, http.StatusConflict},
+		"failed":       {func(n *node.Node) { n.ProvisionState = node.DeployFailed }, http.StatusConflict},
+		"maintenance":  {func(n *node.Node) { n.ProvisionState, n.Maintenance = node.Active, true }, http.StatusOK},
+		"manageable":   {func(n *node.Node) { n.ProvisionState = node.Manageable }, http.StatusOK},
+		"inspect wait": {func(n *node.Node) { n.ProvisionState = node.InspectWait }, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newEngineServer(t)
+			n := s.available("x", func(n *node.Node) { n.Traits = "CUSTOM_A" })
+			a := s.allocate(`{"resource_class":"x","traits":["CUSTOM_A"]}`)["uuid"].(string)
+			s.changeNode(n, tc.change)
+			s.patch("/v1/nodes/"+n, `[{"op":"remove","path":"/instance_uuid"}]`).want(tc.status)
+			if tc.status == http.StatusConflict {
+				s.get("/v1/allocations/" + a).want(http.StatusOK)
+				return
+			}
+			s.get("/v1/allocations/" + a).want(http.StatusNotFound)
+			diffJSON(t, "instance_info", map[string]any{}, s.get("/v1/nodes/" + n).json()["instance_info"])
+		})
+	}
+}
+
+func TestAllocationReplacesTheTraitsOfAnEarlierInstance(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.available("x", func(n *node.Node) {
+		n.Traits, n.InstanceInfo = "CUSTOM_A", n.InstanceInfo.With(map[string]any{"traits": []string{"CUSTOM_A"}})
+	})
+	s.allocate(`{"resource_class":"x"}`)
+	diffJSON(t, "instance_info", map[string]any{"traits": []any{}}, s.get("/v1/nodes/" + n).json()["instance_info"])
 }
 
 func TestOnlyNameAndExtraOfAnAllocationCanBePatched(t *testing.T) {

@@ -16,7 +16,8 @@ var patchStates = []node.State{
 }
 
 // hardwareChangeStates are the states in which the driver, interfaces, resource class and
-// chassis of a node may change without maintenance.
+// chassis of a node may change without maintenance, and its allocation may end with its
+// instance_uuid.
 var hardwareChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
 
 // strictInspectingSince is the first microversion 1.N in which a patch of a node during
@@ -29,7 +30,7 @@ func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
 	if !allowsPatch(n, version) && (!n.Maintenance || !onlyRemovesInstance(edits)) {
 		return node.Conflict("Node %s cannot be changed while it is in state %q; wait until the work ends, or abort it.", n.UUID, n.ProvisionState)
 	}
-	if n.Maintenance || slices.Contains(hardwareChangeStates, n.ProvisionState) {
+	if mayChangeHardware(n) {
 		return nil
 	}
 	for _, e := range edits {
@@ -39,6 +40,10 @@ func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
 		}
 	}
 	return nil
+}
+
+func mayChangeHardware(n *node.Node) bool {
+	return n.Maintenance || slices.Contains(hardwareChangeStates, n.ProvisionState)
 }
 
 func allowsPatch(n *node.Node, version int) bool {
@@ -90,6 +95,9 @@ func checkConsistent(old, n *node.Node) error {
 		return node.Conflict("Node %s cannot be retired in state %q; move it to manageable first.", n.UUID, n.ProvisionState)
 	case n.InstanceUUID != "" && old.InstanceUUID != "" && n.InstanceUUID != old.InstanceUUID:
 		return node.Conflict("Node %s is associated with instance %s.", n.UUID, old.InstanceUUID)
+	case n.InstanceUUID == "" && old.InstanceUUID != "" && old.AllocationUUID != "" && !mayChangeHardware(old):
+		return node.Conflict("The instance_uuid of node %s cannot be removed in state %q, because allocation %s holds the node; undeploy the node, or set maintenance first.",
+			n.UUID, old.ProvisionState, old.AllocationUUID)
 	case n.Driver != old.Driver && old.ConsoleEnabled:
 		return node.Conflict("The driver of node %s cannot be changed while its console is enabled.", n.UUID)
 	}
