@@ -128,7 +128,7 @@ func TestRefusalsByState(t *testing.T) {
 		{"rebuild in maintenance", "PUT", "away-running/states/provision", verb("rebuild"), 400, "maintenance"},
 		{"service in maintenance", "PUT", "away-running/states/provision", `{"target":"service","service_steps":` + steps + `}`, 400, "maintenance"},
 		{"rescue in maintenance", "PUT", "away-running/states/provision", `{"target":"rescue","rescue_password":"x"}`, 400, "maintenance"},
-		{"chassis of a running node", "PATCH", "running", add("/chassis_uuid", `"`+nobody+`"`), 409, "chassis_uuid"},
+		{"chassis of a running node that does not exist", "PATCH", "running", add("/chassis_uuid", `"`+nobody+`"`), 400, nobody},
 		{"clean of a node that is enrolled", "PUT", "new/states/provision", `{"target":"clean","clean_steps":` + steps + `}`, 400, `"clean" can not be performed`},
 		{"provide of a retired node", "PUT", "retired/states/provision", verb("provide"), 400, "retired"},
 		{"deletion of a running node", "DELETE", "running", "", 409, "active"},

@@ -15,9 +15,9 @@ var patchStates = []node.State{
 	node.AdoptFailed, node.RescueFailed, node.UnrescueFailed, node.ServiceHold, node.ServiceFailed,
 }
 
-// hardwareChangeStates are the states in which the driver, interfaces, resource class and
-// chassis of a node may change without maintenance, and its allocation may end with its
-// instance_uuid.
+// hardwareChangeStates are the states in which the resource class of a node may change.
+// Its driver and interfaces may change in these and in maintenance, and its allocation may
+// then end with its instance_uuid.
 var hardwareChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
 
 // strictInspectingSince is the first microversion 1.N in which a patch of a node during
@@ -30,20 +30,38 @@ func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
 	if !allowsPatch(n, version) && (!n.Maintenance || !onlyRemovesInstance(edits)) {
 		return node.Conflict("Node %s cannot be changed while it is in state %q; wait until the work ends, or abort it.", n.UUID, n.ProvisionState)
 	}
-	if mayChangeHardware(n) {
+	return nil
+}
+
+// checkHardware checks whether the state of old allows the changes of its hardware. A field
+// that a client set to the value that it has is no change. The resource class of a node
+// in use stays in maintenance, too, because whoever placed the instance reckons with it.
+func checkHardware(old, n *node.Node) error {
+	if slices.Contains(hardwareChangeStates, old.ProvisionState) {
 		return nil
 	}
-	for _, e := range edits {
-		if changesHardware(e.field.name, n) {
-			return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %s, or any state in maintenance.",
-				e.field.name, n.UUID, n.ProvisionState, node.Choices(hardwareChangeStates))
-		}
+	if n.ResourceClass != old.ResourceClass && old.ResourceClass != "" {
+		return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %s.",
+			"resource_class", n.UUID, n.ProvisionState, node.Choices(hardwareChangeStates))
+	}
+	if field := changedHardware(old, n); field != "" && !old.Maintenance {
+		return node.Conflict("The field %q of node %s cannot be changed in state %q; allowed are %s, or any state in maintenance.",
+			field, n.UUID, n.ProvisionState, node.Choices(hardwareChangeStates))
 	}
 	return nil
 }
 
-func mayChangeHardware(n *node.Node) bool {
-	return n.Maintenance || slices.Contains(hardwareChangeStates, n.ProvisionState)
+// changedHardware returns the first field of driver and interfaces that differs, or "".
+func changedHardware(old, n *node.Node) string {
+	if n.Driver != old.Driver {
+		return "driver"
+	}
+	for kind, name := range n.Interfaces {
+		if name != old.Interfaces[kind] {
+			return node.InterfaceKind(kind).Field()
+		}
+	}
+	return ""
 }
 
 func allowsPatch(n *node.Node, version int) bool {
@@ -60,15 +78,6 @@ func onlyRemovesInstance(edits []edit[node.Node]) bool {
 		}
 	}
 	return len(edits) > 0
-}
-
-// changesHardware reports whether a change of the field is bound to
-// hardwareChangeStates.
-func changesHardware(name string, n *node.Node) bool {
-	if _, ok := node.InterfaceKindOf(name); ok {
-		return true
-	}
-	return name == "driver" || name == "chassis_uuid" || name == "resource_class" && n.ResourceClass != ""
 }
 
 // checkConsistent checks the rules that involve several fields of a node that a client
@@ -95,7 +104,7 @@ func checkConsistent(old, n *node.Node) error {
 		return node.Conflict("Node %s cannot be retired in state %q; move it to manageable first.", n.UUID, n.ProvisionState)
 	case n.InstanceUUID != "" && old.InstanceUUID != "" && n.InstanceUUID != old.InstanceUUID:
 		return node.Conflict("Node %s is associated with instance %s.", n.UUID, old.InstanceUUID)
-	case n.InstanceUUID == "" && old.InstanceUUID != "" && old.AllocationUUID != "" && !mayChangeHardware(old):
+	case n.InstanceUUID == "" && old.InstanceUUID != "" && old.AllocationUUID != "" && !old.Maintenance && !slices.Contains(hardwareChangeStates, old.ProvisionState):
 		return node.Conflict("The instance_uuid of node %s cannot be removed in state %q, because allocation %s holds the node; undeploy the node, or set maintenance first.",
 			n.UUID, old.ProvisionState, old.AllocationUUID)
 	case n.Driver != old.Driver && old.ConsoleEnabled:

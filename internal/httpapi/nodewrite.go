@@ -139,10 +139,10 @@ func (p nodePatch) apply(n *node.Node) error {
 	if err := checkPatch(n, p.edits, p.version); err != nil {
 		return err
 	}
-	if p.reset {
-		n.Interfaces = node.Interfaces{}
+	if err := p.applyEdits(n); err != nil {
+		return err
 	}
-	if err := applyAll(p.edits, n); err != nil {
+	if err := checkHardware(&old, n); err != nil {
 		return err
 	}
 	if n.Driver == "" {
@@ -164,6 +164,17 @@ func (p nodePatch) apply(n *node.Node) error {
 	}
 	mirrorInstanceName(&old, n)
 	return checkConsistent(&old, n)
+}
+
+// applyEdits applies the edits alone. Interfaces are reset only with a new driver.
+func (p nodePatch) applyEdits(n *node.Node) error {
+	old := *n
+	if err := applyAll(p.edits, n); err != nil || !p.reset || n.Driver == old.Driver {
+		return err
+	}
+	*n = old
+	n.Interfaces = node.Interfaces{}
+	return applyAll(p.edits, n)
 }
 
 func (a *api) deleteNode(w http.ResponseWriter, r *http.Request) error {

@@ -207,6 +207,12 @@ func TestPatchOfADriverNeedsInterfacesThatItSupports(t *testing.T) {
 	if n.Driver != "manual-management" || n.Interfaces[node.PowerInterface] != "agent" {
 		t.Errorf("got %q with %q", n.Driver, n.Interfaces)
 	}
+	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "latest",
+		`[{"op":"replace","path":"/driver","value":"manual-management"},{"op":"add","path":"/boot_interface","value":"pxe"}]`).want(200)
+	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "latest", change).want(200)
+	if n.Interfaces[node.BootInterface] != "pxe" {
+		t.Errorf("boot interface after a reset with the same driver: got %q, want pxe", n.Interfaces[node.BootInterface])
+	}
 	s, n = setup()
 	s.do("PATCH", "/v1/nodes/"+uuid1+"?reset_interfaces=true", "latest",
 		`[{"op":"replace","path":"/driver","value":"manual-management"},{"op":"add","path":"/boot_interface","value":"pxe"}]`).want(200)
@@ -235,7 +241,7 @@ func TestStateOfANodeLimitsItsPatches(t *testing.T) {
 		}
 		return all
 	}
-	name, wiring := edits("add name"), edits("add power_interface")
+	name := edits("add name")
 	tests := []struct {
 		what          string
 		state, target node.State
@@ -258,12 +264,6 @@ func TestStateOfANodeLimitsItsPatches(t *testing.T) {
 		{"failed", node.DeployFailed, node.Active, false, name, 84, true},
 		{"on hold", node.ServiceHold, node.Active, false, name, 84, true},
 		{"clean hold", node.CleanHold, node.Available, false, name, 84, false},
-		{"changed hardware in enroll", node.Enroll, "", false, wiring, 84, true},
-		{"changed hardware while active", node.Active, "", false, wiring, 84, false},
-		{"changed hardware while active in maintenance", node.Active, "", true, wiring, 84, true},
-		{"changed hardware after a failure", node.DeployFailed, node.Active, false, wiring, 84, false},
-		{"driver while active", node.Active, "", false, edits("replace driver"), 84, false},
-		{"first resource class while active", node.Active, "", false, edits("add resource_class"), 84, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.what, func(t *testing.T) {
@@ -275,10 +275,52 @@ func TestStateOfANodeLimitsItsPatches(t *testing.T) {
 			}
 		})
 	}
-	busy := &node.Node{ProvisionState: node.Active, ResourceClass: "old"}
-	if err := checkPatch(busy, edits("add resource_class"), 84); err == nil {
-		t.Error("the resource class of an active node changed")
+}
+
+func TestHardwareOfANodeInUseStaysAndMayBeRepeated(t *testing.T) {
+	driver := `{"op":"replace","path":"/driver","value":"ipmi"}`
+	wiring := `{"op":"add","path":"/power_interface","value":"fake"}`
+	class := `{"op":"add","path":"/resource_class","value":"new"}`
+	for _, tt := range []struct {
+		what        string
+		state       node.State
+		maintenance bool
+		class       string // of the node before
+		patch       string
+		allowed     bool
+	}{
+		{"interface in enroll", node.Enroll, false, "", wiring, true},
+		{"interface while active", node.Active, false, "", wiring, false},
+		{"interface while active in maintenance", node.Active, true, "", wiring, true},
+		{"interface after a failure", node.DeployFailed, false, "", wiring, false},
+		{"driver while active", node.Active, false, "", driver, false},
+		{"first resource class while active", node.Active, false, "", class, true},
+		{"other resource class while active", node.Active, false, "old", class, false},
+		{"other resource class while active in maintenance", node.Active, true, "old", class, false},
+		{"other resource class while available", node.Available, false, "old", class, true},
+		{"chassis while active", node.Active, false, "", `{"op":"add","path":"/chassis_uuid","value":"` + uuid3 + `"}`, true},
+		{"the same again", node.Active, false, "old", `{"op":"add","path":"/driver","value":"fake-hardware"},{"op":"add","path":"/driver_info/a","value":1},
+			{"op":"add","path":"/power_interface","value":"redfish"},{"op":"replace","path":"/resource_class","value":"old"}`, true},
+	} {
+		edits, err := parsePatch([]byte("["+tt.patch+"]"), nodeTable, &call{version: maxVersion, role: admin})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &node.Node{UUID: uuid1, Driver: "fake-hardware", ProvisionState: tt.state, Maintenance: tt.maintenance, ResourceClass: tt.class}
+		n.Interfaces[node.PowerInterface] = "redfish"
+		err = nodePatch{edits: edits, version: maxVersion, drivers: anyInterfaces{}}.apply(n)
+		var conflict *node.ConflictError
+		if tt.allowed && err != nil || !tt.allowed && !errors.As(err, &conflict) {
+			t.Errorf("%s: got %v, want allowed %v", tt.what, err, tt.allowed)
+		}
 	}
+}
+
+// anyInterfaces takes every choice of interfaces.
+type anyInterfaces struct{}
+
+func (anyInterfaces) Resolve(_ string, asked node.Interfaces) (node.Interfaces, error) {
+	return asked, nil
 }
 
 func TestRulesThatInvolveSeveralFields(t *testing.T) {

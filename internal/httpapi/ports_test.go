@@ -109,17 +109,19 @@ func TestStateOfTheNodeLimitsPatchesOfItsPorts(t *testing.T) {
 		{"pxe_enabled", node.Available, false, false},
 		{"pxe_enabled", node.Available, true, true},
 		{"physical_network", node.Active, false, false},
+		{"portgroup_uuid", node.Active, false, false},
+		{"local_link_connection", node.Active, false, true}, // as it was
 		{"extra", node.Active, false, true},
 		{"address", node.Active, false, false},
 		{"address", node.Active, true, true},
 		{"address", node.Available, false, true},
 	} {
-		value := map[string]string{"pxe_enabled": "true", "physical_network": `"p"`, "extra": "{}", "address": `"52:54:00:00:00:02"`}[tt.field]
+		value := map[string]string{"portgroup_uuid": `"` + uuid3 + `"`, "local_link_connection": `{"port_id": "1", "switch_id": "0a:1b:2c:3d:4e:5f"}`, "pxe_enabled": "true", "physical_network": `"p"`, "extra": "{}", "address": `"52:54:00:00:00:02"`}[tt.field]
 		edits, err := parsePatch([]byte(`[{"op":"add","path":"/`+tt.field+`","value":`+value+`}]`), portTable, &call{version: maxVersion})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &node.Port{UUID: uuid2, NodeUUID: uuid1, Address: "52:54:00:00:00:01"}
+		p := &node.Port{UUID: uuid2, NodeUUID: uuid1, Address: "52:54:00:00:00:01", LocalLinkConnection: node.Object(`{"switch_id":"0a:1b:2c:3d:4e:5f","port_id":"1"}`)}
 		err = portPatch{edits, maxVersion}.apply(p, &node.Node{UUID: uuid1, ProvisionState: tt.state, Maintenance: tt.maintenance})
 		var conflict *node.ConflictError
 		if tt.allowed && err != nil || !tt.allowed && !errors.As(err, &conflict) {

@@ -77,11 +77,8 @@ type portPatch struct {
 	version int
 }
 
-// bindingFields describe the connection of a port to its network.
-var bindingFields = []string{"portgroup_uuid", "pxe_enabled", "local_link_connection", "physical_network"}
-
-// bindingChangeStates are the states of a node in which bindingFields of its ports may
-// change without maintenance.
+// bindingChangeStates are the states of a node in which the connections of its ports to
+// their networks may change without maintenance.
 var bindingChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable}
 
 // apply applies the patch to p, a port of n. It can run more than once.
@@ -94,7 +91,7 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 		return node.Invalid("A port needs a node_uuid.")
 	}
 	if !n.Maintenance {
-		if err := change.checkState(&old, p, n); err != nil {
+		if err := checkPortState(&old, p, n); err != nil {
 			return err
 		}
 	}
@@ -107,20 +104,31 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 	return checkPortLocalLink(p, change.version)
 }
 
-func (change portPatch) checkState(old, p *node.Port, n *node.Node) error {
+func checkPortState(old, p *node.Port, n *node.Node) error {
 	if p.Address != old.Address && n.ProvisionState == node.Active {
 		return node.Conflict("The address of port %s cannot be changed while node %s is active; set maintenance first.", p.UUID, n.UUID)
 	}
-	if slices.Contains(bindingChangeStates, n.ProvisionState) {
-		return nil
-	}
-	for _, name := range bindingFields {
-		if touches(change.edits, name) {
-			return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %s, or any state in maintenance.",
-				name, p.UUID, n.UUID, n.ProvisionState, node.Choices(bindingChangeStates))
-		}
+	if field := changedBinding(old, p); field != "" && !slices.Contains(bindingChangeStates, n.ProvisionState) {
+		return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %s, or any state in maintenance.",
+			field, p.UUID, n.UUID, n.ProvisionState, node.Choices(bindingChangeStates))
 	}
 	return nil
+}
+
+// changedBinding returns the first field that differs of those that describe the
+// connection of a port to its network, or "".
+func changedBinding(old, p *node.Port) string {
+	switch {
+	case p.PortgroupUUID != old.PortgroupUUID:
+		return "portgroup_uuid"
+	case p.PXEEnabled != old.PXEEnabled:
+		return "pxe_enabled"
+	case !bytes.Equal(p.LocalLinkConnection, old.LocalLinkConnection) && !sameValue(p.LocalLinkConnection, old.LocalLinkConnection):
+		return "local_link_connection"
+	case p.PhysicalNetwork != old.PhysicalNetwork:
+		return "physical_network"
+	}
+	return ""
 }
 
 func (a *api) deletePort(w http.ResponseWriter, r *http.Request) error {
