@@ -285,6 +285,14 @@ func TestPortsAreCreatedChangedAndDeleted(t *testing.T) {
 	w.addPort(n, "02:00:00:00:00:03") // allowed under work
 	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 
+	w.write(func(tx *store.Tx) error {
+		bound := *stored
+		bound.InternalInfo = node.WithVIF(nil, "vif-1")
+		return tx.UpdatePort(stored, &bound)
+	})
+	if conflict := errorAs[*node.ConflictError](t, w.DeletePort(t.Context(), p.UUID)); !strings.Contains(conflict.Reason, "vif-1") {
+		t.Errorf("error = %v", conflict)
+	}
 	setInstance := func(uuid string, maintenance bool) {
 		before := w.stored(n.UUID)
 		after := *before
@@ -292,8 +300,8 @@ func TestPortsAreCreatedChangedAndDeleted(t *testing.T) {
 		w.update(before, &after)
 	}
 	setInstance("instance-1", false)
-	if conflict := errorAs[*node.ConflictError](t, w.DeletePort(t.Context(), p.UUID)); !strings.Contains(conflict.Reason, "instance-1") {
-		t.Errorf("error = %v", conflict)
+	if err := w.DeletePort(t.Context(), w.addPort(n, "02:00:00:00:00:04").UUID); err != nil {
+		t.Errorf("delete a port without a VIF: %v", err)
 	}
 	setInstance("instance-1", true)
 	if err := w.DeletePort(t.Context(), p.UUID); err != nil {

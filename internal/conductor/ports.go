@@ -144,12 +144,12 @@ func movePort(tx *store.Tx, from *node.Node, p *node.Port) (*node.Node, error) {
 	return to, nil
 }
 
-// DeletePort deletes a port of a node that is not under work. A node with an
-// instance keeps its ports unless it is in maintenance.
+// DeletePort deletes a port of a node that is not under work. Outside of maintenance no
+// VIF may be attached to the port, because it would be forgotten with it.
 func (c *Conductor) DeletePort(ctx context.Context, ident string) error {
 	return c.withPort(ctx, ident, func(tx *store.Tx, p *node.Port, n *node.Node) error {
-		if n.InstanceUUID != "" && !n.Maintenance {
-			return node.Conflict("Cannot delete port %s: node %s runs instance %s.", p.UUID, n.UUID, n.InstanceUUID)
+		if vif := node.VIFOf(p.InternalInfo); vif != "" && !n.Maintenance {
+			return node.Conflict("Port %s cannot be deleted while VIF %s is attached to it: detach the VIF, or set maintenance first.", p.UUID, vif)
 		}
 		return tx.DeletePort(p)
 	})

@@ -247,6 +247,7 @@ func TestRefusedVerbs(t *testing.T) {
 		"active without a driver":  {inState(node.Available), "active", invalid("not implemented yet")},
 		"clean without steps":      {inState(node.Manageable), "clean", invalid("needs steps")},
 		"service in maintenance":   {func(n *node.Node) { n.ProvisionState, n.Maintenance = node.Active, true }, "service", invalid("maintenance")},
+		"unrescue in maintenance":  {func(n *node.Node) { n.ProvisionState, n.Maintenance = node.Rescue, true }, "unrescue", invalid("maintenance")},
 		"provide of a retired":     {func(n *node.Node) { n.ProvisionState, n.Retired = node.Manageable, true }, "provide", invalid("retired")},
 		"provide with cleaning":    {func(n *node.Node) { n.ProvisionState, n.AutomatedClean = node.Manageable, &yes }, "provide", invalid("automated_clean")},
 		"transition before retire": {func(n *node.Node) { n.Retired = true }, "provide", isTransitionOf("provide")},

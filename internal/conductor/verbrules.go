@@ -35,7 +35,7 @@ var verbRules = map[node.Trigger]verbRule{
 	node.OnRebuild:  {work: workDeploy, permit: permitRebuild, begin: beginDeploy},
 	node.OnDelete:   {work: workUndeploy, maintained: true, permit: permitUndeploy},
 	node.OnRescue:   {work: workRescue, permit: permitRescue, begin: beginRescue, prepare: hashRescuePassword},
-	node.OnUnrescue: {work: workUnrescue, maintained: true},
+	node.OnUnrescue: {work: workUnrescue},
 	node.OnService:  {work: workService, permit: permitService},
 }
 

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -32,13 +33,22 @@ func (a *api) allocations() *collection[node.Allocation] {
 		api: a, table: allocationTable, path: "allocations", name: "allocations", named: true,
 		since: 52, patchSince: 57, writeBelow: http.StatusMethodNotAllowed, all: Engine.Allocations, uuid: allocationUUID,
 		filters: []filter{
-			{name: "node", since: 1, find: nodeFilter},
+			{name: "node", since: 1, find: allocatedNodeFilter},
 			{name: "resource_class", since: 1, parse: textFilter("resource_class")},
 			{name: "state", since: 1, parse: allocationStateFilter},
 			{name: "owner", since: 60, parse: textFilter("owner")},
 		},
 		check: checkAllocation,
 	}
+}
+
+// allocatedNodeFilter is nodeFilter with a 400 for an unknown node, as in a new allocation.
+func allocatedNodeFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
+	filter, err := nodeFilter(a, r, ident)
+	if errors.Is(err, node.ErrNotFound) {
+		err = badRequest("Invalid value for argument node: %v", err)
+	}
+	return filter, err
 }
 
 func allocationStateFilter(text string) (node.Filter, error) {

@@ -68,6 +68,8 @@ func TestAllocationTakesAMatchingNode(t *testing.T) {
 		diffJSON(t, path, want, got)
 	}
 	s.get("/v1/allocations?state=x").want(http.StatusBadRequest)
+	s.get("/v1/allocations?node=" + uuid3).want(http.StatusBadRequest)
+	s.get("/v1/allocations?node=nobody").want(http.StatusBadRequest)
 }
 
 func TestAllocationTakesOnlyCandidatesAndNodesOfItsOwner(t *testing.T) {

@@ -120,12 +120,12 @@ func boolFilter(name, field string, op node.FilterOp) func(string) (node.Filter,
 	}
 }
 
-// nodeFilter keeps items of the node that the argument names. A UUID needs no lookup;
-// before 1.5 there are no names.
+// nodeFilter keeps items of the node that the argument names, which must exist. Before 1.5
+// there are no names.
 func nodeFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
 	ident, err := checkIdent(ident, versionOf(r))
-	if err != nil || isUUID(ident) {
-		return node.Filter{Field: "node_uuid", Value: ident}, err
+	if err != nil {
+		return node.Filter{}, err
 	}
 	n, err := a.engine.Node(r.Context(), ident)
 	if err != nil {

@@ -68,6 +68,7 @@ func TestPortGroupsStayWithTheirNodeAndAreLockedWhileItIsActive(t *testing.T) {
 	} {
 		diffJSON(t, path, want, s.uuids(path, "portgroups"))
 	}
+	s.get("/v1/portgroups?node=" + uuid3).want(http.StatusNotFound)
 	s.do("DELETE", "/v1/nodes/"+n, "latest", "").want(http.StatusNoContent)
 	s.get(mine).want(http.StatusNotFound)
 }

@@ -63,6 +63,7 @@ func TestPortFiltersReachTheEngine(t *testing.T) {
 		}
 	}
 	s.get("/v1/ports?node=nobody").want(404)
+	s.get("/v1/ports?node=" + uuid3).want(404)
 	s.get("/v1/nodes/nobody/ports").want(404)
 	s.get("/v1/ports?shard=a&node=rack-1").want(403)
 	s.do("GET", "/v1/ports?shard=a", "1.81", "").want(406)
@@ -104,17 +105,20 @@ func TestStateOfTheNodeLimitsPatchesOfItsPorts(t *testing.T) {
 		state       node.State
 		maintenance bool
 		allowed     bool
+		instance    string // instance_uuid of the node
 	}{
-		{"pxe_enabled", node.Enroll, false, true},
-		{"pxe_enabled", node.Available, false, false},
-		{"pxe_enabled", node.Available, true, true},
-		{"physical_network", node.Active, false, false},
-		{"portgroup_uuid", node.Active, false, false},
-		{"local_link_connection", node.Active, false, true}, // as it was
-		{"extra", node.Active, false, true},
-		{"address", node.Active, false, false},
-		{"address", node.Active, true, true},
-		{"address", node.Available, false, true},
+		{"pxe_enabled", node.Enroll, false, true, ""},
+		{"pxe_enabled", node.Available, false, false, ""},
+		{"pxe_enabled", node.Available, true, true, ""},
+		{"physical_network", node.Active, false, false, ""},
+		{"portgroup_uuid", node.Active, false, false, ""},
+		{"local_link_connection", node.Active, false, true, ""}, // as it was
+		{"extra", node.Active, false, true, ""},
+		{"address", node.Active, false, false, ""},
+		{"address", node.Active, true, true, ""},
+		{"address", node.Available, false, true, ""},
+		{"address", node.Available, false, false, uuid3},
+		{"address", node.Available, true, true, uuid3},
 	} {
 		value := map[string]string{"portgroup_uuid": `"` + uuid3 + `"`, "local_link_connection": `{"port_id": "1", "switch_id": "0a:1b:2c:3d:4e:5f"}`, "pxe_enabled": "true", "physical_network": `"p"`, "extra": "{}", "address": `"52:54:00:00:00:02"`}[tt.field]
 		edits, err := parsePatch([]byte(`[{"op":"add","path":"/`+tt.field+`","value":`+value+`}]`), portTable, &call{version: maxVersion})
@@ -122,7 +126,7 @@ func TestStateOfTheNodeLimitsPatchesOfItsPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &node.Port{UUID: uuid2, NodeUUID: uuid1, Address: "52:54:00:00:00:01", LocalLinkConnection: node.Object(`{"switch_id":"0a:1b:2c:3d:4e:5f","port_id":"1"}`)}
-		err = portPatch{edits, maxVersion}.apply(p, &node.Node{UUID: uuid1, ProvisionState: tt.state, Maintenance: tt.maintenance})
+		err = portPatch{edits, maxVersion}.apply(p, &node.Node{UUID: uuid1, ProvisionState: tt.state, Maintenance: tt.maintenance, InstanceUUID: tt.instance})
 		var conflict *node.ConflictError
 		if tt.allowed && err != nil || !tt.allowed && !errors.As(err, &conflict) {
 			t.Errorf("%s in %q, maintenance %v: got %v, want allowed %v", tt.field, tt.state, tt.maintenance, err, tt.allowed)

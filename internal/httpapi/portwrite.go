@@ -105,8 +105,8 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 }
 
 func checkPortState(old, p *node.Port, n *node.Node) error {
-	if p.Address != old.Address && n.ProvisionState == node.Active {
-		return node.Conflict("The address of port %s cannot be changed while node %s is active; set maintenance first.", p.UUID, n.UUID)
+	if p.Address != old.Address && (n.ProvisionState == node.Active || n.InstanceUUID != "") {
+		return node.Conflict("The address of port %s cannot be changed while node %s is active or has an instance_uuid; set maintenance first.", p.UUID, n.UUID)
 	}
 	if field := changedBinding(old, p); field != "" && !slices.Contains(bindingChangeStates, n.ProvisionState) {
 		return node.Conflict("The field %q of port %s cannot be changed while node %s is in state %q; allowed are %s, or any state in maintenance.",

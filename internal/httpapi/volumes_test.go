@@ -36,6 +36,8 @@ func TestVolumesChangeOnlyWhileTheirNodeIsOff(t *testing.T) {
 			t.Errorf("%s: got %q, want %d", path, got, want)
 		}
 	}
+	s.get("/v1/volume/connectors?node=" + uuid3).want(http.StatusNotFound)
+	s.get("/v1/volume/targets?node=" + uuid3).want(http.StatusNotFound)
 }
 
 func TestWritingTheMaskOfAVolumeBackKeepsItsSecret(t *testing.T) {
