@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -50,6 +51,52 @@ func TestImageIsDescribedToTheAgent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestImageHasANameThatCanBeAFile: agents download into a file of that name.
+func TestImageHasANameThatCanBeAFile(t *testing.T) {
+	for source, want := range map[string]string{
+		"https://192.0.2.1/a/server.qcow2?key=/x/y#z":  "server.qcow2",
+		"http://192.0.2.1/a/Ubuntu%2024.04+1.img":      "Ubuntu_24.04_1.img",
+		"http://192.0.2.1/a%2Fb":                       "b",
+		"http://192.0.2.1/bär":                         "b_r",
+		"http://192.0.2.1/folder/":                     "folder",
+		"http://192.0.2.1":                             "image",
+		"http://192.0.2.1/":                            "image",
+		"http://192.0.2.1/a/.":                         "image",
+		"http://192.0.2.1/a/..":                        "image",
+		"http://192.0.2.1/" + strings.Repeat("x", 500): strings.Repeat("x", maxImageName),
+		"5b3f0b1e-8f4c-4a57-9a5d-0d6a3f1e7c11":         "5b3f0b1e-8f4c-4a57-9a5d-0d6a3f1e7c11",
+	} {
+		parsed, err := url.Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := imageName(parsed); got != want {
+			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}
+
+// TestEachImageHasANameOfItsOwn: an agent that goes on would leave the first image on the disk.
+func TestEachImageHasANameOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, instance := range []map[string]any{
+		{"image_source": "http://192.0.2.1/v1/i.qcow2", "image_checksum": sum},
+		{"image_source": "http://192.0.2.1/v2/i.qcow2", "image_checksum": sum},
+		{"image_source": "http://192.0.2.1/v2/i.qcow2", "image_checksum": sum + sum},
+		{"image_source": "http://192.0.2.1/v2/i.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": sum},
+	} {
+		info, err := imageInfo(&node.Node{UUID: "u", InstanceInfo: node.ObjectOf(instance)}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, _ := info["id"].(string)
+		if !strings.HasPrefix(id, "i.qcow2-") || strings.Contains(id, "/") || seen[id] {
+			t.Errorf("%v is named %q after %v", instance, id, seen)
+		}
+		seen[id] = true
 	}
 }
 

@@ -2,7 +2,10 @@ package ramdisk
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -35,10 +38,38 @@ func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 		return nil, node.Invalid("The image_type of node %s is %q; only whole-disk images can be written.", n.UUID, node.CutText(kind))
 	}
 	info := map[string]any{
-		"id": source, "urls": []string{source}, "disk_format": format, "container_format": "bare",
+		"id": imageID(n.InstanceInfo, parsed), "urls": []string{source}, "disk_format": format, "container_format": "bare",
 		"image_type": "whole-disk", "stream_raw_images": format == "raw", "node_uuid": n.UUID,
 	}
 	return info, addChecksum(n, info, allowMD5)
+}
+
+// maxImageName bounds what imageID takes of a URL, in bytes. Names of files have 255 at most.
+const maxImageName = 128
+
+// imageID is the name of an image for the agent. An image that is not streamed is downloaded into a file of
+// that name in /tmp. An agent does not write an image again that has the name of the one before, so that
+// the name differs with the URL and with the checksum.
+func imageID(info node.Object, source *url.URL) string {
+	sum := sha256.Sum256([]byte(source.String() + "\n" + info.Text("image_os_hash_value") + "\n" + info.Text("image_checksum")))
+	return imageName(source) + "-" + hex.EncodeToString(sum[:4])
+}
+
+// imageName is the last part of the path of an image's URL, or an image's identifier, as a name for a
+// file.
+func imageName(source *url.URL) string {
+	name := path.Base(source.Path)
+	if name == "." || name == ".." || name == "/" {
+		return "image"
+	}
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, name)
+	return name[:min(len(name), maxImageName)]
 }
 
 // addChecksum adds what the agent compares the image with.

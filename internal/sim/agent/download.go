@@ -53,6 +53,9 @@ func (x *execution) download(info imageInfo, w *disk.Writer, device string) (dis
 		return image, failure
 	}
 	defer body.Close()
+	if location := x.destination(info, device); !info.streams() && strings.Contains(info.ID, "/") { // no such folder
+		return image, executionError(fmt.Sprintf("[Errno 2] No such file or directory: '%s'", location))
+	}
 	sum := algorithms[wanted.algorithm]()
 	_, err := io.Copy(io.MultiWriter(sum, w), body)
 	image, backing := w.Image()

@@ -103,12 +103,13 @@ func TestImageIsWrittenWhateverNamesItsChecksum(t *testing.T) {
 	long := sha512.Sum512(image.content)
 	short := md5.Sum(image.content)
 	for name, test := range map[string]struct{ fields, algorithm, checksum string }{
-		"algorithm and value": {`"os_hash_algo":"sha512","os_hash_value":"` + hex.EncodeToString(long[:]) + `"`, "sha512", hex.EncodeToString(long[:])},
-		"plain sha256":        {`"checksum":"` + image.sum + `"`, "sha256", image.sum},
-		"upper case":          {`"checksum":"` + strings.ToUpper(image.sum) + `"`, "sha256", image.sum},
-		"list":                {`"checksum":"` + image.url + `/SHA256SUMS"`, "sha256", image.sum},
-		"file":                {`"os_hash_algo":"sha256","os_hash_value":"` + image.url + `/image.raw.sha256"`, "sha256", image.sum},
-		"md5":                 {`"checksum":"` + hex.EncodeToString(short[:]) + `"`, "md5", hex.EncodeToString(short[:])},
+		"algorithm and value":     {`"os_hash_algo":"sha512","os_hash_value":"` + hex.EncodeToString(long[:]) + `"`, "sha512", hex.EncodeToString(long[:])},
+		"plain sha256":            {`"checksum":"` + image.sum + `"`, "sha256", image.sum},
+		"upper case":              {`"checksum":"` + strings.ToUpper(image.sum) + `"`, "sha256", image.sum},
+		"list":                    {`"checksum":"` + image.url + `/SHA256SUMS"`, "sha256", image.sum},
+		"streamed, whatever name": {`"id":"http://h/img","disk_format":"raw","stream_raw_images":true,"checksum":"` + image.sum + `"`, "sha256", image.sum},
+		"file":                    {`"os_hash_algo":"sha256","os_hash_value":"` + image.url + `/image.raw.sha256"`, "sha256", image.sum},
+		"md5":                     {`"checksum":"` + hex.EncodeToString(short[:]) + `"`, "md5", hex.EncodeToString(short[:])},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disks := disk.NewSet("", "")
@@ -151,6 +152,10 @@ func TestImagesThatCannotBeWrittenFailAsWithTheRealAgent(t *testing.T) {
 		"server gone": {
 			info: strings.Replace(good.info(""), good.url, "http://127.0.0.1:1", 1), kind: "CommandExecutionError",
 			details: "HTTPConnectionPool(host='127.0.0.1', port=1): Max retries exceeded with url: /image.raw",
+		},
+		"name of a folder that is missing": {
+			info: strings.Replace(good.info(`,"disk_format":"raw"`), `"img"`, `"http://h/img"`, 1), kind: "CommandExecutionError",
+			details: "[Errno 2] No such file or directory: '/tmp/http://h/img'",
 		},
 		"cut off":            {info: strings.Replace(good.info(""), "image.raw", "broken", 1), kind: "ImageDownloadError", details: "Unable to write image to /tmp/img. Error: "},
 		"page":               {info: page.info(""), kind: "CommandExecutionError", details: "Unable to find a valid partition table on the disk"},
