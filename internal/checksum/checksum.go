@@ -57,9 +57,9 @@ func Parse(text string) (Checksum, error) {
 // New makes a checksum of an algorithm and its value, as in image_os_hash_algo and
 // image_os_hash_value. The name may be in capitals and have a hyphen.
 func New(algorithm, value string) (Checksum, error) {
-	name := algorithmOf(algorithm)
-	if name == "" {
-		return Checksum{}, fmt.Errorf("checksum algorithm %.20q is not one of md5, sha256, sha512", algorithm)
+	name, err := AlgorithmOf(algorithm)
+	if err != nil {
+		return Checksum{}, err
 	}
 	sum, err := parseValue(value)
 	if err != nil {
@@ -114,17 +114,17 @@ func parseValue(text string) (Checksum, error) {
 	return Checksum{}, fmt.Errorf("a checksum of %d digits; those of md5 have 32, of sha256 64, of sha512 128", len(text))
 }
 
-// algorithmOf returns the algorithm of a name, or nothing.
-func algorithmOf(name string) Algorithm {
-	name = strings.ToLower(name)
+// AlgorithmOf returns the algorithm of a name, which may be in capitals and have a hyphen.
+func AlgorithmOf(text string) (Algorithm, error) {
+	name := strings.ToLower(text)
 	if length, ok := strings.CutPrefix(name, "sha2-"); ok { // openssl 3
 		name = "sha" + length
 	}
 	name = strings.ReplaceAll(name, "-", "")
 	for _, a := range algorithms {
 		if string(a.name) == name {
-			return a.name
+			return a.name, nil
 		}
 	}
-	return ""
+	return "", fmt.Errorf("checksum algorithm %.20q is not one of md5, sha256, sha512", text)
 }

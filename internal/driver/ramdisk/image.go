@@ -79,6 +79,9 @@ func addChecksum(n *node.Node, info map[string]any, allowMD5 bool) error {
 	var sum checksum.Checksum
 	var err error
 	switch {
+	case algorithm != "" && checksum.IsURL(value): // which the agent fetches, too
+		sum.Value = value
+		sum.Algorithm, err = checksum.AlgorithmOf(algorithm)
 	case algorithm != "" && value != "":
 		sum, err = checksum.New(algorithm, value)
 	case checksum.IsURL(text): // the agent fetches it and finds the line of the image
