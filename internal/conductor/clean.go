@@ -29,12 +29,24 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 		case !c.cleans(n):
 			return nil, nil
 		}
-		return node.SortSteps(offered), nil
+		return c.automatedSteps(offered), nil
 	})...)
 	logs := labelled([]runner.Operation{c.collectLogs(t, false)}, afterSteps, without || c.keepsRamdisk(t.Node))
 	operations = append(operations, logs...)
 	operations = append(operations, c.endRamdisk(t.Node, without)...)
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
+}
+
+// automatedSteps are the steps of automated cleaning, among those that a node's drivers and its
+// agent offer.
+func (c *Conductor) automatedSteps(offered []node.Step) []node.Step {
+	steps := slices.Clone(offered)
+	for i, step := range steps {
+		if priority, set := c.cfg.CleanPriorities[step.Step]; set && step.Interface == node.DeployInterface.String() {
+			steps[i].Priority = priority
+		}
+	}
+	return node.SortSteps(steps)
 }
 
 // endClean makes the node available, or manageable after manual cleaning.

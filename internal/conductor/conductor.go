@@ -57,6 +57,9 @@ type Config struct {
 	// RefusedCleanSteps are steps that clients may not ask for, as
 	// interface.step. Automated cleaning runs them all the same.
 	RefusedCleanSteps []string
+	// CleanPriorities are those of steps of the deploy interface in automated cleaning, by
+	// their names, in place of what drivers and agents say. 0 leaves a step out.
+	CleanPriorities map[string]int
 
 	Logs RamdiskLogs // of ramdisks
 

@@ -128,6 +128,11 @@ type ConductorConfig struct {
 	// RefusedCleanSteps are clean steps that clients may not ask for, as
 	// interface.step.
 	RefusedCleanSteps []string `koanf:"refused_clean_steps"`
+	// The priorities of two clean steps in automated cleaning: erase_devices overwrites whole
+	// disks, erase_devices_metadata what is at their ends. 0 leaves the step out; nil is what
+	// the agent says, for the hardware manager that every agent has 10 and 99.
+	EraseDevicesPriority         *int `koanf:"erase_devices_priority"`
+	EraseDevicesMetadataPriority *int `koanf:"erase_devices_metadata_priority"`
 	// PowerOffAfterDeployFailure is false for people who want to look at the
 	// machine then.
 	PowerOffAfterDeployFailure bool          `koanf:"power_off_after_deploy_failure"`
@@ -322,7 +327,7 @@ func LoadConfig(sources Sources) (Config, error) {
 	}
 	err := merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			decodeDuration, mapstructure.StringToSliceHookFunc(","), decodeGiB),
+			decodeDuration, mapstructure.StringToSliceHookFunc(","), decodeGiB, decodeUnset), // decodeUnset last: the others know no nil
 		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
 	}})
 	if wrong := new(mapstructure.DecodeError); errors.As(err, &wrong) {
@@ -359,6 +364,15 @@ func decodeDuration(_, to reflect.Type, value any) (any, error) {
 		return nil, fmt.Errorf("want a time such as 90s or 10m, got %q", text)
 	}
 	return duration, nil
+}
+
+// decodeUnset reads an empty text, as of an environment variable, as a number that is not set,
+// where the decoder itself takes it for 0.
+func decodeUnset(_, to reflect.Type, value any) (any, error) {
+	if to == reflect.TypeFor[*int]() && value == "" {
+		return nil, nil //nolint:nilnil // the value that it stands for
+	}
+	return value, nil
 }
 
 type layer struct {
@@ -443,6 +457,9 @@ func (c Config) Validate() error {
 		kind, name, _ := strings.Cut(step, ".")
 		check(slices.Contains(node.StepInterfaces, kind) && name != "",
 			"conductor.refused_clean_steps: want interface.step with one of the interfaces %s, got %q", strings.Join(node.StepInterfaces, ", "), step)
+	}
+	for step, priority := range c.Conductor.cleanPriorities() {
+		check(priority >= 0, "conductor.%s_priority: want 0 (off) or more, got %d", step, priority)
 	}
 	check(slices.Contains(unixcrypt.Algorithms, unixcrypt.Algorithm(c.Conductor.RescueHash)),
 		"conductor.rescue_password_hash_algorithm: want %s, got %q", node.Choices(unixcrypt.Algorithms), c.Conductor.RescueHash)

@@ -28,6 +28,7 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Calls: cfg.Conductor.MaxCalls, CallsPerBMC: cfg.Conductor.CallsPerBMC, CallTimeout: cfg.Conductor.CallTimeout,
 		ResumeAfterRestore: cfg.Database.ResumeAfterRestore,
 		AutomatedClean:     cfg.Conductor.AutomatedClean, RefusedCleanSteps: cfg.Conductor.RefusedCleanSteps,
+		CleanPriorities:  cfg.Conductor.cleanPriorities(),
 		RescueHash:       unixcrypt.Algorithm(cfg.Conductor.RescueHash),
 		HeartbeatTimeout: cfg.Agent.HeartbeatTimeout,
 		FastTrack:        cfg.Agent.FastTrack,
@@ -42,6 +43,19 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 		Inspection: conductor.Inspection{UnmanagedBoot: !cfg.Inspector.RequireManagedBoot, KeepPowerOn: !cfg.Inspector.PowerOff},
 		Limits:     limits(cfg.Conductor, cfg.Agent),
 	}, nil
+}
+
+// cleanPriorities are the priorities in automated cleaning that are set, by step.
+func (c ConductorConfig) cleanPriorities() map[string]int {
+	set := map[string]int{}
+	for step, priority := range map[string]*int{
+		"erase_devices": c.EraseDevicesPriority, "erase_devices_metadata": c.EraseDevicesMetadataPriority,
+	} {
+		if priority != nil {
+			set[step] = *priority
+		}
+	}
+	return set
 }
 
 // openLogs opens the folder of ramdisks' logs, if there is one.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestLaterSourcesWin(t *testing.T) {
@@ -49,6 +50,8 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 		"not a boolean":          {map[string]string{"inspector.power_off": "perhaps"}, `inspector.power_off: want true or false, got "perhaps"`},
 		"no history":             {map[string]string{"conductor.history_max_entries": "0"}, "conductor.history_max_entries: want at least 1"},
 		"step of no interface":   {map[string]string{"conductor.refused_clean_steps": "erase_devices"}, "conductor.refused_clean_steps: want interface.step"},
+		"priority below 0":       {map[string]string{"conductor.erase_devices_priority": "-1"}, "conductor.erase_devices_priority: want 0 (off) or more, got -1"},
+		"priority in words":      {map[string]string{"conductor.erase_devices_metadata_priority": "high"}, `conductor.erase_devices_metadata_priority: want a number, got "high"`},
 		"no worker":              {map[string]string{"conductor.workers": "0"}, "conductor.workers: want at least 1"},
 		"discovery needs driver": {map[string]string{"auto_discovery.enabled": "true"}, "auto_discovery.driver: is required"},
 		"open to the world":      {map[string]string{"api.listen": "0.0.0.0:6385"}, "not a loopback address"},
@@ -72,6 +75,66 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 	if _, err := LoadConfig(Sources{Set: map[string]string{"api.listen": "0.0.0.0:6385", "api.allow_unauthenticated": "true"}}); err != nil {
 		t.Errorf("the explicit switch does not permit another address: %v", err)
 	}
+}
+
+// TestErasureIsAsTheAgentOffersItUnlessSet: what is not set is not 0, which switches a step off.
+func TestErasureIsAsTheAgentOffersItUnlessSet(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sources Sources
+		want    map[string]int
+	}{
+		"not set":         {Sources{}, map[string]int{}},
+		"off, and a file": {Sources{File: "../../config/engine/engine-config.yaml"}, map[string]int{"erase_devices": 0, "erase_devices_metadata": 10}},
+		"environment":     {Sources{Environ: []string{"INGOT_CONDUCTOR__ERASE_DEVICES_PRIORITY=7"}}, map[string]int{"erase_devices": 7}},
+		"empty":           {Sources{Environ: []string{"INGOT_CONDUCTOR__ERASE_DEVICES_PRIORITY="}}, map[string]int{}},
+		"null in a file":  {Sources{File: configFile(t, "conductor:\n  erase_devices_priority: null\n  erase_devices_metadata_priority: 0\n")}, map[string]int{"erase_devices_metadata": 0}},
+	} {
+		cfg, err := LoadConfig(tc.sources)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := conductorConfig(cfg)
+		if diff := cmp.Diff(tc.want, got.CleanPriorities); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// TestTheChartErasesMetadataOnly as the manifests do.
+func TestTheChartErasesMetadataOnly(t *testing.T) {
+	text, err := os.ReadFile("../../charts/ingot/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values struct {
+		Engine struct {
+			Config map[string]any `json:"config"`
+		} `json:"engine"`
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	config, err := yaml.Marshal(values.Engine.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := LoadConfig(Sources{File: configFile(t, string(config))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"erase_devices": 0, "erase_devices_metadata": 10}, cfg.Conductor.cleanPriorities()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// configFile writes a configuration.
+func configFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "engine.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestTimeInAFileNeedsAUnit(t *testing.T) {

@@ -55,3 +55,12 @@ func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 		}
 	}
 }
+
+// TestCleaningModeMetadataErasesNoWholeDisks as the API of hosts says.
+func TestCleaningModeMetadataErasesNoWholeDisks(t *testing.T) {
+	cfg := (&Up{opts: Options{DataDir: t.TempDir(), Network: hardware.DefaultNetwork}}).engineConfig().Conductor
+	whole, metadata := cfg.EraseDevicesPriority, cfg.EraseDevicesMetadataPriority
+	if whole == nil || *whole != 0 || metadata == nil || *metadata <= 0 {
+		t.Errorf("erase_devices has the priority %v, erase_devices_metadata %v; want 0, and more", whole, metadata)
+	}
+}

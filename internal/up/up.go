@@ -263,7 +263,8 @@ func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
 	return lack, nil
 }
 
-func (u *Up) startEngine(ctx context.Context) (string, error) {
+// engineConfig is the configuration of the engine.
+func (u *Up) engineConfig() engine.Config {
 	cfg := engine.DefaultConfig()
 	if u.opts.Listen != "" {
 		cfg.API.Listen = u.opts.Listen
@@ -275,6 +276,13 @@ func (u *Up) startEngine(ctx context.Context) (string, error) {
 	cfg.AutoDiscovery.Driver = "manual-management"
 	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks
 	cfg.Inspector.LoopbackNetworks = []string{u.opts.Network.String()}
+	// The cleaning mode "metadata" of hosts is not to erase whole disks.
+	cfg.Conductor.EraseDevicesPriority, cfg.Conductor.EraseDevicesMetadataPriority = new(0), new(10)
+	return cfg
+}
+
+func (u *Up) startEngine(ctx context.Context) (string, error) {
+	cfg := u.engineConfig()
 	if err := cfg.Validate(); err != nil {
 		return "", err
 	}
