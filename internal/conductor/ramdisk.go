@@ -319,9 +319,9 @@ func (c *Conductor) replanDeployment(w *store.Work, i int) runner.Write {
 	}
 }
 
-// restartedBy are the interfaces whose steps restart the machine, so that the ramdisk has to
-// be started again before the next step that runs in it.
-var restartedBy = []string{node.BIOSInterface.String(), node.FirmwareInterface.String()}
+// restartedBy are the interfaces whose steps through a BMC restart the machine, so that the ramdisk
+// has to be started again before the next step that runs in it. RAID steps of the agent run in it themselves.
+var restartedBy = []string{node.BIOSInterface.String(), node.FirmwareInterface.String(), node.RAIDInterface.String()}
 
 // restartsBefore reports whether the ramdisk has to be started again before a step, because
 // a step since the last one that ran in it has restarted the machine.
@@ -332,7 +332,7 @@ func (c *Conductor) restartsBefore(n *node.Node, steps []node.Step, i int) bool 
 	for _, before := range slices.Backward(steps[:i]) {
 		switch {
 		case before.ExecuteOnChildNodes:
-		case before.RebootRequested, before.CutsPower(), !before.Own() && slices.Contains(restartedBy, before.Interface):
+		case before.RebootRequested, before.CutsPower(), !before.Own() && !before.RequiresRamdisk && slices.Contains(restartedBy, before.Interface):
 			return true
 		case before.RequiresRamdisk, before.AwaitsAgent(), before.Interface == node.DeployInterface.String() && before.Step == node.StepStartRamdisk:
 			return false

@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -36,6 +37,7 @@ func withRamdisk(t *testing.T, changes ...func(*node.Node)) (*Conductor, *standI
 	c, m := emptyWorld(t).idle("conductor-1"), &standIn{power: node.PowerOn}
 	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
 		FakeMachine: func(*node.Node) (fake.Machine, bool) { return m, true },
+		Redfish:     redfish.New(redfish.Options{}),
 		Ramdisk:     ramdisk.New(ramdisk.Options{Agents: busyAgents{}, Running: func(*node.Node) bool { return true }}),
 	})
 	if err != nil {
@@ -312,6 +314,10 @@ func TestRamdiskIsStartedAgainWhereAStepHasEndedIt(t *testing.T) {
 	children := own(node.StepReboot)
 	children.ExecuteOnChildNodes = true
 	bios := node.Step{Interface: "bios", Step: "apply_configuration"}
+	raid := node.Step{Interface: "raid", Step: "create_configuration"}
+	ofAgent := raid
+	ofAgent.RequiresRamdisk = true
+	write := node.Step{Interface: "deploy", Step: "write_image", RequiresRamdisk: true}
 	again := erase
 	again.RebootRequested = true
 	for name, tc := range map[string]struct {
@@ -325,6 +331,15 @@ func TestRamdiskIsStartedAgainWhereAStepHasEndedIt(t *testing.T) {
 		"on, which it is":               {[]node.Step{own(node.StepPowerOn), erase}, false},
 		"a reboot of its children":      {[]node.Step{children, erase}, false},
 		"the BIOS and a pause":          {[]node.Step{bios, pause, erase}, true},
+		"RAID through the BMC":          {[]node.Step{raid, erase}, true},
+		"RAID twice":                    {[]node.Step{erase, raid, raid, erase}, true},
+		"a step in it since the RAID":   {[]node.Step{raid, erase, erase}, false},
+		"RAID of the agent":             {[]node.Step{ofAgent, erase}, false},
+		"RAID of the agent, after BIOS": {[]node.Step{bios, ofAgent, erase}, false},
+		"RAID needs none":               {[]node.Step{erase, raid}, false},
+		"RAID in a deployment":          {[]node.Step{start, raid, write}, true},
+		"RAID before its start":         {[]node.Step{raid, start, write}, false},
+		"RAID of the agent, deploying":  {[]node.Step{start, ofAgent, write}, false},
 		"a step that asks for it":       {[]node.Step{again, erase}, true},
 		"a step in it since the reboot": {[]node.Step{own(node.StepReboot), erase, erase}, false},
 		"its start since the reboot":    {[]node.Step{own(node.StepReboot), start, erase}, false},
@@ -335,6 +350,31 @@ func TestRamdiskIsStartedAgainWhereAStepHasEndedIt(t *testing.T) {
 		c, _, n := withRamdisk(t)
 		if got := c.restartsBefore(n, tc.steps, len(tc.steps)-1); got != tc.want {
 			t.Errorf("%s: started again %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestRAIDThroughTheBMCEndsTheRamdisk in manual cleaning and in a deployment, with the steps that the
+// drivers offer.
+func TestRAIDThroughTheBMCEndsTheRamdisk(t *testing.T) {
+	raid := node.Step{Interface: "raid", Step: "create_configuration", Priority: 90}
+	erase := node.Step{Interface: "deploy", Step: "erase_devices"}
+	ofAgent := []node.Step{
+		{Interface: "raid", Step: "create_configuration", RequiresRamdisk: true}, {Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true},
+	}
+	for by, want := range map[string]bool{"redfish": true, "agent": false} {
+		c, _, n := withRamdisk(t, func(n *node.Node) {
+			n.Interfaces[node.RAIDInterface] = by
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{"agent_cached_clean_steps": ofAgent, "agent_cached_deploy_steps": ofAgent[:1]})
+		})
+		steps, err := node.ListedSteps([]node.Step{raid, erase}, c.drivers.Steps(n, driver.CleanSteps))
+		if err != nil || c.restartsBefore(n, steps, 1) != want {
+			t.Errorf("%s, %v: %v, want it started again before the second step: %v", by, steps, err, want)
+		}
+		steps, err = node.DeploySteps(c.drivers.Steps(n, driver.DeploySteps), nil, []node.Step{raid})
+		i := slices.IndexFunc(steps, func(s node.Step) bool { return s.Step == "write_image" })
+		if err != nil || c.restartsBefore(n, steps, i) != want {
+			t.Errorf("%s, %v: %v, want it started again before write_image: %v", by, steps, err, want)
 		}
 	}
 }
