@@ -62,16 +62,17 @@ type Options struct {
 // ControlPlane is a running control plane. Its methods may be used by several
 // goroutines.
 type ControlPlane struct {
-	dir       dataDir
-	assets    string
-	ca        authority
-	config    *rest.Config
-	volatile  bool
-	workload  *WorkloadOptions
-	processes []*process // in the order of their start
-	watchers  sync.WaitGroup
-	stopping  atomic.Bool
-	failed    chan error
+	dir        dataDir
+	assets     string
+	ca         authority
+	config     *rest.Config
+	volatile   bool
+	clusterAPI bool
+	workload   *WorkloadOptions
+	processes  []*process // in the order of their start
+	watchers   sync.WaitGroup
+	stopping   atomic.Bool
+	failed     chan error
 }
 
 // Start starts a control plane and returns when its API is ready, within 90 s
@@ -92,7 +93,7 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
 
-	c := &ControlPlane{dir: dir, assets: assets, volatile: opts.Volatile, workload: opts.Workload, failed: make(chan error, 1)}
+	c := &ControlPlane{dir: dir, assets: assets, volatile: opts.Volatile, clusterAPI: opts.ClusterAPI, workload: opts.Workload, failed: make(chan error, 1)}
 	if err := c.start(ctx, opts); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}

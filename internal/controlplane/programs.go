@@ -150,11 +150,21 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) e
 		// It would refuse pods until their namespace has a service account.
 		"--disable-admission-plugins=ServiceAccount",
 		"--profiling=false",
-	}, c.workloadAPIServerFlags()...)...)
+	}, slices.Concat(c.ownershipFlags(), c.workloadAPIServerFlags())...)...)
 	if err != nil {
 		return err
 	}
 	return c.waitHealthy(ctx, p, endpoint(port), "/readyz")
+}
+
+// ownershipFlags make kube-apiserver ask for the rights on owners that some distributions ask for,
+// such as OpenShift. Cluster API's managers, and machines, have the rights of their releases only, so
+// that those who run with them are not asked.
+func (c *ControlPlane) ownershipFlags() []string {
+	if c.clusterAPI || c.workload != nil {
+		return nil
+	}
+	return []string{"--enable-admission-plugins=OwnerReferencesPermissionEnforcement"}
 }
 
 // admitAdmin creates the administrator's client configuration and kubeconfig for the

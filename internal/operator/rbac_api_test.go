@@ -3,6 +3,7 @@ package operator_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -50,26 +52,34 @@ func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	host.hasEvent("privileged", "ImportComplete")
 	discovery.hasEvent("least", "HostDiscovered")
 	host.create(&v1alpha1.HostUpdatePolicy{ObjectMeta: host.meta("managed")})
-	host.bmcHost("managed", nil)
+	host.create(&v1alpha1.HostFirmwareSettings{ObjectMeta: host.meta("managed")})
+	host.create(&v1alpha1.HostFirmwareComponents{ObjectMeta: host.meta("managed")})
+	managed := host.bmcHost("managed", nil)
 	settings := firmware.hfs("managed", settingsSay(false, true, ""))
-	firmware.hfc("managed", componentsSay(false, true, ""))
-	host.update(settings, func() { settings.Spec.Settings["NoSuchThing"] = intstr.FromString("x") })
+	firmware.ownedByHost(settings, managed)
+	firmware.ownedByHost(firmware.hfc("managed", componentsSay(false, true, "")), managed)
+	host.update(settings, func() { settings.Spec.Settings = map[string]intstr.IntOrString{"NoSuchThing": intstr.FromString("x")} })
 	firmware.hfs("managed", settingsSay(true, false, "does not exist"))
 	firmware.hasEvent("managed", "ValidationFailed")
-	firmware.eventually("an owner of the policy", func() string {
-		var policy v1alpha1.HostUpdatePolicy
-		if firmware.read(&policy, "managed"); len(policy.OwnerReferences) == 0 {
-			return "there is none"
-		}
-		return ""
-	})
+	firmware.owned(&v1alpha1.HostUpdatePolicy{}, "managed", 1)
 	host.hasChildren("deployed")
 	host.remove(h)
 	host.gone("privileged")
 	discovery.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
 }
 
-// hasChildren creates a host with objects of all kinds that belong to hosts, and lets it go.
+// owned waits until an object has a number of owners.
+func (b *bench) owned(obj client.Object, name string, owners int) {
+	b.Helper()
+	b.eventually(fmt.Sprintf("%T %s with %d owners", obj, name, owners), func() string {
+		if !b.read(obj, name) || len(obj.GetOwnerReferences()) != owners {
+			return fmt.Sprintf("owners %+v", obj.GetOwnerReferences())
+		}
+		return ""
+	})
+}
+
+// hasChildren creates a host with objects of all kinds that belong to hosts, next to another host, and lets it go.
 func (b *bench) hasChildren(name string) {
 	b.Helper()
 	b.create(&corev1.Secret{ObjectMeta: b.meta("net"), StringData: map[string]string{"networkData": "links: []"}})
@@ -85,10 +95,18 @@ func (b *bench) hasChildren(name string) {
 	b.showsImage(name, v1alpha1.WaitingForPowerOnReason)
 	b.reboots(h, "soft power off", "attach image", "power on")
 	b.showsImage(name, v1alpha1.AttachedReason)
+	b.owned(d, name, 1)
+	settings := b.hfs(name, settingsSay(false, true, ""))
+	b.owned(&v1alpha1.FirmwareSchema{}, settings.Status.FirmwareSchema.Name, 2)
+	secret := &corev1.Secret{ObjectMeta: b.meta(name + "-bmc")}
+	b.update(secret, func() { // as Metal3's operator leaves it
+		secret.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(h, v1alpha1.GroupVersion.WithKind("BareMetalHost"))}
+	})
 	b.remove(s)
 	b.isGone(s)
 	b.remove(h)
 	b.gone(name)
+	b.owned(secret, secret.Name, 0)
 	b.remove(d)
 	b.isGone(d)
 }

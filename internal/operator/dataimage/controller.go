@@ -11,7 +11,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts,verbs=get;list;watch
-// +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=metal3.io,resources=dataimages/status,verbs=patch
 
 // Controller returns the controller that runs the reconciler for changes in cache. The

@@ -33,7 +33,7 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch
 // +kubebuilder:rbac:groups=metal3.io,resources=dataimages/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kube-system,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
