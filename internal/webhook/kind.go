@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -88,16 +87,18 @@ func checkSubscription(_ context.Context, s *v1alpha1.BMCEventSubscription, f *F
 	return nil
 }
 
-// policyCheck warns about a policy that belongs to no host: it is matched by name.
+// policyCheck warns about a policy that belongs to no host: it is matched by name. It refuses
+// nothing, also where the host cannot be read, as in a namespace that is not watched.
 func policyCheck(hosts client.Reader) func(context.Context, *v1alpha1.HostUpdatePolicy, *Findings) error {
 	return func(ctx context.Context, p *v1alpha1.HostUpdatePolicy, f *Findings) error {
+		const effect = "a policy has an effect only on the host of the same name"
+		name := field.NewPath("metadata", "name")
 		err := hosts.Get(ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, &v1alpha1.BareMetalHost{})
-		if apierrors.IsNotFound(err) {
-			f.warn(field.NewPath("metadata", "name"), "there is no BareMetalHost %s/%s; a policy has an effect only on the host of the same name", p.Namespace, p.Name)
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read host %s/%s: %w", p.Namespace, p.Name, err)
+		switch {
+		case apierrors.IsNotFound(err):
+			f.warn(name, "there is no BareMetalHost %s/%s; %s", p.Namespace, p.Name, effect)
+		case err != nil:
+			f.warn(name, "the operator could not look for BareMetalHost %s/%s, perhaps because it does not watch the namespace; %s", p.Namespace, p.Name, effect)
 		}
 		return nil
 	}

@@ -1,6 +1,8 @@
 package webhook_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
@@ -101,5 +104,16 @@ func TestUpdateThatMakesAnObjectWrongIsRefused(t *testing.T) {
 	b := newBench(t)
 	if got := b.ask("dataimage", dataImage("http://example.org/a"), dataImage("nfs://example.org/a")); got.allowed {
 		t.Errorf("%+v, want a refusal", got)
+	}
+}
+
+func TestPolicyWhoseHostCannotBeReadIsWarnedAbout(t *testing.T) {
+	t.Parallel()
+	b := newBenchWith(t, interceptor.Funcs{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+		return errors.New("unable to get: racks/rack1-7 because of unknown namespace for the cache")
+	}}, newHost())
+	got := b.ask("hostupdatepolicy", nil, &v1alpha1.HostUpdatePolicy{ObjectMeta: meta("rack1-7")})
+	if !got.allowed || len(got.warnings) != 1 || !strings.Contains(got.warnings[0], "does not watch the namespace") {
+		t.Errorf("%+v, want a warning", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	crwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
@@ -40,13 +41,19 @@ type bench struct {
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
+	return newBenchWith(t, interceptor.Funcs{}, objects...)
+}
+
+// newBenchWith has a client whose calls the functions may answer.
+func newBenchWith(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *bench {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, discoveryv1.AddToScheme, v1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := builder{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)}
+	b := builder{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(calls)}
 	if err := webhook.IndexFields(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
