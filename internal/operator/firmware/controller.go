@@ -82,10 +82,11 @@ func (r *Reconciler) schemaChanges() handler.TypedEventHandler[*v1alpha1.Firmwar
 	}
 }
 
-// nodeChanges asks for a pass over the hosts of nodes that changed.
+// nodeChanges asks for a pass over the hosts of nodes that changed, also where the host controller
+// of the same process was the first to see that.
 func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(_ context.Context, queue requests) error {
-		nodes.Subscribe(func(changes []nodecache.Change) {
+		nodes.SubscribeToAll(func(changes []nodecache.Change) {
 			for _, c := range changes {
 				if name, ok := r.hostOf(c.Node.Mark); ok {
 					queue.Add(ctrl.Request{NamespacedName: name})

@@ -112,6 +112,7 @@ type Cache struct {
 	polledAt   time.Time // end of the last poll, successful or not
 	lastError  error     // of that poll
 	listeners  []func([]Change)
+	readers    []func([]Change) // listeners that are told of what others read again, too
 }
 
 // New returns an empty cache of the nodes of engine.
@@ -137,6 +138,14 @@ func (c *Cache) Subscribe(fn func([]Change)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, fn)
+}
+
+// SubscribeToAll is Subscribe for who does not act on nodes: fn is also called with the changes
+// that others saw with Reread, or made and gave to Note.
+func (c *Cache) SubscribeToAll(fn func([]Change)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listeners, c.readers = append(c.listeners, fn), append(c.readers, fn)
 }
 
 // Start polls the engine until ctx ends. Refresh returns the error of a failed poll;
@@ -311,14 +320,17 @@ func differs(a, b provisioner.Node, window time.Duration) bool {
 	return a != b
 }
 
-func (c *Cache) publish(changes []Change) {
+func (c *Cache) publish(changes []Change) { c.tell(&c.listeners, changes) }
+
+// tell calls each of some listeners with changes.
+func (c *Cache) tell(listeners *[]func([]Change), changes []Change) {
 	if len(changes) == 0 {
 		return
 	}
 	c.mu.Lock()
-	listeners := slices.Clone(c.listeners)
+	told := slices.Clone(*listeners)
 	c.mu.Unlock()
-	for _, fn := range listeners {
+	for _, fn := range told {
 		fn(changes)
 	}
 }

@@ -417,6 +417,28 @@ func TestRereadTellsOnlyOfALostNode(t *testing.T) {
 	}
 }
 
+func TestWhoDoesNotActOnNodesIsToldOfAllChangesOnce(t *testing.T) {
+	e := newFakeEngine(1)
+	f, _, _ := newTestCache(e, Options{Interval: time.Hour})
+	var heard []node.State
+	f.SubscribeToAll(func(changes []Change) {
+		for _, c := range changes {
+			heard = append(heard, c.Node.State)
+		}
+	})
+	_ = f.Refresh(t.Context(), 0)
+	for i, state := range []node.State{node.Cleaning, node.Available} {
+		e.set(provisioner.Node{ID: "n000", State: state, UpdatedAt: start.Add(time.Duration(i+1) * time.Second)})
+		_, _ = f.Reread(t.Context(), "n000")
+		_, _ = f.Reread(t.Context(), "n000")
+		_ = f.Refresh(t.Context(), 0)
+	}
+	f.Note(provisioner.Node{ID: "n000", State: node.Available, Mark: "mark", UpdatedAt: start.Add(3 * time.Second)})
+	if diff := cmp.Diff([]node.State{node.Enroll, node.Cleaning, node.Available, node.Available}, heard); diff != "" {
+		t.Errorf("states differ (-want +got):\n%s", diff)
+	}
+}
+
 func TestExpectedChangesAreLookedForMoreOftenForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newFakeEngine(1)

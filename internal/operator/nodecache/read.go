@@ -47,7 +47,7 @@ func (c *Cache) Fetch(ctx context.Context, id string) (provisioner.Node, error) 
 }
 
 // Reread is Fetch for who acts on what it returns: subscribers are told only when the
-// engine has lost the node.
+// engine has lost the node, but for those of SubscribeToAll.
 func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error) {
 	n, err := c.engine.Node(ctx, id)
 	if err == nil {
@@ -57,12 +57,15 @@ func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error)
 	return n, c.learn(id, n, err)
 }
 
-// Note stores what the engine answered to a change of a node. Subscribers are not told: who
-// made the change knows of it.
+// Note stores what the engine answered to a change of a node. Who made the change knows of it,
+// so that only the subscribers of SubscribeToAll are told.
 func (c *Cache) Note(n provisioner.Node) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.put(n)
+	change, ok := c.put(n)
+	c.mu.Unlock()
+	if ok {
+		c.tell(&c.readers, []Change{change})
+	}
 }
 
 // Expect makes polls come after a fifth of the interval, for two intervals, because the
