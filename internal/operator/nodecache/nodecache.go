@@ -99,6 +99,8 @@ type Cache struct {
 
 	mu         sync.Mutex
 	nodes      map[string]provisioner.Node
+	moment     uint64            // counts the requests and snapshots, in their order
+	storedAt   map[string]uint64 // the moments at which nodes were stored, by ID
 	generation uint64
 	ports      map[string]portList
 	byMAC      map[string][]string // IDs of the nodes with a port, by MAC address
@@ -124,11 +126,12 @@ func New(engine provisioner.Reader, opts Options) *Cache {
 		turn:    make(chan struct{}, 1),
 		loading: make(chan struct{}, 1),
 		wake:    make(chan struct{}, 1), expected: make(chan struct{}, 1),
-		nodes:  map[string]provisioner.Node{},
-		ports:  map[string]portList{},
-		byMAC:  map[string][]string{},
-		unread: map[string]struct{}{},
-		bmcs:   newBMCIndex(),
+		nodes:    map[string]provisioner.Node{},
+		storedAt: map[string]uint64{},
+		ports:    map[string]portList{},
+		byMAC:    map[string][]string{},
+		unread:   map[string]struct{}{},
+		bmcs:     newBMCIndex(),
 	}
 }
 
@@ -199,7 +202,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	c.mu.Lock()
 	age, err := c.opts.Now().Sub(c.polledAt), c.lastError
 	fresh := !c.polledAt.IsZero() && age < maxAge
-	begun := c.opts.Now()
+	begun, asked := c.opts.Now(), c.next()
 	list, complete := c.nextList()
 	c.mu.Unlock()
 	if fresh {
@@ -217,7 +220,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	var changes []Change
 	if err == nil {
 		c.caughtUp = begun.Sub(c.newestAt) >= overlap
-		changes = c.merge(nodes, complete)
+		changes = c.merge(nodes, complete, asked)
 	}
 	if recovered {
 		changes = append(changes, Change{}) // those who looked for nodes got the error of that poll
@@ -251,7 +254,7 @@ func (c *Cache) nextList() (provisioner.ListOptions, bool) {
 	return provisioner.ListOptions{ChangedSince: since, Limit: c.opts.SweepAlways}, false
 }
 
-func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
+func (c *Cache) merge(nodes []provisioner.Node, complete bool, asked uint64) []Change {
 	var changes []Change
 	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
@@ -260,7 +263,7 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
 		if n.UpdatedAt.After(c.newest) {
 			c.newest, c.newestAt, c.caughtUp = n.UpdatedAt, c.opts.Now(), false
 		}
-		if change, ok := c.put(n); ok {
+		if change, ok := c.put(n, asked); ok {
 			changes = append(changes, change)
 		}
 	}
@@ -276,14 +279,22 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool) []Change {
 	return changes
 }
 
-// put stores a snapshot and reports whether subscribers must be notified. A snapshot
-// slightly older than the stored one is ignored: it was read earlier and arrived
-// later. A much older one comes from an engine whose database was restored.
-func (c *Cache) put(n provisioner.Node) (Change, bool) {
+// next is the moment of a request or a snapshot. It is called with mu held.
+func (c *Cache) next() uint64 {
+	c.moment++
+	return c.moment
+}
+
+// put stores a snapshot that was asked for at a moment, and reports whether subscribers must be
+// notified. One that looks older than the stored one is ignored if it was asked for before that was
+// stored: it was read earlier and arrived later. What was asked for afterwards is newer, however old it
+// looks: the clock of the engine may have been set back, or its database restored.
+func (c *Cache) put(n provisioner.Node, asked uint64) (Change, bool) {
 	old, known := c.nodes[n.ID]
-	if age := old.UpdatedAt.Sub(n.UpdatedAt); known && age > 0 && age < time.Minute {
+	if known && n.UpdatedAt.Before(old.UpdatedAt) && asked < c.storedAt[n.ID] {
 		return Change{}, false
 	}
+	c.storedAt[n.ID] = c.next()
 	c.nodes[n.ID] = n
 	c.bmcs.note(n)
 	if !known || !old.InspectedAt.Equal(n.InspectedAt) {
@@ -300,6 +311,7 @@ func (c *Cache) drop(n provisioner.Node) Change {
 	c.dropPorts(n.ID)
 	c.bmcs.drop(n.ID)
 	delete(c.nodes, n.ID)
+	delete(c.storedAt, n.ID)
 	delete(c.unread, n.ID)
 	c.generation++
 	return Change{Node: n, Gone: true}

@@ -28,7 +28,9 @@ type fakeEngine struct {
 	// portDelay is how long reading ports takes.
 	portDelay time.Duration
 	lists     []provisioner.ListOptions
-	reads     []string // IDs whose ports were read
+	// listed is called when a list is made, before it arrives.
+	listed func()
+	reads  []string // IDs whose ports were read
 	// portLists is how often the ports of all nodes were read, and portListErr the error.
 	portLists   int
 	portListErr error
@@ -47,6 +49,11 @@ func (e *fakeEngine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]p
 		if !n.UpdatedAt.Before(opts.ChangedSince) {
 			found = append(found, n)
 		}
+	}
+	if e.listed != nil {
+		e.mu.Unlock()
+		e.listed()
+		e.mu.Lock()
 	}
 	return found, e.err
 }
@@ -238,15 +245,44 @@ func TestHeartbeatsAreNoChangeUnlessTheAgentWasSilent(t *testing.T) {
 }
 
 func TestOlderAnswerThatComesLaterIsIgnored(t *testing.T) {
-	e := newFakeEngine(0)
-	f, _, heard := newTestCache(e, Options{})
-	e.set(provisioner.Node{ID: "n", State: node.Available, UpdatedAt: start.Add(time.Second)})
-	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
-	e.set(provisioner.Node{ID: "n", State: node.Cleaning, UpdatedAt: start})
-	_ = f.Refresh(t.Context(), 0)
-	if n, _ := f.Node("n"); n.State != node.Available || len(*heard) != 0 {
-		t.Errorf("state %q, heard of %v; want the newer state and nothing", n.State, *heard)
+	for _, after := range []time.Duration{time.Second, time.Hour} {
+		e := newFakeEngine(1)
+		f, _, heard := newTestCache(e, Options{})
+		_ = f.Refresh(t.Context(), 0)
+		*heard = nil
+		e.listed = func() {
+			e.set(provisioner.Node{ID: "n000", State: node.Available, UpdatedAt: start.Add(after)})
+			_, _ = f.Reread(t.Context(), "n000")
+		}
+		_ = f.Refresh(t.Context(), 0)
+		if n, _ := f.Node("n000"); n.State != node.Available || len(*heard) != 0 {
+			t.Errorf("changed after %s: state %q, heard of %v; want the newer state and nothing", after, n.State, *heard)
+		}
+	}
+}
+
+func TestAnswerToALaterRequestCountsWhateverTheClockOfTheEngineSays(t *testing.T) {
+	for name, ask := range map[string]func(*Cache) error{
+		"list":         func(f *Cache) error { return f.Refresh(t.Context(), 0) },
+		"read":         func(f *Cache) error { _, err := f.Fetch(t.Context(), "n000"); return err },
+		"another read": func(f *Cache) error { _, err := f.Reread(t.Context(), "n000"); return err },
+		"search": func(f *Cache) error {
+			_, err := f.Find(t.Context(), provisioner.Identity{ID: "n000"}, nil)
+			return err
+		},
+	} {
+		for _, sweepAlways := range []int{1, 10} { // with lists of changes, and with complete ones
+			e := newFakeEngine(2)
+			f, _, _ := newTestCache(e, Options{SweepAlways: sweepAlways})
+			_ = f.Refresh(t.Context(), 0)
+			e.set(provisioner.Node{ID: "n000", State: node.Available, UpdatedAt: start.Add(-overlap / 2)})
+			if err := ask(f); err != nil {
+				t.Fatal(err)
+			}
+			if n, _ := f.Node("n000"); n.State != node.Available {
+				t.Errorf("%s with %d nodes in a list: state %q, want the one that was answered last", name, sweepAlways, n.State)
+			}
+		}
 	}
 }
 

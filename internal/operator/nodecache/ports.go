@@ -74,9 +74,10 @@ func nodeList(ids []string) string {
 // not since the last inspection, are read before; so are ports of unused nodes that were
 // read too long ago.
 func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error) {
+	asked := c.ask()
 	n, err := c.engine.Find(ctx, identity)
 	if err == nil {
-		return n, c.learn(n.ID, n, nil)
+		return n, c.learn(n.ID, n, nil, asked)
 	}
 	if !errors.Is(err, provisioner.ErrNotFound) || identity.MAC == "" {
 		return provisioner.Node{}, err

@@ -42,26 +42,39 @@ func (c *Cache) Node(id string) (provisioner.Node, bool) {
 // provisioner.ErrNotFound when the engine does not have the node, which is then
 // removed from the cache.
 func (c *Cache) Fetch(ctx context.Context, id string) (provisioner.Node, error) {
+	asked := c.ask()
 	n, err := c.engine.Node(ctx, id)
-	return n, c.learn(id, n, err)
+	return n, c.learn(id, n, err, asked)
 }
 
 // Reread is Fetch for who acts on what it returns: subscribers are told only when the
 // engine has lost the node, but for those of SubscribeToAll.
 func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error) {
+	asked := c.ask()
 	n, err := c.engine.Node(ctx, id)
 	if err == nil {
-		c.Note(n)
+		c.note(n, asked)
 		return n, nil
 	}
-	return n, c.learn(id, n, err)
+	return n, c.learn(id, n, err, asked)
 }
 
 // Note stores what the engine answered to a change of a node. Who made the change knows of it,
-// so that only the subscribers of SubscribeToAll are told.
-func (c *Cache) Note(n provisioner.Node) {
+// so that only the subscribers of SubscribeToAll are told. Whether it is newer than what was read
+// meanwhile, only its time shows.
+func (c *Cache) Note(n provisioner.Node) { c.note(n, 0) }
+
+// ask is the moment of a request that is about to be sent.
+func (c *Cache) ask() uint64 {
 	c.mu.Lock()
-	change, ok := c.put(n)
+	defer c.mu.Unlock()
+	return c.next()
+}
+
+// note stores a snapshot that was asked for at a moment and tells the subscribers of SubscribeToAll.
+func (c *Cache) note(n provisioner.Node, asked uint64) {
+	c.mu.Lock()
+	change, ok := c.put(n, asked)
 	c.mu.Unlock()
 	if ok {
 		c.tell(&c.readers, []Change{change})
@@ -79,7 +92,7 @@ func (c *Cache) Expect() {
 
 // Forget removes a node that the caller has deleted from the engine.
 func (c *Cache) Forget(id string) {
-	_ = c.learn(id, provisioner.Node{}, provisioner.ErrNotFound)
+	_ = c.learn(id, provisioner.Node{}, provisioner.ErrNotFound, c.ask())
 }
 
 // Wake polls the engine at once and tells subscribers of the nodes with these IDs, as if
@@ -102,8 +115,9 @@ func (c *Cache) Wake(ids []string) {
 	c.publish(changes)
 }
 
-// learn updates the cache with the outcome of reading one node and returns err.
-func (c *Cache) learn(id string, n provisioner.Node, err error) error {
+// learn updates the cache with the outcome of reading one node, which was asked for at a moment, and
+// returns err.
+func (c *Cache) learn(id string, n provisioner.Node, err error, asked uint64) error {
 	var changes []Change
 	c.mu.Lock()
 	switch {
@@ -112,7 +126,7 @@ func (c *Cache) learn(id string, n provisioner.Node, err error) error {
 			changes = append(changes, c.drop(old))
 		}
 	case err == nil:
-		if change, ok := c.put(n); ok {
+		if change, ok := c.put(n, asked); ok {
 			changes = append(changes, change)
 		}
 	}
