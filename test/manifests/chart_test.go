@@ -210,10 +210,30 @@ func TestValuesThatCannotWorkAreRefused(t *testing.T) {
 		"operator.cluster.enabled=true":     "webhooks.enabled: want true",
 		"operator.remediation.enabled=true": "webhooks.optional=true",
 		"operator.autoscale.enabled=true":   "stored as v1beta1",
+
+		// In the namespace default.
+		"operator.cluster.enabled=true,webhooks.enabled=true,webhooks.certSecret=own": "in another namespace than ingot-system",
 	} {
 		out, err := rendering(t, "--set", value).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) {
 			t.Errorf("%s: %v, want an error with %q:\n%.500s", value, err, want, out)
+		}
+	}
+}
+
+// TestCertificateOfOnesOwnWorksWithTheRightDefinitions renders what the chart accepts of webhooks.certSecret.
+func TestCertificateOfOnesOwnWorksWithTheRightDefinitions(t *testing.T) {
+	for _, tt := range []struct {
+		namespace string
+		values    []string
+	}{
+		{namespace, []string{"operator.cluster.enabled=true"}},
+		{"elsewhere", nil}, // no kind is converted
+		{"elsewhere", forClusterAPI},
+	} {
+		names := named(rendered(t, tt.namespace, append(tt.values, "webhooks.enabled=true", "webhooks.certSecret=own")...))
+		if !slices.Contains(names, "Deployment/ingot-webhook") {
+			t.Errorf("%s with %v: %v", tt.namespace, tt.values, names)
 		}
 	}
 }
