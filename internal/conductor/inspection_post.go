@@ -93,6 +93,7 @@ type post struct {
 	enrolled bool               // counted as discovered; counted anew when the commit fails
 	macs     []string           // that the node claims
 	leftOut  int                // how many more the machine has, which a provisional node may not claim
+	kept     map[string]string  // MAC addresses that other registered nodes keep, with their UUIDs
 	yielding *yielding          // nil when the post was refused
 	answer   *node.LookupAnswer // nil when the post was refused
 	job      *runner.Job        // nil when the post was refused, or waits with suspended work
@@ -184,7 +185,7 @@ func (c *Conductor) forget(p *post) {
 	if p.enrolled {
 		c.discovered.forget()
 	}
-	p.enrolled, p.macs, p.leftOut, p.yielding, p.answer, p.job = false, nil, 0, nil, nil, nil
+	p.enrolled, p.macs, p.leftOut, p.kept, p.yielding, p.answer, p.job = false, nil, 0, nil, nil, nil, nil
 }
 
 func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.Claim) (inspect.Facts, error) {
@@ -285,6 +286,11 @@ func (c *Conductor) accept(tx *store.Tx, p *post, verdict inspect.Verdict) error
 	}
 	c.answerPost(tx, p, &n)
 	c.chooseMACs(p, &n)
+	if verdict.Shared {
+		if err := leaveShared(tx, p, &n); err != nil {
+			return err
+		}
+	}
 	if err := tx.UpdateNode(before, &n); err != nil {
 		return err
 	}
@@ -313,6 +319,9 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	intent := map[string]any{documentIntent: documentID}
 	if _, serves := node.RamdiskBootOf(n); serves {
 		intent[servedIntent] = true
+	}
+	if len(p.kept) > 0 {
+		intent[keptIntent] = p.kept
 	}
 	if n.Lease.Suspended() {
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})

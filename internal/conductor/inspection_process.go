@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 const (
 	documentIntent = "document" // the ID of the document
 	servedIntent   = "served"   // whether the engine served the ramdisk that posted it
+	keptIntent     = "kept"     // its MAC addresses that other nodes keep, with their UUIDs
 )
 
 // processing is the state of processing a document, which a machine posted or its BMC
@@ -27,7 +29,8 @@ type processing struct {
 	documentID int64
 	node       *node.Node // as it was when the work began
 	input      inspect.Input
-	previous   string // key of the object with the node's last result; empty unless it is needed
+	kept       map[string]string // MAC addresses that other nodes keep, with their UUIDs
+	previous   string            // key of the object with the node's last result; empty unless it is needed
 	// failed makes the reason why the node's inspection fails.
 	failed func(cause error) error
 }
@@ -49,6 +52,7 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) {
 			in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}, failed: failedInspection}
 			in.input.Document, _ = t.Hint.(*inventory.Document)
+			t.Work.Intent.Get(keptIntent, &in.kept)
 			if !t.Work.Intent.Get(documentIntent, &in.documentID) {
 				return nil, failedInspection(errors.New("the stored work has no document"))
 			}
@@ -119,6 +123,7 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 			return err
 		}
 		in.input.Ports, in.input.Taken = inspectedPorts(own), map[string]string{}
+		maps.Copy(in.input.Taken, in.kept)
 		for _, p := range others {
 			in.input.Taken[p.Address] = p.NodeUUID
 		}

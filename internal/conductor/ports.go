@@ -29,7 +29,8 @@ func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) 
 }
 
 // CreatePort stores a port of the node that NodeUUID names, also while the node is
-// under work. A provisional node with the address gives it up.
+// under work. A provisional node with the address gives it up, and so does the inventory
+// of a registered one.
 func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
 	created := *p
 	if created.UUID == "" {
@@ -61,6 +62,9 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 				return err
 			}
 		}
+		if err := c.takeClaims(tx, key.UUID, created.Address, matches); err != nil {
+			return err
+		}
 		return tx.CreatePort(&created)
 	})
 	if err != nil {
@@ -72,7 +76,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 
 // UpdatePort changes a port of a node that is not under work. A change of NodeUUID
 // moves the port to that node. A provisional node gives up an address that the node of
-// the port gets by that.
+// the port gets by that, and the inventory of a registered one that of the port.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
 	var y *yielding
@@ -109,6 +113,9 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 			return err
 		}
 		if y, err = c.takeMACs(tx, owner, gained, matches); err != nil {
+			return err
+		}
+		if err := c.takeClaims(tx, owner.UUID, updated.Address, matches); err != nil {
 			return err
 		}
 		return tx.UpdatePort(&moved, &updated)

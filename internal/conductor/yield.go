@@ -25,7 +25,7 @@ func isProvisional(m store.ClaimMatch) bool { return m.Provisional }
 
 // claimant is what decisions know of a match.
 func claimant(m store.ClaimMatch) inspect.Claimant {
-	return inspect.Claimant{UUID: m.UUID, State: m.State, Provisional: m.Provisional}
+	return inspect.Claimant{UUID: m.UUID, State: m.State, Provisional: m.Provisional, Port: m.Port}
 }
 
 func claimants(matches []store.ClaimMatch) []inspect.Claimant {
@@ -131,6 +131,49 @@ func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches 
 		}
 	}
 	return y, nil
+}
+
+// takeClaims takes an address, which a port of a node gets from a person, from the
+// inventories of other registered nodes: its network card is no longer in their machines.
+func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store.ClaimMatch) error {
+	for _, m := range matches {
+		if m.Provisional || m.UUID == toUUID {
+			continue
+		}
+		from, err := tx.Node(m.UUID)
+		if isNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		macs, err := tx.MACsOf(from.ID)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(macs, mac) { // it claims another one of those that were asked for
+			continue
+		}
+		if err := tx.DropInventoryMAC(from.ID, mac); err != nil {
+			return err
+		}
+		text := fmt.Sprintf("The MAC address %s is that of a port of node %s now, so it no longer leads to this node, whose inventory has it.", mac, toUUID)
+		if err := c.record(tx, from, node.SeverityInfo, "inspection", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveShared leaves out of the addresses that a node claims by a post those that other
+// registered nodes claim by their inventories. Else a forged post for one node could make
+// another one ambiguous.
+func leaveShared(tx *store.Tx, p *post, n *node.Node) (err error) {
+	if p.kept, err = tx.InventoryOwners(n.ID, p.macs); err != nil {
+		return err
+	}
+	p.macs = slices.DeleteFunc(slices.Clone(p.macs), func(mac string) bool { return p.kept[mac] != "" })
+	return nil
 }
 
 // forgotten drops what this process remembers of the nodes that were deleted.

@@ -17,19 +17,33 @@ type Claimant struct {
 	// Provisional says that no person has accepted the node: its claims yield to those
 	// of nodes that people registered or accepted.
 	Provisional bool
+	Port        bool // it has a port with such an address, rather than only an inventory
 }
 
 // Prevailing returns the claimants whose claims count: those that are not provisional,
-// or all when every one is.
+// and of these the owner of ports; or all when every one is provisional.
 func Prevailing(claimants []Claimant) []Claimant {
 	if slices.ContainsFunc(claimants, firm) {
-		return slices.DeleteFunc(slices.Clone(claimants), provisional)
+		return ownerOfPorts(slices.DeleteFunc(slices.Clone(claimants), provisional))
+	}
+	return claimants
+}
+
+// ownerOfPorts returns the one claimant that has ports with the addresses, or all when
+// none or several have. No two ports have the same address, but an inventory may have one
+// that was moved to another machine since, or that several machines have, as network
+// interfaces of BMCs do.
+func ownerOfPorts(claimants []Claimant) []Claimant {
+	owners := slices.DeleteFunc(slices.Clone(claimants), portless)
+	if len(owners) == 1 {
+		return owners
 	}
 	return claimants
 }
 
 func provisional(c Claimant) bool { return c.Provisional }
 func firm(c Claimant) bool        { return !c.Provisional }
+func portless(c Claimant) bool    { return !c.Port }
 
 // Facts are what is known about an inspection post before anything is decided.
 type Facts struct {
@@ -51,7 +65,10 @@ type Verdict struct {
 	Accept string // UUID of the node whose inspection goes on; "" for none
 	// Yield are the provisional nodes that claim some of the machine's MAC addresses,
 	// which belong to the accepted node from now on.
-	Yield  []string
+	Yield []string
+	// Shared says that inventories of other registered nodes have some of the machine's MAC
+	// addresses, which stay theirs.
+	Shared bool
 	Enrol  bool   // the machine is unknown: create a node for it
 	Known  string // UUID of the node that was identified but does not wait for a post
 	Refuse string // why not, for the operator's log alone; set when neither of the above holds
@@ -62,21 +79,27 @@ func refuse(format string, args ...any) Verdict { return Verdict{Refuse: fmt.Spr
 // Decide finds the one node that an inspection post belongs to. Only a machine that
 // matches no node at all may be enrolled; one that is known in any way, or
 // ambiguous, is refused. Where a registered or accepted node is identified, by UUID,
-// MAC address or its inspection, provisional nodes count as if they did not exist.
+// MAC address or its inspection, provisional nodes count as if they did not exist. Where
+// one registered node has ports with the addresses, those that claim some by an inventory
+// only do not count either.
 func Decide(f Facts) Verdict {
 	if f.AskedUUID != "" && f.Asked == nil {
 		return refuse("no node has the requested UUID %s", f.AskedUUID)
 	}
 	all := f.ByMAC
 	if f.identifiesFirmly() {
-		f.ByMAC = slices.DeleteFunc(slices.Clone(f.ByMAC), provisional)
+		f.ByMAC = ownerOfPorts(slices.DeleteFunc(slices.Clone(f.ByMAC), provisional))
 		f.Inspected = slices.DeleteFunc(slices.Clone(f.Inspected), provisional)
 	}
 	v := decide(f)
 	if v.Accept != "" {
 		for _, c := range all {
-			if c.Provisional && c.UUID != v.Accept {
+			switch {
+			case c.UUID == v.Accept:
+			case c.Provisional:
 				v.Yield = append(v.Yield, c.UUID)
+			default:
+				v.Shared = true
 			}
 		}
 	}

@@ -15,6 +15,7 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 	enrolled := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.Enroll} }
 	asked := func(c Claimant) *Claimant { return &c }
 	squatter := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.Enroll, Provisional: true} }
+	withPort := func(c Claimant) Claimant { c.Port = true; return c }
 	tests := []struct {
 		name   string
 		facts  Facts
@@ -23,6 +24,7 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		known  string
 		refuse string // part of the reason
 		yield  []string
+		shared bool
 	}{
 		{name: "nothing matches, discovery on", facts: Facts{Discovery: true}, enrol: true},
 		{name: "nothing matches, discovery off", facts: Facts{}, refuse: "auto-discovery is off"},
@@ -56,6 +58,16 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "MACs of a provisional node, BMC that a registered node has", facts: Facts{ByMAC: []Claimant{squatter("s")}, BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, known: "s", refuse: `state "enroll"`},
 		{name: "asked for a provisional node, MACs of a registered one", facts: Facts{AskedUUID: "s", Asked: asked(squatter("s")), ByMAC: []Claimant{waiting("a")}}, refuse: "but it asked for"},
 		{name: "a provisional node in inspection", facts: Facts{ByMAC: []Claimant{{UUID: "s", State: node.InspectWait, Provisional: true}}}, accept: "s"},
+		{name: "a port of one node and the inventory of another", facts: Facts{ByMAC: []Claimant{enrolled("a"), withPort(waiting("b"))}}, accept: "b", shared: true},
+		{name: "a port of one node, inventories of others and a provisional one", facts: Facts{ByMAC: []Claimant{enrolled("a"), withPort(squatter("s")), waiting("c"), withPort(waiting("b"))}}, accept: "b", yield: []string{"s"}, shared: true},
+		{name: "ports of two nodes", facts: Facts{ByMAC: []Claimant{withPort(waiting("a")), withPort(waiting("b"))}, Discovery: true}, refuse: "several nodes: a, b"},
+		{name: "ports of two nodes and the inventory of a third", facts: Facts{ByMAC: []Claimant{waiting("c"), withPort(waiting("a")), withPort(waiting("b"))}}, refuse: "several nodes: c, a, b"},
+		{name: "the inventory of a node in inspection and a port of one that is not", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(enrolled("b"))}, Discovery: true}, known: "b", refuse: `state "enroll"`},
+		{name: "asked for the node of a port, inventory of another one", facts: Facts{AskedUUID: "b", Asked: asked(waiting("b")), ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}}, accept: "b", shared: true},
+		{name: "asked for the node of an inventory, port of another one", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}}, refuse: "but it asked for"},
+		{name: "a port of one node, BMC of another in inspection", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}, Inspected: []Claimant{waiting("a")}}, refuse: "its BMC address belongs to a"},
+		{name: "a port of a provisional node and the inventory of a registered one", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(squatter("s"))}}, accept: "a", yield: []string{"s"}},
+		{name: "a port of one provisional node and the inventory of another", facts: Facts{ByMAC: []Claimant{squatter("s"), withPort(squatter("t"))}, Discovery: true}, refuse: "several nodes: s, t"},
 		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{UUID: "a", State: node.Inspecting}}, Discovery: true}, known: "a", refuse: "does not wait for it"},
 	}
 	for _, test := range tests {
@@ -66,6 +78,9 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 			}
 			if !slices.Equal(got.Yield, test.yield) {
 				t.Errorf("nodes that yield = %v, want %v", got.Yield, test.yield)
+			}
+			if got.Shared != test.shared {
+				t.Errorf("other inventories have some of the addresses: %v, want %v", got.Shared, test.shared)
 			}
 			if (got.Refuse == "") != (test.refuse == "") || !strings.Contains(got.Refuse, test.refuse) {
 				t.Errorf("refused for %q, want %q", got.Refuse, test.refuse)

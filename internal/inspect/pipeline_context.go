@@ -27,8 +27,8 @@ type Input struct {
 	// Previous is the inventory of the last successful inspection, for hooks that
 	// compare; nil when there was none or no hook asks for it.
 	Previous *inventory.Inventory
-	// Taken maps MAC addresses of the inventory that are ports of other nodes to
-	// those nodes' UUIDs.
+	// Taken maps MAC addresses of the inventory that are ports of other nodes, or stay those
+	// of other nodes, to these nodes' UUIDs.
 	Taken map[string]string
 	// Claimed are the MAC addresses that may become ports; nil means all.
 	Claimed map[string]bool

@@ -42,6 +42,7 @@ type ClaimMatch struct {
 	State  node.State
 	// Provisional is that of the node: its claim yields to those of other nodes.
 	Provisional bool
+	Port        bool // a port of the node has one of the addresses
 }
 
 // MatchClaims returns the nodes that claim any of the addresses or have a port
@@ -54,14 +55,17 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	var matches []ClaimMatch
 	take := func(rows row) error {
 		var m ClaimMatch
-		var provisional int64
-		if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State, &provisional); err != nil {
+		var provisional, port int64
+		if err := rows.Scan(&m.Kind, &m.NodeID, &m.UUID, &m.State, &provisional, &port); err != nil {
 			return err
 		}
-		m.Provisional = provisional != 0
-		if !slices.Contains(matches, m) {
-			matches = append(matches, m)
+		m.Provisional, m.Port = provisional != 0, port != 0
+		same := func(other ClaimMatch) bool { return other.Kind == m.Kind && other.NodeID == m.NodeID }
+		if i := slices.IndexFunc(matches, same); i >= 0 {
+			matches[i].Port = matches[i].Port || m.Port
+			return nil
 		}
+		matches = append(matches, m)
 		return nil
 	}
 	if tx.takesLists {
@@ -77,7 +81,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 		for _, c := range some {
 			args = append(args, c.Address, string(c.Kind))
 		}
-		query := `SELECT claims.kind, nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional FROM claims
+		query := `SELECT claims.kind, nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional, 0 FROM claims
 			JOIN nodes ON nodes.id = claims.node_id WHERE (claims.address, claims.kind) IN (VALUES ` + repeat("(?, ?)", len(some)) + ")"
 		macs := 0
 		for _, c := range some {
@@ -87,7 +91,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 			}
 		}
 		if macs > 0 {
-			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional FROM ports
+			query += ` UNION SELECT '` + string(MAC) + `', nodes.id, nodes.uuid, nodes.provision_state, nodes.provisional, 1 FROM ports
 			JOIN nodes ON nodes.id = ports.node_id WHERE ports.address IN (` + marks(macs) + ")"
 		}
 		if err := tx.query(take, query, args...); err != nil {
@@ -100,11 +104,11 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 // matchLists is the query of MatchClaims where addresses and their kinds are two lists. It has one text for any
 // number of them, and OFFSET 0 leaves the server no other way than to find each by its index. A server whose
 // statistics are from when the tables were empty would else read all claims, ports and nodes for each machine.
-const matchLists = `SELECT DISTINCT asked.kind, claimant.id, claimant.uuid, claimant.provision_state, claimant.provisional
+const matchLists = `SELECT DISTINCT asked.kind, claimant.id, claimant.uuid, claimant.provision_state, claimant.provisional, found.port
 	FROM unnest(?::text[], ?::text[]) AS asked (address, kind)
 	CROSS JOIN LATERAL (
-		(SELECT node_id FROM claims WHERE claims.address = asked.address AND claims.kind = asked.kind OFFSET 0)
-		UNION ALL (SELECT node_id FROM ports WHERE asked.kind = '` + string(MAC) + `' AND ports.address = asked.address OFFSET 0)
+		(SELECT node_id, 0 AS port FROM claims WHERE claims.address = asked.address AND claims.kind = asked.kind OFFSET 0)
+		UNION ALL (SELECT node_id, 1 FROM ports WHERE asked.kind = '` + string(MAC) + `' AND ports.address = asked.address OFFSET 0)
 	) AS found
 	CROSS JOIN LATERAL (SELECT id, uuid, provision_state, provisional FROM nodes WHERE nodes.id = found.node_id OFFSET 0) AS claimant`
 
@@ -160,6 +164,38 @@ func (tx *Tx) MACsOf(nodeID int64) ([]string, error) {
 		return err
 	}, "SELECT address FROM claims WHERE node_id = ? AND kind = ? UNION SELECT address FROM ports WHERE node_id = ? ORDER BY address", nodeID, string(MAC), nodeID)
 	return macs, err
+}
+
+// InventoryOwners returns which of the MAC addresses the inventories of other nodes claim
+// that are not provisional, with the UUID of one such node. Those that the node itself has a
+// port with are left out.
+func (tx *Tx) InventoryOwners(nodeID int64, macs []string) (map[string]string, error) {
+	owners := map[string]string{}
+	for some := range slices.Chunk(macs, maxRows) {
+		args := []any{nodeID, nodeID, string(MAC), fromInventory}
+		for _, mac := range some {
+			args = append(args, mac)
+		}
+		err := tx.query(func(r row) error {
+			var address, owner string
+			err := r.Scan(&address, &owner)
+			owners[address] = owner
+			return err
+		}, `SELECT claims.address, nodes.uuid FROM claims JOIN nodes ON nodes.id = claims.node_id
+			WHERE nodes.provisional = 0 AND claims.node_id <> ?
+			AND NOT EXISTS (SELECT 1 FROM ports WHERE ports.address = claims.address AND ports.node_id = ?)
+			AND claims.kind = ? AND claims.source = ? AND claims.address IN (`+marks(len(some))+")", args...)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return owners, nil
+}
+
+// DropInventoryMAC removes the claim of a node's inventory on a MAC address until a new
+// inventory has it. What else ties the address to the node stays.
+func (tx *Tx) DropInventoryMAC(nodeID int64, mac string) error {
+	return tx.exec("DELETE FROM claims WHERE node_id = ? AND kind = ? AND source = ? AND address = ?", nodeID, string(MAC), fromInventory, mac)
 }
 
 // ReleaseMACs removes a node's claims on MAC addresses, and its ports with them.

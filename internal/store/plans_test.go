@@ -106,6 +106,10 @@ func TestNewTablesAreReadByIndex(t *testing.T) {
 			_, err := tx.PortOwners([]string{"52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03", "52:54:00:00:00:04"})
 			return err
 		}, "ports_address"},
+		"owners by inventory": {func(tx *store.Tx) error {
+			_, err := tx.InventoryOwners(1, []string{"52:54:00:00:00:01", "52:54:00:00:00:02"})
+			return err
+		}, "claims_pkey"},
 		"ports of a node": {func(tx *store.Tx) error {
 			_, err := tx.PortsOf(1)
 			return err

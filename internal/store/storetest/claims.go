@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,6 +23,9 @@ var claimBehaviours = []behaviour{
 	{"nodes may share an address", checkSharedClaims},
 	{"MAC addresses of claims and ports can be taken from a node", checkReleasedMACs},
 	{"a match says whether its node is provisional", checkProvisionalClaims},
+	{"a match says whether its node has a port", checkPortMatches},
+	{"the inventory of a node can lose one MAC address", checkDroppedMAC},
+	{"addresses of other nodes' inventories are found", checkInventoryOwners},
 	{"thousands of addresses are claimed and found", checkManyClaims},
 }
 
@@ -68,7 +72,7 @@ func checkPortClaims(t *testing.T, e *env) {
 	p := e.createPort(n, "02:00:00:00:00:01")
 	e.read(func(tx *store.Tx) error {
 		got, err := tx.MatchClaims([]store.Claim{mac("02:00:00:00:00:01"), mac("02:00:00:00:00:99")})
-		want := []store.ClaimMatch{{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll}}
+		want := []store.ClaimMatch{{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll, Port: true}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("matches (-want +got):\n%s", diff)
 		}
@@ -229,10 +233,71 @@ func checkProvisionalClaims(t *testing.T, e *env) {
 	e.createPort(n, "02:00:00:00:00:02")
 	e.read(func(tx *store.Tx) error {
 		got, err := tx.MatchClaims([]store.Claim{mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02")})
-		want := []store.ClaimMatch{{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll, Provisional: true}}
+		want := []store.ClaimMatch{{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll, Provisional: true, Port: true}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("matches (-want +got):\n%s", diff)
 		}
 		return err
 	})
+}
+
+func checkPortMatches(t *testing.T, e *env) {
+	n := e.createNode(func(n *node.Node) { n.UUID = "0a6d3c0e-0000-4000-8000-000000000001" })
+	other := e.createNode(func(n *node.Node) { n.UUID = "0a6d3c0e-0000-4000-8000-000000000002" })
+	e.claimInventory(n, mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02"), bmc("192.0.2.1"))
+	e.createPort(n, "02:00:00:00:00:02")
+	e.claimInventory(other, mac("02:00:00:00:00:02"))
+	for _, test := range []struct {
+		asked []store.Claim
+		want  []store.ClaimMatch
+	}{
+		{[]store.Claim{mac("02:00:00:00:00:01"), bmc("192.0.2.1")}, []store.ClaimMatch{
+			{Kind: store.BMC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll}, {Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll},
+		}},
+		{[]store.Claim{mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02")}, []store.ClaimMatch{
+			{Kind: store.MAC, NodeID: n.ID, UUID: n.UUID, State: node.Enroll, Port: true},
+			{Kind: store.MAC, NodeID: other.ID, UUID: other.UUID, State: node.Enroll},
+		}},
+	} {
+		e.read(func(tx *store.Tx) error {
+			got, err := tx.MatchClaims(test.asked)
+			slices.SortFunc(got, func(a, b store.ClaimMatch) int { return strings.Compare(string(a.Kind)+a.UUID, string(b.Kind)+b.UUID) })
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("matches of %v (-want +got):\n%s", test.asked, diff)
+			}
+			return err
+		})
+	}
+}
+
+func checkDroppedMAC(_ *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	shared := []store.Claim{mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02"), mac("02:00:00:00:00:03")}
+	e.claimInventory(n, append(shared, bmc("192.0.2.1"))...)
+	e.claimInventory(other, shared...)
+	e.createPort(n, "02:00:00:00:00:02")
+	for _, address := range []string{"02:00:00:00:00:01", "02:00:00:00:00:02", "192.0.2.1"} {
+		e.write(func(tx *store.Tx) error { return tx.DropInventoryMAC(n.ID, address) })
+	}
+	e.wantClaims(n, map[store.Claim]bool{shared[0]: false, shared[1]: true, shared[2]: true, bmc("192.0.2.1"): true})
+	e.wantClaims(other, map[store.Claim]bool{shared[0]: true, shared[1]: true, shared[2]: true})
+}
+
+func checkInventoryOwners(t *testing.T, e *env) {
+	n, other, discovered := e.createNode(), e.createNode(), e.createNode(func(n *node.Node) { n.Provisional = true })
+	e.claimInventory(n, mac("02:00:00:00:00:01"))
+	e.claimInventory(other, mac("02:00:00:00:00:01"), mac("02:00:00:00:00:02"), mac("02:00:00:00:0f:ff"), bmc("192.0.2.1"))
+	e.claimInventory(discovered, mac("02:00:00:00:00:03"))
+	e.createPort(n, "02:00:00:00:00:02")
+	e.createPort(discovered, "02:00:00:00:0f:ff")
+	e.createPort(other, "02:00:00:00:00:04")
+	var owners map[string]string
+	e.read(func(tx *store.Tx) (err error) {
+		owners, err = tx.InventoryOwners(n.ID, append(manyMACs(4096), "192.0.2.1"))
+		return err
+	})
+	want := map[string]string{"02:00:00:00:00:01": other.UUID, "02:00:00:00:0f:ff": other.UUID}
+	if diff := cmp.Diff(want, owners); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
 }
