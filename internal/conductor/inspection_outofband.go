@@ -45,7 +45,8 @@ func (c *Conductor) outOfBandOperations(t runner.Task) []runner.Operation {
 }
 
 // readInventory reads the hardware and stores it, with what the result of an earlier
-// inspection has and the BMC does not tell.
+// inspection has and the BMC does not tell. As with a post, provisional nodes give up the
+// addresses of the machine.
 func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.Node) (runner.Write, error) {
 	reader, err := driver.Ability[driver.InventoryReader](c.drivers, n, node.InspectInterface, "inspection through the BMC")
 	if err != nil {
@@ -69,13 +70,36 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 		}
 		macs, leftOut := c.claimedBy(n, document)
 		noteLeftOut(n, leftOut)
+		if err := c.yieldTo(tx, n, macs); err != nil {
+			return err
+		}
 		_, err := storeDocument(tx, n, document, macs)
 		return err
 	}, nil
 }
 
-// processShown runs the hooks over the document that readInventory has stored.
+// yieldTo makes provisional nodes give up the addresses to a node that is not provisional.
+func (c *Conductor) yieldTo(tx *store.Tx, n *node.Node, macs []string) error {
+	matches, err := tx.MatchClaims(macClaims(macs))
+	if err != nil || n.Provisional {
+		return err
+	}
+	y := &yielding{to: n, macs: macs}
+	for _, m := range matches {
+		if m.Provisional {
+			if err := c.yield(tx, y, m.UUID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// processShown runs the hooks over the document that readInventory has stored. The commit
+// before may have deleted provisional nodes.
 func (c *Conductor) processShown(ctx context.Context, t runner.Task) (runner.Write, error) {
+	c.discovered.forget()
+	c.wakeGarbage()
 	in := &processing{node: t.Node, input: inspect.Input{Logger: c.log, OutOfBand: true}, failed: runner.Final}
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
 		in.documentID, err = tx.LastDocumentID(t.Node)

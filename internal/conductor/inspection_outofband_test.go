@@ -1,0 +1,97 @@
+package conductor
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// showing is an inspect interface that reads a machine through its BMC.
+type showing struct {
+	fake.Hardware
+	machine machine
+}
+
+func (s showing) ReadInventory(context.Context, *node.Node) ([]byte, error) {
+	return []byte(`{"inventory":` + s.machine.inventory() + `}`), nil
+}
+
+// throughBMC starts a conductor whose nodes of fake hardware are inspected through their
+// BMC, which shows this machine.
+func throughBMC(t *testing.T, m machine) *world {
+	t.Helper()
+	w := emptyWorld(t)
+	hardware := fake.New(func(*node.Node) (fake.Machine, bool) { return nil, false })
+	built := driver.Implementations{}
+	for kind, implementation := range hardware.Interfaces() {
+		built[kind] = map[string]driver.Implementation{"fake": implementation}
+	}
+	built[node.InspectInterface]["fake"] = showing{hardware, m}
+	drivers, err := driver.New(driver.Config{EnabledHardwareTypes: []string{"fake-hardware"}}, built)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Conductor = w.idle("conductor-1", func(c *Config) { c.Discovery.Driver = "fake-hardware" })
+	w.drivers = drivers
+	w.run(w.Conductor)
+	return w
+}
+
+func TestNodeInspectedThroughItsBMCGetsTheAddressesOfADiscoveredMachine(t *testing.T) {
+	m := unknown(1)
+	w := throughBMC(t, m)
+	same := w.enrol(machine{arch: "x86_64", macs: m.macs[:1]})
+	partly := w.enrol(machine{arch: "x86_64", macs: []string{foreignMAC, m.macs[1]}})
+	w.wantRoom(8)
+	n := w.fake(node.Manageable, nil)
+	w.send(n, "inspect")
+	w.settle()
+	n = w.stored(n.UUID)
+	if n.ProvisionState != node.Manageable || n.LastError != "" {
+		t.Errorf("state %q, last_error %q; want the node inspected", n.ProvisionState, n.LastError)
+	}
+	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: true})
+	w.wantMACs(n, m.macs...)
+	w.wantGone(same)
+	w.wantRemark(n, "had been discovered as node "+same.UUID)
+	w.wantRemark(n, "node "+partly.UUID+" gave up 1 of its 2 MAC addresses")
+	partly = w.stored(partly.UUID)
+	w.wantMACs(partly, foreignMAC)
+	wantPorts(t, w, partly, map[string]bool{foreignMAC: true})
+	if !node.IsYielded(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) {
+		t.Errorf("last_error = %q, want who took which address", partly.LastError)
+	}
+	w.wantRemark(partly, partly.LastError)
+	w.wantRoom(9)
+}
+
+// wantRoom checks how many more machines may be enrolled until there are ten.
+func (w *world) wantRoom(want int) {
+	w.t.Helper()
+	w.read(func(tx *store.Tx) error {
+		room, err := w.discovered.left(tx, 10, true)
+		if room != want {
+			w.t.Errorf("room for %d more of 10 discovered nodes, want %d", room, want)
+		}
+		return err
+	})
+}
+
+func TestInspectionThroughTheBMCLeavesPortsOfRegisteredNodesAlone(t *testing.T) {
+	m := unknown(1)
+	w := throughBMC(t, m)
+	other, n := w.create("fake-hardware"), w.fake(node.Manageable, nil)
+	w.addPort(other, m.macs[0])
+	w.send(n, "inspect")
+	w.settle()
+	wantPorts(t, w, n, map[string]bool{m.macs[1]: true})
+	wantPorts(t, w, other, map[string]bool{m.macs[0]: false})
+	if rows := strings.Join(w.history(other), "\n"); strings.Contains(rows, "MAC address") {
+		t.Errorf("history = %q, want nothing taken", rows)
+	}
+}
