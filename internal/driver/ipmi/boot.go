@@ -9,10 +9,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Parameters of the boot options (section 28.14).
+// Parameters of the boot options (IPMI 2.0, section 28.13, table 28-14).
 const (
-	parameterClearing = 3 // when the BMC clears the boot flags by itself
-	parameterFlags    = 5
+	parameterClearing    = 3 // when the BMC clears the boot flags by itself
+	parameterAcknowledge = 4 // who has still to handle the boot flags
+	parameterFlags       = 5
+
+	// acknowledgeBIOS of parameter 4 is the bit of BIOS and POST, which clear it when they
+	// have handled the boot flags.
+	acknowledgeBIOS = 1 << 0
 
 	// keepAfterTimeout of parameter 3: the flags outlive a minute without a start.
 	keepAfterTimeout = 1 << 3
@@ -106,7 +111,9 @@ func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, 
 	return device, err
 }
 
-// SetBootDevice sets the boot flags. Machines are booted in UEFI mode unless the node has
+// SetBootDevice sets the boot flags, and asks the firmware to handle them. Flags for one boot
+// are sent although the BMC shows them: it may be about to clear those of an earlier request.
+// Only after a call whose outcome is unknown they count as sent by that. Machines are booted in UEFI mode unless the node has
 // the boot mode bios.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootDevices, func(row bootDevice) bool { return row.name == device.Device })
@@ -123,11 +130,17 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 	op := "set boot device to " + device.Device
 	return driver.Outcome{}, d.with(ctx, n, op, turn, func(c *call) error {
 		has, err := c.flags(ctx)
-		if err != nil || has.boots(want) && has.uefi == want.uefi {
+		if err != nil {
 			return err
 		}
 		if err := c.keepFlags(ctx, keeps); err != nil {
 			return err
+		}
+		if err := c.wantHandled(ctx); err != nil {
+			return err
+		}
+		if has.boots(want) && has.uefi == want.uefi && (want.persistent || turn.Attempt == driver.Unknown) {
+			return nil
 		}
 		if err := c.change(ctx, setBootOptions, append([]byte{parameterFlags}, want.encode()...)...); err != nil {
 			return err
@@ -161,6 +174,18 @@ func (c *call) keepFlags(ctx context.Context, keeps bool) error {
 	}
 	_, err := c.read(ctx, setBootOptions, parameterClearing, events)
 	if isRefusal(err) {
+		return nil
+	}
+	return err
+}
+
+// wantHandled asks the firmware to handle the boot flags at the next boot. Firmware that reads
+// the bit ignores the flags without it, and clears it afterwards; the BMC clears it when it
+// starts. A BMC without the parameter has firmware that does not read it.
+func (c *call) wantHandled(ctx context.Context) error {
+	const mask, bits = acknowledgeBIOS, acknowledgeBIOS
+	_, err := c.read(ctx, setBootOptions, parameterAcknowledge, mask, bits)
+	if lacksParameter(err) {
 		return nil
 	}
 	return err

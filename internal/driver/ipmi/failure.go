@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,6 +66,18 @@ func (e *completionError) Error() string {
 func isRefusal(err error) bool {
 	var answer *completionError
 	return errors.As(err, &answer) && completions[answer.code].refuses
+}
+
+// unsupported are the completion codes with which a BMC answers that it does not have a
+// parameter: those for it (80h, 82h), and the general ones of BMCs that check no further (table
+// 5-2).
+var unsupported = []completion{0x80, 0x82, 0xC9, 0xCC, 0xD6}
+
+// lacksParameter reports whether a BMC answered that it does not have the parameter, or that
+// nobody can write it.
+func lacksParameter(err error) bool {
+	var answer *completionError
+	return errors.As(err, &answer) && slices.Contains(unsupported, answer.code)
 }
 
 // statuses are the reasons for which a BMC opens no session.

@@ -91,6 +91,8 @@ type BMC struct {
 	plan      []step // in the order of their times
 	boots     int64  // number of the newest boot
 	override  Override
+	unhandled bool // the override is boot flags of IPMI that the firmware has not handled yet
+	toHandle  bool // it is to handle them at the next boot
 	mode      Mode // empty means the one of the hardware
 	bios      biosState
 	secure    secureState

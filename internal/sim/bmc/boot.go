@@ -150,7 +150,30 @@ func (b *BMC) bootMode() Mode {
 
 // SetOverride changes the boot settings; empty fields stay as they are. The error is a
 // *RefusedError.
-func (b *BMC) SetOverride(c *Call, o Override) error {
+func (b *BMC) SetOverride(c *Call, o Override) error { return b.setOverride(c, o, false) }
+
+// SetBootFlags is SetOverride for the boot flags of IPMI, which the firmware of the machine
+// applies only when it is to handle them, see HandleBootFlags.
+func (b *BMC) SetBootFlags(c *Call, o Override) error { return b.setOverride(c, o, true) }
+
+// HandleBootFlags says whether the firmware is to handle the boot flags of IPMI at the next
+// boot (IPMI 2.0, section 28.13, bit 0 of parameter 4). Once it has, it says so itself.
+func (b *BMC) HandleBootFlags(handle bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	b.toHandle = handle
+}
+
+// HandlesBootFlags reports whether the firmware is still to handle the boot flags of IPMI.
+func (b *BMC) HandlesBootFlags() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return b.toHandle
+}
+
+func (b *BMC) setOverride(c *Call, o Override, flags bool) error {
 	return b.apply(c, change{
 		kind: BootDevice, detail: strings.Join(strings.Fields(string(o.Target)+" "+string(o.Enabled)+" "+string(o.Mode)+" "+o.URL), " "),
 		check: func(time.Time) *RefusedError { return b.checkOverride(o) },
@@ -158,7 +181,7 @@ func (b *BMC) SetOverride(c *Call, o Override) error {
 			if fate.FailTask {
 				return nil
 			}
-			b.override = b.override.merge(o)
+			b.override, b.unhandled = b.override.merge(o), flags
 			if o.Mode != "" {
 				b.mode = o.Mode
 			}
@@ -226,20 +249,35 @@ func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
 	return source, o
 }
 
+// handled is the override that the firmware applies at a boot: none while boot flags of IPMI
+// wait for being handled and nobody has asked for that. Flags that were handled once, and
+// are for good, stay in force.
+func (b *BMC) handled() Override {
+	if b.unhandled && !b.toHandle {
+		return Override{Target: TargetNone, Enabled: Disabled}
+	}
+	b.unhandled, b.toHandle = false, false
+	return b.override
+}
+
 // nextBoot applies what waits for a boot and returns it.
 func (b *BMC) nextBoot() Boot {
 	b.applyBIOS()
 	b.applyVolumes()
 	b.secure.current = b.secure.wanted
 	b.boots++
+	override := b.handled()
 	boot := Boot{
 		Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current, Media: b.bootMedia(),
-		Overridden: b.override.Enabled != Disabled && b.override.Target != TargetNone,
+		Overridden: override.Enabled != Disabled && override.Target != TargetNone,
 	}
-	if b.override.Target == TargetHTTP && boot.Overridden {
-		boot.URL = b.override.URL
+	if override.Target == TargetHTTP && boot.Overridden {
+		boot.URL = override.URL
 	}
-	boot.Source, b.override = bootFrom(b.override, b.config.Profile.Targets)
+	boot.Source, override = bootFrom(override, b.config.Profile.Targets)
+	if !b.unhandled {
+		b.override = override
+	}
 	if boot.URL != "" {
 		boot.Source = FromURL
 	}

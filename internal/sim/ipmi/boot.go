@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// Parameters of the boot options (section 28.14).
+// Parameters of the boot options (section 28.13, table 28-14).
 const (
 	parameterProgress    = 0
 	parameterClearing    = 3
@@ -16,7 +16,12 @@ const (
 	parameterFlags       = 5
 
 	parameterVersion = 1
+	acknowledgeSize  = 2 // a mask of the bits to write, and the bits
 	flagsSize        = 5
+
+	// acknowledgeBIOS is the bit of parameter 4 that BIOS and POST clear when they have
+	// handled the boot flags. The bits of others are not kept.
+	acknowledgeBIOS = 1 << 0
 )
 
 // Bits of the boot flags.
@@ -60,21 +65,38 @@ func (s *Service) bootTarget(selector byte) (bmc.Target, bool) {
 }
 
 // setBootOptions changes a parameter. The simulated BMC clears the boot flags only when
-// the machine boots, so it has no use for the others and accepts them.
+// the machine boots, so it has no use for parameters 0 and 3 and accepts them.
 func (s *Service) setBootOptions(q *request) ([]byte, types.CompletionCode) {
 	if len(q.data) < 1 {
 		return nil, codeWrongLength
 	}
-	switch parameter := q.data[0] & 0x7F; {
+	parameter := q.data[0] & 0x7F
+	if code, lacks := s.lacks(parameter); lacks {
+		s.bmc.Read(q.call)
+		return nil, code
+	}
+	switch {
 	case parameter == parameterFlags && len(q.data) == 1+flagsSize:
 		return s.setFlags(q, bootFlags{bits: q.data[1], selector: q.data[2] >> 2 & 0x0F})
-	case parameter == parameterFlags && len(q.data) > 1:
+	case parameter == parameterAcknowledge && len(q.data) == 1+acknowledgeSize:
+		s.setAcknowledge(q, q.data[1], q.data[2])
+		return nil, types.CodeOK
+	case (parameter == parameterFlags || parameter == parameterAcknowledge) && len(q.data) > 1:
 		return nil, codeWrongLength
 	case slices.Contains([]byte{parameterProgress, parameterClearing, parameterAcknowledge, parameterFlags}, parameter):
 		s.bmc.Read(q.call)
 		return nil, types.CodeOK
 	}
 	return nil, codeNoSuchParameter
+}
+
+// setAcknowledge changes the bit that the mask allows to write. The firmware of the machine
+// applies the boot flags only while it is set, and clears it when it has.
+func (s *Service) setAcknowledge(q *request, mask, bits byte) {
+	s.bmc.Read(q.call)
+	if q.call.Fate.Spared() && mask&acknowledgeBIOS != 0 {
+		s.bmc.HandleBootFlags(bits&acknowledgeBIOS != 0)
+	}
 }
 
 // setFlags changes the boot override of the machine.
@@ -96,7 +118,7 @@ func (s *Service) setFlags(q *request, f bootFlags) ([]byte, types.CompletionCod
 			wanted.Mode = bmc.UEFI
 		}
 	}
-	err := s.bmc.SetOverride(q.call, wanted)
+	err := s.bmc.SetBootFlags(q.call, wanted)
 	if err == nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -105,24 +127,38 @@ func (s *Service) setFlags(q *request, f bootFlags) ([]byte, types.CompletionCod
 	return changed(err)
 }
 
-// bootOptions returns the boot flags; there are no other parameters to read.
+// bootOptions returns the boot flags or their acknowledge; there are no other parameters to
+// read.
 func (s *Service) bootOptions(q *request) ([]byte, types.CompletionCode) {
 	if len(q.data) < 1 {
 		return nil, codeWrongLength
 	}
-	if q.data[0]&0x7F != parameterFlags {
-		return nil, codeNoSuchParameter
+	switch q.data[0] & 0x7F {
+	case parameterAcknowledge:
+		s.bmc.Read(q.call)
+		data := []byte{parameterVersion, parameterAcknowledge, 0, 0} // the mask is read as zero
+		if s.bmc.HandlesBootFlags() {
+			data[3] = acknowledgeBIOS
+		}
+		return data, types.CodeOK
+	case parameterFlags:
+		s.bmc.Read(q.call)
+		return s.readFlags(), types.CodeOK
 	}
-	s.bmc.Read(q.call)
+	return nil, codeNoSuchParameter
+}
+
+// readFlags is parameter 5 as it is read.
+func (s *Service) readFlags() []byte {
 	data := make([]byte, 2+flagsSize)
 	data[0], data[1] = parameterVersion, parameterFlags
 	override := s.bmc.Override()
 	if override.Enabled == bmc.Disabled {
-		return data, types.CodeOK
+		return data
 	}
 	f := s.flagsOf(override)
 	data[2], data[3] = f.bits, f.selector<<2
-	return data, types.CodeOK
+	return data
 }
 
 // flagsOf are the boot flags that stand for an override: those that a client has set, if

@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/bougou/go-ipmi/pkg/types"
+
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
@@ -27,10 +29,30 @@ type Service struct {
 	mu       sync.Mutex
 	sessions *sessions // nil while there were none
 	newest   bootFlags // that a client has set
+	lacking  map[uint8]types.CompletionCode
 }
 
 // New returns the IPMI service of a BMC.
 func New(b *bmc.BMC) *Service { return &Service{bmc: b} }
+
+// Lack makes the BMC one that does not have a parameter of the boot options, and answers
+// requests to set it with a completion code.
+func (s *Service) Lack(parameter, code uint8) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lacking == nil {
+		s.lacking = map[uint8]types.CompletionCode{}
+	}
+	s.lacking[parameter] = types.CompletionCode(code)
+}
+
+// lacks returns what requests to set a parameter are answered that the BMC does not have.
+func (s *Service) lacks(parameter uint8) (types.CompletionCode, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code, lacks := s.lacking[parameter]
+	return code, lacks
+}
 
 // maxDatagram is the size of the largest request, in bytes.
 const maxDatagram = 512

@@ -75,6 +75,7 @@ func TestClientOfTheSpecificationIsAnswered(t *testing.T) {
 func TestBootFlagsAreThoseOfTheMachine(t *testing.T) {
 	s := ipmitest.Start(t, "supermicro")
 	c := connect(t, s, types.CipherSuiteID17, nil)
+	wantHandled(t, c)
 	if err := c.SetBootDevice(t.Context(), types.BootDeviceSelectorForceCDROM, types.BIOSBootTypeEFI, false); err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +88,48 @@ func TestBootFlagsAreThoseOfTheMachine(t *testing.T) {
 	flags := &types.BootOptionParam_BootFlags{}
 	if err := c.GetSystemBootOptionsParamFor(t.Context(), flags); err != nil || flags.BootFlagsValid {
 		t.Errorf("flags after the boot = %+v, %v, want none", flags, err)
+	}
+}
+
+// wantHandled sets the bit with which a client asks the firmware to handle the boot flags.
+func wantHandled(t *testing.T, c *client.Client) {
+	t.Helper()
+	if err := c.SetSystemBootOptionsParamFor(t.Context(), &types.BootOptionParam_BootInfoAcknowledge{ByBIOSPOST: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFirmwareHandlesBootFlagsWhenItIsAskedTo(t *testing.T) {
+	s := ipmitest.Start(t, "dell")
+	c := connect(t, s, types.CipherSuiteID17, nil)
+	waits := func() (flags, acknowledge bool) {
+		valid, bits := &types.BootOptionParam_BootFlags{}, &types.BootOptionParam_BootInfoAcknowledge{}
+		if err := c.GetSystemBootOptionsParamFor(t.Context(), valid); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.GetSystemBootOptionsParamFor(t.Context(), bits); err != nil {
+			t.Fatal(err)
+		}
+		return valid.BootFlagsValid, bits.ByBIOSPOST
+	}
+	for _, asked := range []bool{false, true, false} {
+		if err := c.SetBootDevice(t.Context(), types.BootDeviceSelectorForceCDROM, types.BIOSBootTypeEFI, false); err != nil {
+			t.Fatal(err)
+		}
+		if asked {
+			wantHandled(t, c)
+		}
+		if _, bits := waits(); bits != asked {
+			t.Errorf("asked %t: the bit is %t", asked, bits)
+		}
+		for _, control := range []chassis.ChassisControl{chassis.ChassisControlPowerUp, chassis.ChassisControlPowerDown} {
+			if _, err := c.ChassisControl(t.Context(), control); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if flags, bits := waits(); flags == asked || bits {
+			t.Errorf("asked %t: after a boot flags are valid %t, the bit is %t, want that flags wait unless the firmware was asked", asked, flags, bits)
+		}
 	}
 }
 

@@ -16,19 +16,21 @@ import (
 type Server struct {
 	*redfishtest.Server
 	Address netip.AddrPort // where it answers IPMI
+	IPMI    *ipmi.Service
 }
 
 // Start starts a BMC of a vendor. User and password are those of package redfishtest.
 func Start(t testing.TB, vendor string, options ...redfishtest.Options) *Server {
 	t.Helper()
 	s := &Server{Server: redfishtest.Start(t, vendor, options...)}
+	s.IPMI = ipmi.New(s.BMC)
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Address = netip.MustParseAddrPort(conn.LocalAddr().String())
 	ended := make(chan error, 1)
-	go func() { ended <- ipmi.New(s.BMC).Serve(context.Background(), conn) }()
+	go func() { ended <- s.IPMI.Serve(context.Background(), conn) }()
 	t.Cleanup(func() {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
