@@ -14,10 +14,10 @@ import (
 // restarted for the change otherwise. Machines whose mode the engine cannot set are left as
 // they are.
 func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
-	asked := node.AskedBootMode(n)
+	asked := n.BootModeCapability()
 	_, err := c.bootModes(n)
 	off := c.switchTo(n, node.PowerOff)
-	off.Ref.Name = "power off for boot mode"
+	off.Name = "power off for boot mode"
 	match := changeBy(c, "match boot mode", node.ManagementInterface, "boot modes",
 		func(modes driver.BootModes, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			return modes.SetBootMode(ctx, n, asked, turn)
@@ -41,14 +41,14 @@ func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 		})
 	operation.Shown = true
 	_, err := c.secureBoot(n)
-	operation.Skip = !node.AsksSecureBoot(n) || err != nil || n.SecureBoot != nil && *n.SecureBoot == on
+	operation.Skip = !n.AsksSecureBoot() || err != nil || n.SecureBoot != nil && *n.SecureBoot == on
 	return operation
 }
 
 // checkSecureBoot returns an error when the instance of a node asks for secure boot, and the
 // engine cannot enable it.
 func (c *Conductor) checkSecureBoot(n *node.Node) error {
-	if !node.AsksSecureBoot(n) {
+	if !n.AsksSecureBoot() {
 		return nil
 	}
 	if _, err := c.secureBoot(n); err != nil {

@@ -5,24 +5,25 @@ import (
 	"strings"
 )
 
-// Names of capabilities.
-const (
-	BootModeCapability   = "boot_mode"   // "uefi" or "bios"
-	SecureBootCapability = "secure_boot" // "true" asks for it
-)
+// capabilitiesKey is the key of properties and instance_info that holds capabilities.
+const capabilitiesKey = "capabilities"
 
-// Capability returns a value of the key capabilities in instance_info or properties, which
-// is text ("a:b,c:d") or an object; empty for none.
-func Capability(o Object, name string) string {
-	const key = "capabilities"
+// Capability returns one of the object's capabilities, which are text ("a:b,c:d"), an object,
+// or the text of one; empty for none.
+func (o Object) Capability(name string) string {
 	var values map[string]string
-	if o.Get(key, &values) {
+	if o.Get(capabilitiesKey, &values) {
 		return values[name]
 	}
-	text := o.Text(key)
+	text := o.Text(capabilitiesKey)
 	if json.Unmarshal([]byte(text), &values) == nil {
 		return values[name]
 	}
+	return textCapability(text, name)
+}
+
+// textCapability finds a value in capabilities that are written as "name:value,…".
+func textCapability(text, name string) string {
 	for part := range strings.SplitSeq(text, ",") {
 		if key, value, ok := strings.Cut(part, ":"); ok && strings.TrimSpace(key) == name {
 			return strings.TrimSpace(value)
@@ -31,11 +32,12 @@ func Capability(o Object, name string) string {
 	return ""
 }
 
-// AskedBootMode is the boot mode that the instance of a node asks for, else the node itself;
-// empty when neither does.
-func AskedBootMode(n *Node) string {
+// BootModeCapability returns the boot mode that the capabilities of the instance ask for, else
+// those of the machine; empty if neither do. Those of the instance end with it, as all of
+// instance_info.
+func (n *Node) BootModeCapability() string {
 	for _, o := range []Object{n.InstanceInfo, n.Properties} {
-		if mode := Capability(o, BootModeCapability); mode != "" {
+		if mode := o.Capability("boot_mode"); mode != "" {
 			return mode
 		}
 	}
@@ -43,6 +45,6 @@ func AskedBootMode(n *Node) string {
 }
 
 // AsksSecureBoot reports whether the instance of a node asks for secure boot.
-func AsksSecureBoot(n *Node) bool {
-	return strings.EqualFold(Capability(n.InstanceInfo, SecureBootCapability), "true")
+func (n *Node) AsksSecureBoot() bool {
+	return strings.EqualFold(n.InstanceInfo.Capability("secure_boot"), "true")
 }

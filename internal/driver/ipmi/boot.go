@@ -1,6 +1,7 @@
 package ipmi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -113,8 +114,7 @@ func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, 
 
 // SetBootDevice sets the boot flags, and asks the firmware to handle them. Flags for one boot
 // are sent although the BMC shows them: it may be about to clear those of an earlier request.
-// Only after a call whose outcome is unknown they count as sent by that. Machines are booted in UEFI mode unless the node has
-// the boot mode bios.
+// Only after a call whose outcome is unknown they count as sent by that.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootDevices, func(row bootDevice) bool { return row.name == device.Device })
 	if i < 0 {
@@ -125,7 +125,7 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		return driver.Outcome{}, err
 	}
 	want := flags{
-		valid: true, persistent: device.Persistent != nil && *device.Persistent, uefi: n.BootMode != "bios", selector: bootDevices[i].selector,
+		valid: true, persistent: device.Persistent != nil && *device.Persistent, uefi: !bootsBIOS(n), selector: bootDevices[i].selector,
 	}
 	op := "set boot device to " + device.Device
 	return driver.Outcome{}, d.with(ctx, n, op, turn, func(c *call) error {
@@ -151,6 +151,10 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		return err
 	})
 }
+
+// bootsBIOS reports whether the flags of a node are for BIOS mode: its boot mode is bios or,
+// as this driver reads none, its capabilities say so. Others are booted in UEFI mode.
+func bootsBIOS(n *node.Node) bool { return cmp.Or(n.BootMode, n.BootModeCapability()) == "bios" }
 
 // flags reads the boot flags.
 func (c *call) flags(ctx context.Context) (flags, error) {

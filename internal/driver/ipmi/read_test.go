@@ -56,14 +56,29 @@ func TestMachineTellsItsBootDevice(t *testing.T) {
 }
 
 func TestBootDeviceIsForTheModeOfTheNode(t *testing.T) {
-	m, d := newMachine(t, "dell")
-	for mode, want := range map[string]bmc.Mode{"": bmc.UEFI, "uefi": bmc.UEFI, "bios": bmc.Legacy} {
-		m.node.BootMode = mode
+	asks := func(mode string) node.Object {
+		return node.ObjectOf(map[string]any{"capabilities": "a:b,boot_mode:" + mode})
+	}
+	for name, test := range map[string]struct {
+		change func(*node.Node)
+		want   bmc.Mode
+	}{
+		"nothing said":             {func(*node.Node) {}, bmc.UEFI},
+		"uefi":                     {func(n *node.Node) { n.BootMode = "uefi" }, bmc.UEFI},
+		"bios":                     {func(n *node.Node) { n.BootMode = "bios" }, bmc.Legacy},
+		"machine bios":             {func(n *node.Node) { n.Properties = asks("bios") }, bmc.Legacy},
+		"instance bios":            {func(n *node.Node) { n.InstanceInfo = asks("bios") }, bmc.Legacy},
+		"instance of a machine":    {func(n *node.Node) { n.InstanceInfo, n.Properties = asks("uefi"), asks("bios") }, bmc.UEFI},
+		"mode before capabilities": {func(n *node.Node) { n.BootMode, n.Properties = "uefi", asks("bios") }, bmc.UEFI},
+		"empty capability":         {func(n *node.Node) { n.Properties = asks("") }, bmc.UEFI},
+	} {
+		m, d := newMachine(t, "dell")
+		test.change(m.node)
 		if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh); err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Override().Mode; got != want {
-			t.Errorf("boot mode %q of the node: the machine boots in %s, want %s", mode, got, want)
+		if got := m.Override().Mode; got != test.want {
+			t.Errorf("%s: the machine boots in %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (d Deploy) installBootloader(ctx context.Context, n *node.Node, turn driver
 // bootMode is the mode that the instance is to boot in, "uefi" unless the node says
 // otherwise.
 func bootMode(n *node.Node) string {
-	return cmp.Or(node.AskedBootMode(n), n.BootMode, "uefi")
+	return cmp.Or(n.BootModeCapability(), n.BootMode, "uefi")
 }
 
 // TearDown does nothing: cleaning follows, which starts the ramdisk.
