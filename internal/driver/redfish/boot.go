@@ -127,50 +127,6 @@ func checkSource(system *schemas.ComputerSystem, source schemas.BootSource) erro
 		"the machine cannot boot from " + string(source) + "; it can boot from " + listed(allowed))}
 }
 
-// override changes the boot override unless the system has it already: some BMCs
-// refuse what they have.
-func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q quirks) error {
-	if overrides(system.Boot, want) {
-		return nil
-	}
-	sent := want
-	if q.wholeOverride && sent.BootSourceOverrideMode == "" {
-		sent.BootSourceOverrideMode = system.Boot.BootSourceOverrideMode
-	}
-	err := system.SetBoot(&sent)
-	if err != nil && want.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled && isRefusal(err) && !temporary(err) {
-		want.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
-		sent.BootSourceOverrideEnabled = want.BootSourceOverrideEnabled
-		if system.SetBoot(&sent) == nil {
-			err = nil
-		}
-	}
-	if err != nil {
-		return err
-	}
-	after, err := c.system()
-	if err != nil {
-		return err
-	}
-	if !overrides(after.Boot, want) {
-		return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
-			describe(want) + " and shows " + describe(after.Boot))}
-	}
-	return nil
-}
-
-// overrides reports whether an override has all that is wanted.
-func overrides(has, want schemas.Boot) bool {
-	return has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
-		has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled &&
-		(want.HTTPBootURI == "" || has.HTTPBootURI == want.HTTPBootURI) &&
-		(want.BootSourceOverrideMode == "" || has.BootSourceOverrideMode == want.BootSourceOverrideMode)
-}
-
-func describe(boot schemas.Boot) string {
-	return string(boot.BootSourceOverrideTarget) + " (" + string(boot.BootSourceOverrideEnabled) + ")"
-}
-
 // bootModes are the boot modes of the Bare Metal API.
 var bootModes = map[string]schemas.BootSourceOverrideMode{
 	"uefi": schemas.UEFIBootSourceOverrideMode,

@@ -1,13 +1,17 @@
 package redfish_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
@@ -93,12 +97,19 @@ func TestSecondMediumDoesNotReplaceTheFirst(t *testing.T) {
 	}
 }
 
+// newUEFI starts a BMC whose machine boots in UEFI mode; some are installed in legacy mode.
+func newUEFI(t *testing.T, vendor string) (*machine, redfish.Driver) {
+	t.Helper()
+	m, d := newMachine(t, vendor)
+	for i := 1; m.Override().Mode != bmc.UEFI; i++ {
+		m, d = newMachine(t, vendor, redfishtest.Options{Index: i})
+	}
+	return m, d
+}
+
 func TestMachineIsToldTheURLThatItBoots(t *testing.T) {
 	for _, vendor := range []string{"hpe", "supermicro"} {
-		m, d := newMachine(t, vendor)
-		for i := 1; m.Override().Mode != bmc.UEFI; i++ { // some are installed in legacy mode
-			m, d = newMachine(t, vendor, redfishtest.Options{Index: i})
-		}
+		m, d := newUEFI(t, vendor)
 		once := false
 		const url = "https://192.0.2.1/boot.iso"
 		for range 2 {
@@ -111,6 +122,75 @@ func TestMachineIsToldTheURLThatItBoots(t *testing.T) {
 		}
 		if got := m.Effects(); len(got) != 1 {
 			t.Errorf("%s: effects %q, want one", vendor, got)
+		}
+	}
+}
+
+// staleURL is that of an earlier boot, which was withdrawn.
+const staleURL = "https://192.0.2.1/boot.iso"
+
+// bootedFromURL is a machine that was last booted from a URL.
+func bootedFromURL(t *testing.T, vendor string) (*machine, redfish.Driver) {
+	t.Helper()
+	m, d := newUEFI(t, vendor)
+	if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "uefihttp", URL: staleURL}, fresh); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	return m, d
+}
+
+func TestURLOfAnEarlierBootIsRemovedWithTheNextDevice(t *testing.T) {
+	for _, vendor := range []string{"hpe", "supermicro"} {
+		for device, want := range map[string]bmc.Target{"pxe": bmc.TargetPXE, "uefihttp": bmc.TargetHTTP} {
+			m, d := bootedFromURL(t, vendor)
+			for range 2 {
+				if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: device}, fresh); err != nil {
+					t.Fatalf("%s, %s: %v", vendor, device, err)
+				}
+			}
+			if got := m.Override(); got.Target != want || got.Enabled != bmc.Once || got.URL != "" || len(m.Effects()) != 1 {
+				t.Errorf("%s, %s: boot settings %+v, effects %q, want no URL after one request", vendor, device, got, m.Effects())
+			}
+		}
+	}
+}
+
+func TestBMCThatKeepsTheURLFailsOnlyWhatWouldBootFromIt(t *testing.T) {
+	yes := true
+	for name, test := range map[string]struct {
+		device node.BootDevice
+		fails  bool
+	}{
+		"once":          {node.BootDevice{Device: "pxe"}, false},
+		"for good":      {node.BootDevice{Device: "disk", Persistent: &yes}, false},
+		"UEFI HTTP":     {node.BootDevice{Device: "uefihttp"}, true},
+		"another URL":   {node.BootDevice{Device: "uefihttp", URL: "https://192.0.2.1/other.iso"}, false},
+		"what it is at": {node.BootDevice{Device: "uefihttp", URL: staleURL}, false},
+	} {
+		for _, refuses := range []bool{true, false} {
+			m, d := bootedFromURL(t, "hpe")
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				const null = `"HttpBootUri":null`
+				text, _ := io.ReadAll(r.Body)
+				if r.Method == http.MethodPatch && strings.Contains(string(text), null) {
+					if refuses {
+						said(w, http.StatusBadRequest, `{}`)
+						return
+					}
+					text = []byte(strings.ReplaceAll(strings.ReplaceAll(string(text), ","+null, ""), null+",", ""))
+				}
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(string(text))), int64(len(text))
+				bmc.ServeHTTP(w, r)
+			})
+			for range 2 {
+				if _, err := d.SetBootDevice(t.Context(), m.node, test.device, fresh); (err != nil) != test.fails {
+					t.Errorf("%s, null is refused %t: %v, want a failure: %t", name, refuses, err, test.fails)
+				}
+			}
+			if got := m.Override(); got.URL != cmp.Or(test.device.URL, staleURL) {
+				t.Errorf("%s, null is refused %t: the URL is %q", name, refuses, got.URL)
+			}
 		}
 	}
 }

@@ -70,6 +70,8 @@ type Override struct {
 	// URL is what TargetHTTP boots; empty means what DHCP names. It stays when the override
 	// has ended.
 	URL string `json:"url,omitempty"`
+	// NoURL, in a change, removes the URL.
+	NoURL bool `json:"-"`
 }
 
 // Boot orders: what machines without an override try, in turn.
@@ -228,7 +230,7 @@ func (o Override) merge(changes Override) Override {
 	if changes.Enabled != "" {
 		o.Enabled = changes.Enabled
 	}
-	if changes.URL != "" {
+	if changes.URL != "" || changes.NoURL {
 		o.URL = changes.URL
 	}
 	if o.Target == TargetNone || o.Enabled == Disabled {

@@ -98,15 +98,17 @@ func (s *Service) changeBoot(q *request) answer {
 		values[i] = value
 		delete(boot, name)
 	}
-	uri := ""
+	uri, noURI := "", false
 	if s.shape.httpBoot {
+		value, named := boot["HttpBootUri"]
 		uri, _ = boot.text("HttpBootUri")
+		noURI = named && value == nil
 		delete(boot, "HttpBootUri")
 	}
 	for name := range boot {
 		return s.problem(problem{http.StatusBadRequest, "PropertyUnknown"}, name, "")
 	}
-	override := bmc.Override{Target: bmc.Target(values[0]), Enabled: bmc.Enabled(values[1]), Mode: bmc.Mode(values[2]), URL: uri}
+	override := bmc.Override{Target: bmc.Target(values[0]), Enabled: bmc.Enabled(values[1]), Mode: bmc.Mode(values[2]), URL: uri, NoURL: noURI}
 	if err := s.bmc.SetOverride(q.call, override); err != nil {
 		return s.refused(err)
 	}

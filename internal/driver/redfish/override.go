@@ -1,0 +1,176 @@
+package redfish
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// bootChange is a change of the boot override.
+type bootChange struct {
+	schemas.Boot
+	// clears: it removes the URL of an earlier UEFI HTTP boot, which firmware would boot
+	// from instead of asking DHCP for one.
+	clears bool
+}
+
+// urlless are boot settings with null for the URL, which the library leaves out.
+type urlless struct {
+	schemas.Boot
+	HTTPBootURI *string `json:"HttpBootUri"`
+}
+
+// body is the change as it is sent.
+func (b bootChange) body() any {
+	if b.clears {
+		return map[string]any{"Boot": urlless{Boot: b.Boot}}
+	}
+	return map[string]any{"Boot": b.Boot}
+}
+
+// override changes the boot override unless the system has it already: some BMCs
+// refuse what they have.
+func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q quirks) error {
+	change := bootChange{Boot: want, clears: want.HTTPBootURI == "" && system.Boot.HTTPBootURI != ""}
+	present := overrides(system.Boot, want)
+	if present && !change.clears {
+		return nil
+	}
+	if q.wholeOverride && change.BootSourceOverrideMode == "" {
+		change.BootSourceOverrideMode = system.Boot.BootSourceOverrideMode
+	}
+	if present {
+		if err := c.patchBoot(system, change); !isRefusal(err) {
+			return err
+		}
+		return nil // it boots from what was asked for, whatever the URL is
+	}
+	duration, err := c.requestOverride(system, change)
+	if err != nil {
+		return err
+	}
+	want.BootSourceOverrideEnabled = duration
+	after, err := c.system()
+	if err != nil {
+		return err
+	}
+	if !overrides(after.Boot, want) {
+		return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
+			describe(want) + " and shows " + describe(after.Boot))}
+	}
+	return nil
+}
+
+// requestOverride asks for an override, and returns the duration that the BMC accepted. What
+// it refuses with null for the URL is asked for without, and what it refuses for good is asked
+// for once. The error is of the first request without null, if there was one.
+func (c *call) requestOverride(system *schemas.ComputerSystem, change bootChange) (schemas.BootSourceOverrideEnabled, error) {
+	var refusal error
+	mayBeNull := true // the reason of the refusal
+	for _, try := range change.tries() {
+		err := c.patchBoot(system, try)
+		switch {
+		case err == nil:
+			return try.BootSourceOverrideEnabled, nil
+		case !isRefusal(err) || temporary(err):
+			return "", err
+		case mayBeNull:
+			refusal, mayBeNull = err, try.clears
+		}
+	}
+	return "", refusal
+}
+
+// tries are the requests for a change, the best first. UEFI HTTP boot is not asked for while
+// it may have the URL of an earlier one.
+func (b bootChange) tries() []bootChange {
+	durations := []bootChange{b}
+	if b.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled {
+		once := b
+		once.BootSourceOverrideEnabled = schemas.OnceBootSourceOverrideEnabled
+		durations = append(durations, once)
+	}
+	var all []bootChange
+	for _, try := range durations {
+		all = append(all, try)
+		if try.clears && try.BootSourceOverrideTarget != schemas.UefiHTTPBootSource {
+			try.clears = false
+			all = append(all, try)
+		}
+	}
+	return all
+}
+
+// patchBoot sends a change to the system. Some BMCs refuse that and take it at the resource
+// with the settings of the next reset.
+func (c *call) patchBoot(system *schemas.ComputerSystem, change bootChange) error {
+	err := system.Patch(system.ODataID, change.body())
+	if err == nil {
+		return nil
+	}
+	path := settingsPath(system)
+	if path == "" {
+		return err
+	}
+	if refusal := c.patchSettings(path, change); refusal != nil {
+		return fmt.Errorf("system resource: %w, settings resource: %w", err, refusal)
+	}
+	return nil
+}
+
+// settingsPath is the path of the system's settings resource; empty for a BMC that has none, or
+// names the system itself.
+func settingsPath(system *schemas.ComputerSystem) string {
+	var document settingsDocument
+	if json.Unmarshal(system.RawData, &document) != nil {
+		return ""
+	}
+	if path := document.Settings.SettingsObject.String(); path != system.ODataID {
+		return path
+	}
+	return ""
+}
+
+// patchSettings sends a change to a settings resource, with the entity tag that this has.
+func (c *call) patchSettings(path string, change bootChange) error {
+	answer, err := c.api.Get(path)
+	if err != nil {
+		return err
+	}
+	discard(answer)
+	headers := map[string]string{}
+	if tag := answer.Header.Get("ETag"); tag != "" {
+		headers[ifMatch] = tag
+	}
+	answer, err = c.api.PatchWithHeaders(path, change.body(), headers)
+	if err != nil {
+		return err
+	}
+	discard(answer)
+	return nil
+}
+
+// overrides reports whether an override has all that is wanted. Where no URL is, one of an
+// earlier request matters only for UEFI HTTP boot.
+func overrides(has, want schemas.Boot) bool {
+	anyURL := want.HTTPBootURI == "" && want.BootSourceOverrideTarget != schemas.UefiHTTPBootSource
+	return has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
+		has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled &&
+		(anyURL || has.HTTPBootURI == want.HTTPBootURI) &&
+		(want.BootSourceOverrideMode == "" || has.BootSourceOverrideMode == want.BootSourceOverrideMode)
+}
+
+// describe says what an override is. The URL itself may hold secrets.
+func describe(boot schemas.Boot) string {
+	text := string(boot.BootSourceOverrideTarget) + " (" + string(boot.BootSourceOverrideEnabled) + ")"
+	switch {
+	case boot.BootSourceOverrideTarget != schemas.UefiHTTPBootSource:
+		return text
+	case boot.HTTPBootURI == "":
+		return text + " without a URL"
+	}
+	return text + " with a URL"
+}
