@@ -6,6 +6,7 @@ import (
 
 	"github.com/stmcginnis/gofish/schemas"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -48,40 +49,92 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 		}
 		return nil // it boots from what was asked for, whatever the URL is
 	}
-	duration, err := c.requestOverride(system, change)
+	before := c.pendingOverride(system)
+	if c.turn.Attempt == driver.Unknown && shows(before, want) {
+		return nil // the request before was the same
+	}
+	if before != nil && before.HTTPBootURI != "" && want.HTTPBootURI == "" {
+		change.clears = true
+	}
+	accepted, err := requestOverride(change, func(try bootChange) error { return c.patchBoot(system, try) })
 	if err != nil {
 		return err
 	}
-	want.BootSourceOverrideEnabled = duration
-	after, err := c.system()
-	if err != nil {
-		return err
-	}
-	if !overrides(after.Boot, want) {
-		return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
-			describe(want) + " and shows " + describe(after.Boot))}
-	}
-	return nil
+	want.BootSourceOverrideEnabled = accepted.BootSourceOverrideEnabled
+	return c.confirmOverride(want, accepted, before)
 }
 
-// requestOverride asks for an override, and returns the duration that the BMC accepted. What
-// it refuses with null for the URL is asked for without, and what it refuses for good is asked
-// for once. The error is of the first request without null, if there was one.
-func (c *call) requestOverride(system *schemas.ComputerSystem, change bootChange) (schemas.BootSourceOverrideEnabled, error) {
+// confirmOverride checks that the BMC shows an override that it has accepted, in the system or
+// in what the next reset applies. Where the request to the system had no effect, it goes to the
+// settings resource. One that this showed before proves nothing: it may be left from an earlier
+// boot.
+func (c *call) confirmOverride(want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
+	system, err := c.system()
+	if err != nil || overrides(system.Boot, want) {
+		return err
+	}
+	pending := c.pendingOverride(system)
+	if shows(pending, want) && !shows(before, want) {
+		return nil
+	}
+	if pending != nil {
+		path := settingsPath(system)
+		accepted, err = requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try) })
+		switch {
+		case isRefusal(err) && shows(pending, want):
+			return nil // it has that
+		case err != nil:
+			return err
+		}
+		want.BootSourceOverrideEnabled = accepted.BootSourceOverrideEnabled
+		if system, err = c.system(); err != nil {
+			return err
+		}
+		pending = c.pendingOverride(system)
+	}
+	if overrides(system.Boot, want) || shows(pending, want) {
+		return nil
+	}
+	return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
+		describe(want) + " and shows " + describe(system.Boot))}
+}
+
+// pendingOverride is the override that the next reset applies, as the settings resource of the
+// system shows it (DSP0266, settings resource); nil for a BMC that shows none there, and changes
+// the system itself.
+func (c *call) pendingOverride(system *schemas.ComputerSystem) *schemas.Boot {
+	path := settingsPath(system)
+	if path == "" {
+		return nil
+	}
+	var next struct{ Boot *schemas.Boot }
+	if c.read(path, &next) != nil {
+		return nil
+	}
+	return next.Boot
+}
+
+// shows reports whether an override, if there is one, has all that is wanted.
+func shows(has *schemas.Boot, want schemas.Boot) bool { return has != nil && overrides(*has, want) }
+
+// requestOverride asks for an override, and returns what the BMC accepted. What it refuses with
+// null for the URL is asked for without, and what it refuses for good is asked for once. The
+// error is of the first request without null, if there was one.
+func requestOverride(change bootChange, send func(bootChange) error) (bootChange, error) {
 	var refusal error
 	mayBeNull := true // the reason of the refusal
 	for _, try := range change.tries() {
-		err := c.patchBoot(system, try)
+		err := send(try)
 		switch {
 		case err == nil:
-			return try.BootSourceOverrideEnabled, nil
+			return try, nil
 		case !isRefusal(err) || temporary(err):
-			return "", err
+			return bootChange{}, err
 		case mayBeNull:
 			refusal, mayBeNull = err, try.clears
 		}
 	}
-	return "", refusal
+	return bootChange{}, refusal
 }
 
 // tries are the requests for a change, the best first. UEFI HTTP boot is not asked for while

@@ -1,0 +1,98 @@
+package redfish_test
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// nextReset is a BMC that shows boot settings in its system only after a reset, and in the
+// settings resource what that applies.
+type nextReset struct {
+	pending map[string]any // Boot of the settings resource; nil for none
+	missing bool           // the link to the settings resource leads nowhere
+	// The requests that it does not ignore. One to the settings resource needs its entity tag.
+	takesSystem, takesSettings bool
+
+	system, settings []string // bodies of the requests
+}
+
+const pendingTag = `"pending-1"`
+
+// answer stands in for the BMC at its system and its settings resource.
+func (n *nextReset) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+	path, below, found := strings.Cut(strings.TrimRight(r.URL.Path, "/"), "/System.Embedded.1")
+	path += "/System.Embedded.1"
+	switch {
+	case !found || below != "" && below != "/Settings" || n.missing && below == "" && r.Method == http.MethodPatch:
+		bmc.ServeHTTP(w, r)
+	case below != "" && n.missing:
+		said(w, http.StatusNotFound, `{}`)
+	case r.Method == http.MethodPatch && below == "":
+		n.system = append(n.system, n.take(r, n.takesSystem))
+		said(w, http.StatusOK, `{}`)
+	case r.Method == http.MethodPatch && r.Header.Get("If-Match") != pendingTag:
+		said(w, http.StatusPreconditionFailed, `{}`)
+	case r.Method == http.MethodPatch:
+		n.settings = append(n.settings, n.take(r, n.takesSettings))
+		said(w, http.StatusOK, `{}`)
+	case below != "":
+		text, _ := json.Marshal(map[string]any{"@odata.id": r.URL.Path, "Boot": n.pending})
+		w.Header().Set("ETag", pendingTag)
+		said(w, http.StatusOK, string(text))
+	default:
+		shown := httptest.NewRecorder()
+		bmc.ServeHTTP(shown, r)
+		link := `{"@Redfish.Settings": {"SettingsObject": {"@odata.id": "` + path + `/Settings"}}, `
+		said(w, shown.Code, link+strings.TrimPrefix(shown.Body.String(), "{"))
+	}
+}
+
+// take reads a request, and does what it asks for if the BMC does.
+func (n *nextReset) take(r *http.Request, does bool) string {
+	text, _ := io.ReadAll(r.Body)
+	var body struct{ Boot map[string]any }
+	if does && json.Unmarshal(text, &body) == nil {
+		n.pending = maps.Clone(n.pending)
+		maps.Copy(n.pending, body.Boot)
+	}
+	return string(text)
+}
+
+func TestOverrideMayWaitForTheNextReset(t *testing.T) {
+	none := map[string]any{"BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled"}
+	network := map[string]any{"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}
+	for name, test := range map[string]struct {
+		bmc              nextReset
+		attempt          driver.Attempt
+		system, settings int // requests
+		failure          string
+	}{
+		"asked of the system":               {nextReset{pending: none, takesSystem: true}, driver.Fresh, 1, 0, ""},
+		"asked of the settings":             {nextReset{pending: none, takesSettings: true}, driver.Fresh, 1, 1, ""},
+		"left from an earlier boot":         {nextReset{pending: network, takesSettings: true}, driver.Fresh, 1, 1, ""},
+		"asked before, its answer was lost": {nextReset{pending: network}, driver.Unknown, 0, 0, ""},
+		"ignored":                           {nextReset{pending: none}, driver.Fresh, 1, 1, "the BMC accepted Pxe (Once) and shows None (Disabled)"},
+		"settings without boot settings":    {nextReset{}, driver.Fresh, 1, 0, "the BMC accepted Pxe (Once) and shows None (Disabled)"},
+		"settings that are not there":       {nextReset{missing: true}, driver.Fresh, 0, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			m.behind(test.bmc.answer)
+			_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, driver.Turn{Attempt: test.attempt})
+			if test.failure == "" && err != nil || test.failure != "" && (err == nil || !strings.Contains(err.Error(), test.failure)) {
+				t.Errorf("error = %v, want %q", err, test.failure)
+			}
+			if len(test.bmc.system) != test.system || len(test.bmc.settings) != test.settings {
+				t.Errorf("the system was sent %q, its settings %q, want %d and %d requests", test.bmc.system, test.bmc.settings, test.system, test.settings)
+			}
+		})
+	}
+}
