@@ -2,17 +2,20 @@ package conductor
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
 // matchBootMode gives a machine the boot mode that its instance, or its node, asks for before
 // it boots a ramdisk or an image: in another mode it may not start that, or the instance that
 // is written then. A machine that shows another mode is switched off first, since it would be
 // restarted for the change otherwise. Machines whose mode the engine cannot set are left as
-// they are.
+// they are, and the node's history says so where their BMC refuses it: some modes are set in
+// the firmware alone, and the machine may start all the same.
 func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	asked := n.BootModeCapability()
 	_, err := c.bootModes(n)
@@ -23,6 +26,11 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 			return modes.SetBootMode(ctx, n, asked, turn)
 		})
 	match.Shown = true
+	match.Optional = func(cause error) runner.Write {
+		c.log.Warn("The boot mode could not be set", "node", n.UUID, "mode", asked, "err", cause)
+		text := node.CutText(fmt.Sprintf("The machine is left in its boot mode, because %s could not be set: %v", asked, cause))
+		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityInfo, "boot", text) }
+	}
 	match.Skip = asked == "" || asked == n.BootMode || err != nil || !c.switches(n, node.PowerOn)
 	off.Skip = off.Skip || match.Skip || n.BootMode == ""
 	return []runner.Operation{off, match}
