@@ -49,6 +49,17 @@ func (d *severed) ReadSingle(ctx context.Context, fn func(*store.Tx) error) erro
 	return d.Database.ReadSingle(ctx, fn)
 }
 
+// withoutDatabase is an absence of the database, of that kind.
+func withoutDatabase(kind func(*severed) *atomic.Bool) func(*world, time.Duration) {
+	return func(w *world, away time.Duration) {
+		broken := kind(w.Conductor.store.(*severed))
+		broken.Store(true)
+		w.clock.Advance(away)
+		w.runner.ClaimDue(w.t.Context())
+		broken.Store(false)
+	}
+}
+
 // TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway has nobody hear an agent for longer than
 // it may be silent.
 func TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway(t *testing.T) {
@@ -60,20 +71,8 @@ func TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway(t *testing.T) {
 			w.clock.Advance(away)
 			w.Conductor = w.start("conductor-1")
 		},
-		"database": func(w *world, away time.Duration) {
-			database := w.Conductor.store.(*severed)
-			database.away.Store(true)
-			w.clock.Advance(away)
-			w.runner.ClaimDue(w.t.Context())
-			database.away.Store(false)
-		},
-		"disk": func(w *world, away time.Duration) {
-			database := w.Conductor.store.(*severed)
-			database.full.Store(true)
-			w.clock.Advance(away)
-			w.runner.ClaimDue(w.t.Context())
-			database.full.Store(false)
-		},
+		"database": withoutDatabase(func(d *severed) *atomic.Bool { return &d.away }),
+		"disk":     withoutDatabase(func(d *severed) *atomic.Bool { return &d.full }),
 	} {
 		for end, tc := range map[string]struct {
 			heard bool
