@@ -11,10 +11,13 @@ import (
 // means the default that its comment gives.
 type Limits struct {
 	CallbackTimeout time.Duration // time without a heartbeat after which a waiting state fails: 30 minutes
-	PowerTimeout    time.Duration // a power change: 1 minute
-	SoftPowerOff    time.Duration // a soft power off, which the operating system may refuse: 10 minutes
-	MaxDeploying    int           // nodes being deployed or undeployed at once: 250
-	MaxCleaning     int           // nodes being cleaned at once: 50
+	// BootRetry is the time without a sign of the ramdisk after which its machine is started
+	// again: never.
+	BootRetry    time.Duration
+	PowerTimeout time.Duration // a power change: 1 minute
+	SoftPowerOff time.Duration // a soft power off, which the operating system may refuse: 10 minutes
+	MaxDeploying int           // nodes being deployed or undeployed at once: 250
+	MaxCleaning  int           // nodes being cleaned at once: 50
 	// HistoryEntries is how many rows of history a node keeps, the newest: 300.
 	// Between two trims there may be a tenth more.
 	HistoryEntries int

@@ -89,11 +89,11 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 	}
 	operations = append(operations, labelled(c.matchBootMode(n), "", kept(n))...)
 	operations = append(operations, c.bootRamdiskOperation(n))
-	operations = append(operations, c.restart(n)...)
-	operations = append(operations, awaitRamdiskOperation,
-		runner.Operation{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
-	)
-	return labelled(operations, item, skip)
+	operations = labelled(append(operations, c.restart(n)...), item, skip)
+	return slices.Concat(operations, c.retryBoot(n, item, skip), labelled([]runner.Operation{
+		awaitRamdiskOperation,
+		{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
+	}, item, skip))
 }
 
 // restart switches a machine off and on again so that it boots the ramdisk, or asks
@@ -142,7 +142,7 @@ func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 			if !keep {
 				c.awaitAgent(n)
 			}
-			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark})
+			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark, bootRetryKey: nil})
 			return nil
 		}, nil
 	}

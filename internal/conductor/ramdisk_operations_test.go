@@ -304,6 +304,68 @@ func TestKeptRamdiskWithoutAHeartbeatIsStartedAnewAfterAWhile(t *testing.T) {
 	}
 }
 
+// TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice walks through the operations that retry a
+// boot with a ramdisk that sends nothing, and with what keeps them away.
+func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
+	const limit, wait = time.Minute, "wait before boot retry"
+	token := node.ObjectOf(map[string]any{agent.TokenKey: "t"})
+	again := []string{wait, bootRamdiskName, powerOffName, powerOnName}
+	twice := slices.Concat(again, again)
+	for name, tc := range map[string]struct {
+		change func(*Conductor, *node.Node)
+		want   []string
+	}{
+		"never heard":                 {want: twice},
+		"switched off by its setting": {change: func(c *Conductor, _ *node.Node) { c.cfg.Limits.BootRetry = 0 }},
+		"it has looked itself up":     {change: func(_ *Conductor, n *node.Node) { n.DriverInternalInfo = token }},
+		"its medium has a token": {want: twice, change: func(_ *Conductor, n *node.Node) {
+			n.DriverInternalInfo = agent.WithPregenerated(node.Object{}, "t")
+		}},
+		"it has sent a heartbeat": {change: func(_ *Conductor, n *node.Node) {
+			n.DriverInternalInfo = token.With(map[string]any{agent.URLKey: "https://192.0.2.7:9999"})
+		}},
+		"it is kept": {change: func(_ *Conductor, n *node.Node) {
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskKeptKey: true})
+		}},
+		"people start it": {change: func(_ *Conductor, n *node.Node) {
+			n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface] = "manual-management", nil, "agent"
+		}},
+	} {
+		c, _, n := withRamdisk(t)
+		c.cfg.Limits.BootRetry = limit
+		if tc.change != nil {
+			tc.change(c, n)
+		}
+		var walked []string
+		for i := range c.retryBoot(n, "", false) {
+			operation := c.retryBoot(n, "", false)[i] // what it stores decides about those behind it
+			if operation.Skip {
+				continue
+			}
+			walked = append(walked, operation.Name)
+			if operation.Name != wait {
+				continue
+			}
+			if out, err := operation.Change(t.Context(), n, driver.Turn{Elapsed: time.Second}); err != nil || out.Park != limit-time.Second || !out.Callback {
+				t.Errorf("%s: after a second: %+v, %v, want it to wait on", name, out, err)
+			}
+			out, err := operation.Change(t.Context(), n, driver.Turn{Elapsed: limit})
+			if err != nil || !out.Done() || out.Note == "" {
+				t.Fatalf("%s: after a minute: %+v, %v", name, out, err)
+			}
+			out.Apply(n)
+			heard := *n
+			heard.DriverInternalInfo = token
+			if out, err := operation.Change(t.Context(), &heard, driver.Turn{Called: true}); err != nil || !out.Done() || out.Note != "" {
+				t.Errorf("%s: when it is heard: %+v, %v, want no retry", name, out, err)
+			}
+		}
+		if !slices.Equal(walked, tc.want) {
+			t.Errorf("%s: %q, want %q", name, walked, tc.want)
+		}
+	}
+}
+
 // TestRamdiskIsStartedAgainWhereAStepHasEndedIt looks at all steps before one that runs in it.
 func TestRamdiskIsStartedAgainWhereAStepHasEndedIt(t *testing.T) {
 	own := func(name string) node.Step { return node.Step{Interface: "power", Step: name} }

@@ -61,6 +61,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 		c.bootRamdiskOperation(t.Node),
 	}
 	operations = append(operations, c.restart(t.Node)...)
+	operations = append(operations, c.retryBoot(t.Node, "", false)...)
 	return append(operations, awaitRamdiskOperation,
 		changeBy(c, "set rescue password", node.RescueInterface, "rescue", driver.RamdiskRescue.SetRescuePassword)), nil
 }
@@ -70,7 +71,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	return func(_ *store.Tx, n *node.Node) error {
 		c.awaitAgent(n)
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false, ramdiskStartedKey: mark})
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false, ramdiskStartedKey: mark, bootRetryKey: nil})
 		return nil
 	}
 }

@@ -120,6 +120,7 @@ type ConductorConfig struct {
 	AutomatedClean bool          `koanf:"automated_clean"`
 
 	CallbackTimeout     time.Duration `koanf:"callback_timeout"`
+	BootRetryTimeout    time.Duration `koanf:"boot_retry_timeout"` // 0: off
 	PowerTimeout        time.Duration `koanf:"power_timeout"`
 	SoftPowerOffTimeout time.Duration `koanf:"soft_power_off_timeout"`
 	MaxDeploying        int           `koanf:"max_deploying"`
@@ -449,6 +450,7 @@ func (c Config) Validate() error {
 	} {
 		check(d > 0, "conductor.%s: want more than 0, got %s", key, d)
 	}
+	check(c.Conductor.BootRetryTimeout >= 0, "conductor.boot_retry_timeout: want 0 (off) or more, got %s", c.Conductor.BootRetryTimeout)
 	check(c.Conductor.PowerSyncInterval >= 0, "conductor.power_sync_interval: want 0 (off) or more, got %s", c.Conductor.PowerSyncInterval)
 	check(c.Conductor.MaxDeploying >= 1, "conductor.max_deploying: want at least 1, got %d", c.Conductor.MaxDeploying)
 	check(c.Conductor.MaxCleaning >= 1, "conductor.max_cleaning: want at least 1, got %d", c.Conductor.MaxCleaning)

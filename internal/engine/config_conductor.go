@@ -78,7 +78,7 @@ func limits(cfg ConductorConfig, agents AgentConfig) conductor.Limits {
 		sync = -1 // off, where zero is the default
 	}
 	return conductor.Limits{
-		CallbackTimeout: cfg.CallbackTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
+		CallbackTimeout: cfg.CallbackTimeout, BootRetry: cfg.BootRetryTimeout, PowerTimeout: cfg.PowerTimeout, SoftPowerOff: cfg.SoftPowerOffTimeout,
 		MaxDeploying: cfg.MaxDeploying, MaxCleaning: cfg.MaxCleaning, KeepPowerOn: !cfg.PowerOffAfterDeployFailure,
 		HistoryEntries: cfg.HistoryMaxEntries, StepTimeout: agents.StepTimeout,
 		PowerSync: sync, AcceptPower: !cfg.ForcePowerState, PowerRecovery: cfg.PowerRecoveryInterval,

@@ -1,16 +1,19 @@
 package story
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,12 +71,24 @@ func startBootService(t *testing.T, vendor string, changes ...func(*rack, *sim.O
 		if o.EngineTLS != nil {
 			boot = "https://" + address
 		}
-		o.BootURL = boot + "/boot.ipxe"
+		o.BootURL = cmp.Or(o.BootURL, boot+"/boot.ipxe")
 		r.settings = append(slices.DeleteFunc(r.settings, func(s string) bool { return strings.HasPrefix(s, "inspector.require_managed_boot") }),
 			"api.public_url=http://"+r.address, "boot.listen="+address, "boot.public_url="+boot,
 			"boot.kernel="+redfishtest.Serve(t, "the kernel"), "boot.ramdisk="+redfishtest.Serve(t, "the ramdisk"),
 			"boot.boot_loader="+redfishtest.Serve(t, strings.Repeat("an EFI system partition ", 100)))
 	})...)
+}
+
+// bootService is where the engine serves what machines boot.
+func (r *rack) bootService(t *testing.T) *url.URL {
+	t.Helper()
+	const key = "boot.public_url="
+	i := slices.IndexFunc(r.settings, func(setting string) bool { return strings.HasPrefix(setting, key) })
+	address, err := url.Parse(strings.TrimPrefix(r.settings[i], key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // bootedOnlyWhatWasServed checks what the machine booted its ramdisk from, and that the
@@ -176,7 +191,11 @@ func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
 // cleaning and a deployment. What counts is what the machine saw.
 func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
 	t.Parallel()
-	r, authority := startBootService(t, redfish.Vendors[0])
+	r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, _ *sim.Options) {
+		r.settings = append(r.settings,
+			"conductor.boot_retry_timeout=5s", // for a machine that boots while there is no engine
+			"agent.heartbeat_timeout=5s")      // for an agent whose token was lost with the answer to its lookup
+	})
 	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "ipxe"})
 	r.provision(t, uuid, "manage", "manageable")
 	r.provision(t, uuid, verbInspect, "manageable")
@@ -192,6 +211,37 @@ func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
 	kills += r.killUntil(t, uuid, "active")
 	r.runs(t, image, 1)
 	t.Logf("the engine was killed %d times", kills)
+}
+
+// TestMachineThatGotNoAnswerAtItsBootIsStartedAgain has nobody answer when a machine boots from
+// the network.
+func TestMachineThatGotNoAnswerAtItsBootIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	var served *url.URL
+	var refused atomic.Bool
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if refused.CompareAndSwap(false, true) {
+			http.Error(w, "the boot service is away", http.StatusBadGateway)
+			return
+		}
+		httputil.NewSingleHostReverseProxy(served).ServeHTTP(w, request)
+	}))
+	t.Cleanup(front.Close)
+	r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, o *sim.Options) {
+		o.BootURL = front.URL + "/boot.ipxe"
+		r.settings = append(r.settings, "conductor.boot_retry_timeout=5s")
+	})
+	served = r.bootService(t)
+	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "ipxe"})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	if wipes := r.done(effect.Wipe); !refused.Load() || len(wipes) != 1 {
+		t.Errorf("a boot was refused: %v, the disks were wiped %q, want both, once", refused.Load(), wipes)
+	}
+	_, history := r.get(t, "/v1/nodes/"+uuid+"/history?detail=true")
+	if !strings.Contains(string(history), "the machine is started again, retry 1 of 2") {
+		t.Errorf("the history does not say that the machine was started again: %s", history)
+	}
 }
 
 // killUntil kills the engine and starts it again, at growing intervals so that it gets
@@ -211,7 +261,8 @@ func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
 		r.restart(t)
 		kills++
 	}
-	t.Fatalf("the node is not in %q after %d kills", state, kills)
+	t.Fatalf("the node is not in %q after %d kills, but in %q; its machine: %+v; its last boot:\n%s",
+		state, kills, r.show(t, uuid).State, r.Machine(0).Status(), strings.Join(r.Machine(0).BootLog(), "\n"))
 	return kills
 }
 
