@@ -52,9 +52,12 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := c.Inspection(ctx, n.UUID)
-	if err != nil && !errors.Is(err, node.ErrNotFound) {
-		return nil, c.awaitObjects(ctx, w, &objectsError{err})
+	_, earlier, err := c.lastResult(ctx, n.UUID)
+	switch {
+	case isGone(err):
+		c.log.Info("The BMC is inspected without the result of an earlier inspection", "node", n.UUID, "err", err)
+	case err != nil:
+		return nil, c.awaitObjects(ctx, w, err)
 	}
 	body, err := reader.ReadInventory(ctx, n)
 	if err != nil {
@@ -76,6 +79,11 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 		_, err := storeDocument(tx, n, document, macs)
 		return err
 	}, nil
+}
+
+// isGone reports whether there is no earlier result, or no way to it that waiting could open.
+func isGone(err error) bool {
+	return errors.Is(err, node.ErrNotFound) || errors.Is(err, errNoObjectStore)
 }
 
 // yieldTo makes provisional nodes give up the addresses to a node that is not provisional.

@@ -8,6 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/objectstore/objectstoretest"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -23,9 +24,16 @@ func (s showing) ReadInventory(context.Context, *node.Node) ([]byte, error) {
 
 // throughBMC starts a conductor whose nodes of fake hardware are inspected through their
 // BMC, which shows this machine.
-func throughBMC(t *testing.T, m machine) *world {
+func throughBMC(t *testing.T, m machine, changes ...func(*Config)) *world {
 	t.Helper()
 	w := emptyWorld(t)
+	w.showThroughBMC(m, changes...)
+	return w
+}
+
+// showThroughBMC starts the conductor of throughBMC.
+func (w *world) showThroughBMC(m machine, changes ...func(*Config)) {
+	w.t.Helper()
 	hardware := fake.New(func(*node.Node) (fake.Machine, bool) { return nil, false })
 	built := driver.Implementations{}
 	for kind, implementation := range hardware.Interfaces() {
@@ -34,12 +42,11 @@ func throughBMC(t *testing.T, m machine) *world {
 	built[node.InspectInterface]["fake"] = showing{hardware, m}
 	drivers, err := driver.New(driver.Config{EnabledHardwareTypes: []string{"fake-hardware"}}, built)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	w.Conductor = w.idle("conductor-1", func(c *Config) { c.Discovery.Driver = "fake-hardware" })
+	w.Conductor = w.idle("conductor-1", append(changes, func(c *Config) { c.Discovery.Driver = "fake-hardware" })...)
 	w.drivers = drivers
 	w.run(w.Conductor)
-	return w
 }
 
 func TestNodeInspectedThroughItsBMCGetsTheAddressesOfADiscoveredMachine(t *testing.T) {
@@ -80,6 +87,51 @@ func (w *world) wantRoom(want int) {
 		}
 		return err
 	})
+}
+
+// inspectedIntoObjects is throughBMC with a node that was inspected, and whose result is in an object store.
+func inspectedIntoObjects(t *testing.T, m machine) (*world, *node.Node, *objectstoretest.Server) {
+	t.Helper()
+	server := objectstoretest.Start(t)
+	w := throughBMC(t, m, keeping(InObjectStore, server.Bucket()))
+	n := w.fake(node.Manageable, nil)
+	w.send(n, "inspect")
+	w.settle()
+	w.wantInventory(n, m)
+	return w, n, server
+}
+
+func TestInspectionThroughTheBMCWaitsForTheObjectStore(t *testing.T) {
+	w, n, server := inspectedIntoObjects(t, unknown(1))
+	server.Stop()
+	w.send(n, "inspect")
+	w.eventually("the node to say what it waits for", func() bool {
+		return strings.HasPrefix(w.stored(n.UUID).LastError, "Inspection waits for the object store")
+	})
+	server.Resume()
+	w.eventually("the store to be noticed", func() bool {
+		_, err := w.Inspection(t.Context(), n.UUID)
+		return err == nil
+	})
+	w.endWaits(n)
+	if n = w.stored(n.UUID); n.ProvisionState != node.Manageable || n.LastError != "" {
+		t.Errorf("node is in %q with last_error %q", n.ProvisionState, n.LastError)
+	}
+}
+
+func TestInspectionThroughTheBMCNeedsNoObjectStoreThatIsNoLongerConfigured(t *testing.T) {
+	m := unknown(1)
+	w, n, _ := inspectedIntoObjects(t, m)
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.showThroughBMC(m, keeping(InDatabase, nil))
+	w.send(n, "inspect")
+	w.settle()
+	if n = w.stored(n.UUID); n.ProvisionState != node.Manageable || n.LastError != "" {
+		t.Errorf("node is in %q with last_error %q, want it inspected", n.ProvisionState, n.LastError)
+	}
+	w.wantInventory(n, m)
 }
 
 func TestInspectionThroughTheBMCLeavesPortsOfRegisteredNodesAlone(t *testing.T) {

@@ -198,8 +198,8 @@ func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, string
 func (c *Conductor) fetchPrevious(ctx context.Context, in *processing) (*inventory.Inventory, error) {
 	data, err := c.fetchInspection(ctx, in.node, in.previous)
 	switch {
-	case errors.Is(err, node.ErrNotFound):
-		c.log.Warn("Inventory is no longer in the object store, going on without it", "node", in.node.UUID, "err", err)
+	case isGone(err):
+		c.log.Warn("Inventory is no longer to be had, going on without it", "node", in.node.UUID, "err", err)
 		return nil, nil
 	case err != nil:
 		return nil, &objectsError{err}

@@ -86,10 +86,26 @@ func (o inspectionObject) encode() []byte {
 
 // Inspection returns the result of the node's last successful inspection.
 func (c *Conductor) Inspection(ctx context.Context, ident string) (*node.InspectionData, error) {
-	var data *node.InspectionData
-	var n *node.Node
+	n, data, err := c.lastResult(ctx, ident)
+	var failure *objectsError
+	switch {
+	case !errors.As(err, &failure):
+		return data, err
+	case errors.Is(err, node.ErrNotFound):
+		c.log.Warn("Inventory is no longer in the object store", "node", n.UUID, "err", err)
+		return nil, &node.NotFoundError{Kind: "Inventory of node", Ident: n.UUID}
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	c.log.Warn("Inventory could not be read", "node", n.UUID, "err", err)
+	return nil, &node.UnavailableError{Reason: fmt.Sprintf("The inventory of node %s cannot be read from the object store now; please retry. The engine's log has the reason.", n.UUID)}
+}
+
+// lastResult reads the result of a node's last successful inspection, wherever it is kept.
+// A failure of the object store is an *objectsError.
+func (c *Conductor) lastResult(ctx context.Context, ident string) (n *node.Node, data *node.InspectionData, err error) {
 	var key string
-	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+	err = c.store.Read(ctx, func(tx *store.Tx) (err error) {
 		if n, err = tx.Node(ident); err != nil {
 			return err
 		}
@@ -97,21 +113,16 @@ func (c *Conductor) Inspection(ctx context.Context, ident string) (*node.Inspect
 		return err
 	})
 	if err != nil || data != nil {
-		return data, err
+		return n, data, err
 	}
-	if data, err = c.fetchInspection(ctx, n, key); err == nil {
-		return data, nil
+	if data, err = c.fetchInspection(ctx, n, key); err != nil {
+		return n, nil, &objectsError{err}
 	}
-	if errors.Is(err, node.ErrNotFound) {
-		c.log.Warn("Inventory is no longer in the object store", "node", n.UUID, "err", err)
-		return nil, &node.NotFoundError{Kind: "Inventory of node", Ident: n.UUID}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	c.log.Warn("Inventory could not be read", "node", n.UUID, "err", err)
-	return nil, &node.UnavailableError{Reason: fmt.Sprintf("The inventory of node %s cannot be read from the object store now; please retry. The engine's log has the reason.", n.UUID)}
+	return n, data, nil
 }
+
+// errNoObjectStore means that a result is in an object store that is not configured any more.
+var errNoObjectStore = errors.New("no object store is configured (inventory.s3_endpoint)")
 
 // storedInspection returns the result of the node's last successful inspection, or
 // the key of the object that holds it, else node.ErrNotFound.
@@ -126,7 +137,7 @@ func storedInspection(tx *store.Tx, n *node.Node) (data *node.InspectionData, ke
 func (c *Conductor) fetchInspection(ctx context.Context, n *node.Node, key string) (*node.InspectionData, error) {
 	objects := c.cfg.Inventories.Objects
 	if objects == nil {
-		return nil, fmt.Errorf("the result of node %s is object %s, and no object store is configured (inventory.s3_endpoint)", n.UUID, key)
+		return nil, fmt.Errorf("the result of node %s is object %s, and %w", n.UUID, key, errNoObjectStore)
 	}
 	content, err := objects.Fetch(ctx, key)
 	if err != nil {
