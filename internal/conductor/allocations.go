@@ -51,7 +51,7 @@ func findCandidates(tx *store.Tx, a *node.Allocation) error {
 		}
 		candidates[i] = n.UUID
 	}
-	a.CandidateNodes = node.WordsOf(candidates...)
+	a.CandidateNodes = node.WordsInOrder(candidates...)
 	return nil
 }
 

@@ -12,21 +12,21 @@ import (
 
 func allocationUUID(a *node.Allocation) string { return a.UUID }
 
-// allocationTable is every field of an allocation, in the order of output.
-var allocationTable = newTable("allocation", []field[node.Allocation]{
-	{name: "uuid", since: 1, access: atCreate, brief: true, value: uuidOf(func(a *node.Allocation) *string { return &a.UUID })},
-	{name: "name", since: 1, access: patchable, brief: true, value: textOf(func(a *node.Allocation) *string { return &a.Name })},
+// allocationTable is every field of an allocation, in the order of output. Lists show all.
+var allocationTable = newTable("allocation", inLists([]field[node.Allocation]{
+	{name: "uuid", since: 1, access: atCreate, value: uuidOf(func(a *node.Allocation) *string { return &a.UUID })},
+	{name: "name", since: 1, access: patchable, value: textOf(func(a *node.Allocation) *string { return &a.Name })},
 	{name: "node", since: 58, access: atCreate, noSort: true, value: identOf(func(a *node.Allocation) *string { return &a.NodeUUID })},
-	{name: "node_uuid", since: 1, brief: true, noSort: true, value: textOf(func(a *node.Allocation) *string { return &a.NodeUUID })},
-	{name: "resource_class", since: 1, access: atCreate, brief: true, value: textUpTo(80, func(a *node.Allocation) *string { return &a.ResourceClass })},
-	{name: "state", since: 1, brief: true, value: computed(func(dst []byte, _ *view, a *node.Allocation) []byte { return appendText(dst, string(a.State)) })},
+	{name: "node_uuid", since: 1, noSort: true, value: textOf(func(a *node.Allocation) *string { return &a.NodeUUID })},
+	{name: "resource_class", since: 1, access: atCreate, value: textUpTo(80, func(a *node.Allocation) *string { return &a.ResourceClass })},
+	{name: "state", since: 1, value: computed(func(dst []byte, _ *view, a *node.Allocation) []byte { return appendText(dst, string(a.State)) })},
 	{name: "last_error", since: 1, value: textOf(func(a *node.Allocation) *string { return &a.LastError })},
-	{name: "candidate_nodes", since: 1, access: atCreate, noSort: true, value: wordSetOf(func(a *node.Allocation) *node.Words { return &a.CandidateNodes }, checkReference)},
-	{name: "traits", since: 1, access: atCreate, noSort: true, value: wordSetOf(func(a *node.Allocation) *node.Words { return &a.Traits }, node.CheckTrait)},
+	{name: "candidate_nodes", since: 1, access: atCreate, noSort: true, value: wordListOf(func(a *node.Allocation) *node.Words { return &a.CandidateNodes }, checkReference)},
+	{name: "traits", since: 1, access: atCreate, noSort: true, value: wordListOf(func(a *node.Allocation) *node.Words { return &a.Traits }, node.CheckTrait)},
 	{name: "owner", since: 60, access: atCreate, value: textOf(func(a *node.Allocation) *string { return &a.Owner })},
 	{name: "extra", since: 1, access: patchable, noSort: true, value: objectOf(func(a *node.Allocation) *node.Object { return &a.Extra })},
-}, stampsOf("allocations", allocationUUID,
-	func(a *node.Allocation) *time.Time { return &a.CreatedAt }, func(a *node.Allocation) *time.Time { return &a.UpdatedAt }))
+}), inLists(stampsOf("allocations", allocationUUID,
+	func(a *node.Allocation) *time.Time { return &a.CreatedAt }, func(a *node.Allocation) *time.Time { return &a.UpdatedAt })))
 
 func (a *api) allocations() *collection[node.Allocation] {
 	return &collection[node.Allocation]{

@@ -111,6 +111,18 @@ func TestDeletedAllocationReleasesItsNode(t *testing.T) {
 	diffJSON(t, "allocations", []string{}, s.uuids("/v1/allocations", "allocations"))
 }
 
+// TestAllocationKeepsTheOrderOfItsLists has lists whose order a client compares with its own.
+func TestAllocationKeepsTheOrderOfItsLists(t *testing.T) {
+	s := newEngineServer(t)
+	second, first := s.available("x"), s.available("x", func(n *node.Node) { n.Name = "first" })
+	traits := []any{"CUSTOM_Z", "CUSTOM_A"}
+	a := s.create("/v1/allocations", `{"resource_class":"y","traits":["CUSTOM_Z","CUSTOM_A","CUSTOM_Z"],"candidate_nodes":["first","`+second+`"]}`)
+	diffJSON(t, "traits", traits, a["traits"])
+	diffJSON(t, "candidates", []any{first, second}, a["candidate_nodes"])
+	listed := s.get("/v1/allocations").want(http.StatusOK).json()["allocations"].([]any)[0].(map[string]any)
+	diffJSON(t, "traits in a list", traits, listed["traits"])
+}
+
 func TestAllocationsOfRunningNodesAreBackfilled(t *testing.T) {
 	s := newEngineServer(t)
 	running := s.node(func(n *node.Node) { n.ProvisionState, n.InstanceUUID, n.ResourceClass = node.Active, uuid3, "x" })

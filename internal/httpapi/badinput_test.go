@@ -42,6 +42,8 @@ func TestBadInputIsRefusedWithTheReasonAndWritesNothing(t *testing.T) {
 		{"flag of discovery", "POST", "/v1/nodes", create(`"auto_discovered":true`), 400, "read-only"},
 		{"name like a UUID", "POST", "/v1/nodes", create(`"name":"` + uuid2 + `"`), 400, "UUID"},
 		{"reserved name", "POST", "/v1/nodes", create(`"name":"detail"`), 400, "reserved"},
+		{"reserved name of a node", "POST", "/v1/nodes", create(`"name":"Management"`), 400, "reserved"},
+		{"reserved name of a port group", "POST", "/v1/portgroups", `{"node_uuid":"` + uuid1 + `","name":"detail"}`, 400, "reserved"},
 		{"bad character in a name", "POST", "/v1/nodes", create(`"name":"a b"`), 400, "letters"},
 		{"name too long", "POST", "/v1/nodes", create(`"name":"` + strings.Repeat("a", 256) + `"`), 400, "255"},
 		{"malformed UUID", "POST", "/v1/nodes", create(`"uuid":"x"`), 400, "want a UUID"},

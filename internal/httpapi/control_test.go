@@ -182,7 +182,7 @@ func TestBIOSSettingsByVersion(t *testing.T) {
 	s.get(oneNode + "/bios/Other").want(404)
 }
 
-func TestFirmwareWithoutComponentsIsAnEmptyList(t *testing.T) {
+func TestFirmwareComponentsAreListed(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1)
 	if got := s.do("GET", oneNode+"/firmware", "1.86", "").want(200); got.body != `{"firmware":[]}` {
@@ -193,6 +193,10 @@ func TestFirmwareWithoutComponentsIsAnEmptyList(t *testing.T) {
 	if row["component"] != "bmc" || row["current_version"] != "2" || row["last_version_flashed"] != nil || row["updated_at"] != nil {
 		t.Errorf("component %v", row)
 	}
+	picked := s.get(oneNode + "/firmware?fields=component,current_version").want(200).json()["firmware"].([]any)[0]
+	diffJSON(t, "fields", map[string]any{"component": "bmc", "current_version": "2"}, picked)
+	s.get(oneNode + "/firmware?detail=true").want(200)
+	s.get(oneNode + "/firmware?detail=true&fields=component").want(400)
 }
 
 func TestMediaShowNoCredentials(t *testing.T) {

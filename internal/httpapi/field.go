@@ -99,6 +99,14 @@ type table[T any] struct {
 	brief  [maxVersion + 1][]*field[T]
 }
 
+// inLists returns the fields as those of lists without detail.
+func inLists[T any](fields []field[T]) []field[T] {
+	for i := range fields {
+		fields[i].brief = fields[i].append != nil
+	}
+	return fields
+}
+
 func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 	t := &table[T]{kind: kind, one: "a " + kind, byName: map[string]*field[T]{}}
 	if strings.ContainsRune("aeiou", rune(kind[0])) {

@@ -23,10 +23,18 @@ var (
 	hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 )
 
-// reservedNames are words in paths below /v1/nodes.
+// reservedNames are words in paths below /v1/nodes, which name no node.
 var reservedNames = []string{
 	"detail", "states", "vendor_passthru", "management", "maintenance", "validate", "ports", "portgroups", "volume",
 	"traits", "vifs", "bios", "firmware", "inventory", "history", "children", "allocation", "vmedia", "properties",
+}
+
+// checkNodeName is checkName for a node.
+func checkNodeName(name string, version int) error {
+	if slices.Contains(reservedNames, strings.ToLower(name)) {
+		return fmt.Errorf("%q is a reserved word", name)
+	}
+	return checkName(name, version)
 }
 
 // checkName reports why name cannot be a name. It accepts "", which means no name.
@@ -37,8 +45,8 @@ func checkName(name string, version int) error {
 	case isUUID(name):
 		return errors.New("must not look like a UUID")
 	case name == "." || name == "..":
-		return fmt.Errorf("%q has another meaning in a URL and could not name the node there", name)
-	case slices.Contains(reservedNames, strings.ToLower(name)):
+		return fmt.Errorf("%q has another meaning in a URL and could not be named there", name)
+	case strings.EqualFold(name, "detail"):
 		return fmt.Errorf("%q is a reserved word", name)
 	case version < wideNamesSince && !hostNamePattern.MatchString(name):
 		return fmt.Errorf("want a host name before API version 1.%d, got %q", wideNamesSince, name)

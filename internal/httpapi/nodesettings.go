@@ -142,7 +142,19 @@ func biosDocument(c *call, ident string, s node.BIOSSetting, detail bool) map[st
 // timeValue returns a time for documents that are marshalled from Go values.
 func timeValue(t time.Time) json.RawMessage { return appendTime(nil, t) }
 
+// firmwareSince is the microversion 1.N that introduced firmware components.
+const firmwareSince = 86
+
+// listFirmware shows all of each component, with detail and without.
 func (a *api) listFirmware(w http.ResponseWriter, r *http.Request) error {
+	c := callOf(r)
+	detail, err := boolArg(c.query, "detail", false)
+	if err != nil {
+		return err
+	}
+	if detail && c.query.Has("fields") {
+		return badRequest("Arguments fields and detail cannot be combined.")
+	}
 	ident, err := a.nodeIdent(r)
 	if err != nil {
 		return err
@@ -157,11 +169,15 @@ func (a *api) listFirmware(w http.ResponseWriter, r *http.Request) error {
 		if component.LastVersionFlashed != "" {
 			flashed = component.LastVersionFlashed
 		}
-		documents = append(documents, map[string]any{
+		document, err := pickFields(c, firmwareSince, map[string]any{
 			"component": component.Component, "initial_version": component.InitialVersion,
 			"current_version": component.CurrentVersion, "last_version_flashed": flashed,
 			"created_at": timeValue(component.CreatedAt), "updated_at": timeValue(component.UpdatedAt),
 		})
+		if err != nil {
+			return err
+		}
+		documents = append(documents, document)
 	}
 	return answerValue(w, map[string]any{"firmware": documents})
 }

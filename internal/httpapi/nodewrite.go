@@ -39,7 +39,7 @@ func (a *api) checkNewNode(n *node.Node, version int) error {
 	if n.Driver == "" {
 		return node.Invalid("A node needs a driver; the drivers of this engine are %s.", node.Choices(a.drivers.Names()))
 	}
-	if err := checkName(n.Name, version); err != nil {
+	if err := checkNodeName(n.Name, version); err != nil {
 		return invalidField("name", err)
 	}
 	var err error
@@ -148,7 +148,7 @@ func (p nodePatch) apply(n *node.Node) error {
 	if n.Driver == "" {
 		return node.Invalid("The driver of a node cannot be removed.")
 	}
-	if err := checkName(n.Name, p.version); err != nil && n.Name != old.Name {
+	if err := checkNodeName(n.Name, p.version); err != nil && n.Name != old.Name {
 		return invalidField("name", err)
 	}
 	if n.Driver != old.Driver || n.Interfaces != old.Interfaces {

@@ -106,7 +106,7 @@ func (a *api) nodePartRoutes() []route {
 		{method: get, pattern: "/v1/nodes/{ident}/history", role: reader, since: 78, args: []string{"detail", "limit", "marker"}, handler: a.listHistory},
 		{method: get, pattern: "/v1/nodes/{ident}/history/detail", role: reader, since: 78, args: []string{"limit", "marker"}, handler: a.listHistoryDetail},
 		{method: get, pattern: "/v1/nodes/{ident}/history/{uuid}", role: reader, since: 78, handler: a.showEvent},
-		{method: get, pattern: "/v1/nodes/{ident}/firmware", role: reader, since: 86, handler: a.listFirmware},
+		{method: get, pattern: "/v1/nodes/{ident}/firmware", role: reader, since: firmwareSince, args: []string{"detail", "fields"}, handler: a.listFirmware},
 		{method: post, pattern: "/v1/nodes/{ident}/vmedia", role: operator, since: 89, handler: a.attachMedium},
 		{method: remove, pattern: "/v1/nodes/{ident}/vmedia", role: operator, since: 89, args: []string{"device_types"}, handler: a.detachMedia},
 		{method: get, pattern: "/v1/nodes/{ident}/vmedia", role: reader, since: 93, handler: a.listMedia},

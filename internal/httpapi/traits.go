@@ -49,7 +49,7 @@ func (a *api) setTraits(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return invalidField("traits", err)
 	}
-	return a.changeTraits(w, r, func(ident string) error { return a.engine.SetTraits(r.Context(), ident, traits) })
+	return a.changeTraits(w, r, func(ident string) error { return a.engine.SetTraits(r.Context(), ident, node.WordsOf(traits...)) })
 }
 
 func (a *api) clearTraits(w http.ResponseWriter, r *http.Request) error {

@@ -82,14 +82,23 @@ func numberOf[T any](at func(*T) *int64) value[T] {
 	}
 }
 
-// wordSetOf is an array of strings, kept as a set; each must pass check.
+// wordSetOf is an array of strings, kept as a sorted set; each must pass check.
 func wordSetOf[T any](at func(*T) *node.Words, check func(string) error) value[T] {
+	return keptWordsOf(at, check, node.WordsOf)
+}
+
+// wordListOf is wordSetOf in the order of the client.
+func wordListOf[T any](at func(*T) *node.Words, check func(string) error) value[T] {
+	return keptWordsOf(at, check, node.WordsInOrder)
+}
+
+func keptWordsOf[T any](at func(*T) *node.Words, check func(string) error, kept func(...string) node.Words) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return appendWords(dst, *at(item)) },
 		read: func(item *T, raw json.RawMessage) error {
 			words, err := readWords(raw, check)
 			if err == nil {
-				*at(item) = words
+				*at(item) = kept(words...)
 			}
 			return err
 		},
@@ -107,20 +116,20 @@ func appendWords(dst []byte, words node.Words) []byte {
 	return append(dst, ']')
 }
 
-func readWords(raw json.RawMessage, check func(string) error) (node.Words, error) {
+func readWords(raw json.RawMessage, check func(string) error) ([]string, error) {
 	if isNull(raw) {
-		return "", nil
+		return nil, nil
 	}
 	var list []string
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return "", errors.New("want an array of strings")
+		return nil, errors.New("want an array of strings")
 	}
 	for _, word := range list {
 		if err := check(word); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
-	return node.WordsOf(list...), nil
+	return list, nil
 }
 
 // identOf is the UUID or name of another item. It is never shown.

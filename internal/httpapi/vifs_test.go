@@ -36,7 +36,13 @@ func TestVIFsTakeFreePorts(t *testing.T) {
 	attach(http.StatusBadRequest, `{"id":"b"}`)
 	group := s.create("/v1/portgroups", `{"node_uuid":"`+uuid+`"}`)["uuid"].(string)
 	attach(http.StatusBadRequest, `{"id":"b","port_uuid":"`+port+`"}`)
+	attach(http.StatusBadRequest, `{"id":"b","portgroup_uuid":"`+group+`"}`) // it has no ports
+	member := s.create("/v1/ports", `{"node_uuid":"`+uuid+`","address":"52:54:00:00:00:03","portgroup_uuid":"`+group+`"}`)["uuid"].(string)
+	attach(http.StatusNoContent, `{"id":"b","port_uuid":"`+member+`"}`)
+	attach(http.StatusBadRequest, `{"id":"c","portgroup_uuid":"`+group+`"}`) // one of its ports is taken
+	s.do("DELETE", n+"/vifs/b", "latest", "").want(http.StatusNoContent)
 	attach(http.StatusNoContent, `{"id":"b","portgroup_uuid":"`+group+`"}`)
+	attach(http.StatusBadRequest, `{"id":"c","port_uuid":"`+member+`"}`) // its group is taken
 	diffJSON(t, "vifs", []any{map[string]any{"id": "b"}, map[string]any{"id": "a"}}, s.vifs(n))
 	diffJSON(t, "internal_info", map[string]any{"tenant_vif_port_id": "a"}, s.get("/v1/ports/" + port).json()["internal_info"])
 	s.do("DELETE", n+"/vifs/a", "latest", "").want(http.StatusNoContent)

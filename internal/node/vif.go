@@ -59,15 +59,16 @@ func FindVIF(id string, groups []*Portgroup, ports []*Port) (VIFSlot, bool) {
 	return VIFSlot{}, false
 }
 
-// ChooseVIFSlot returns where to attach a VIF; port groups come before ports. A port is
-// suitable if it may boot from the network and is not in a group without support for
-// standalone ports.
+// ChooseVIFSlot returns where to attach a VIF; port groups come before ports. A group is
+// suitable if it has ports and none of them has a VIF. A port is suitable if it may boot from
+// the network, and its group, if it is in one, supports standalone ports and has no VIF itself:
+// no interface of the machine gets two.
 func ChooseVIFSlot(request VIFRequest, groups []*Portgroup, ports []*Port) (VIFSlot, error) {
 	if _, taken := FindVIF(request.ID, groups, ports); taken {
 		return VIFSlot{}, Conflict("VIF %s is attached already.", request.ID)
 	}
 	for _, slot := range vifSlots(groups, ports) {
-		if slot.vif() == "" && slot.wanted(request) && slot.usable(groups) {
+		if slot.vif() == "" && slot.wanted(request) && slot.usable(groups, ports) {
 			return slot, nil
 		}
 	}
@@ -84,12 +85,13 @@ func (s VIFSlot) wanted(request VIFRequest) bool {
 	return true
 }
 
-func (s VIFSlot) usable(groups []*Portgroup) bool {
-	if s.Port == nil {
-		return true
+func (s VIFSlot) usable(groups []*Portgroup, ports []*Port) bool {
+	if s.Portgroup != nil {
+		members := slices.DeleteFunc(slices.Clone(ports), func(p *Port) bool { return p.PortgroupUUID != s.Portgroup.UUID })
+		return len(members) > 0 && !slices.ContainsFunc(members, func(p *Port) bool { return VIFOf(p.InternalInfo) != "" })
 	}
 	i := slices.IndexFunc(groups, func(g *Portgroup) bool { return g.UUID == s.Port.PortgroupUUID })
-	return s.Port.PXEEnabled && (i < 0 || groups[i].StandalonePortsSupported)
+	return s.Port.PXEEnabled && (i < 0 || groups[i].StandalonePortsSupported && VIFOf(groups[i].InternalInfo) == "")
 }
 
 func vifSlots(groups []*Portgroup, ports []*Port) []VIFSlot {

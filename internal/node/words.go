@@ -6,8 +6,8 @@ import (
 )
 
 // Words is a set of words without commas, such as traits or UUIDs, stored as its
-// sorted, comma-separated text, so that listing a thousand nodes parses none. The
-// zero value is the empty set. Sets can be compared with ==.
+// comma-separated text, so that listing a thousand nodes parses none. The zero value is the
+// empty set. Sets of WordsOf are sorted, and can be compared with ==.
 type Words string
 
 // WordsOf returns the set of the given words, without those that are empty or
@@ -17,6 +17,17 @@ func WordsOf(words ...string) Words {
 	slices.Sort(sorted)
 	sorted = slices.DeleteFunc(slices.Compact(sorted), func(word string) bool { return word == "" })
 	return Words(strings.Join(sorted, ","))
+}
+
+// WordsInOrder is WordsOf for words that stay in their order.
+func WordsInOrder(words ...string) Words {
+	var kept []string
+	for _, word := range words {
+		if word != "" && !slices.Contains(kept, word) {
+			kept = append(kept, word)
+		}
+	}
+	return Words(strings.Join(kept, ","))
 }
 
 // List returns the words in order. The caller may change the slice.
