@@ -162,11 +162,11 @@ func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 		Ref: runner.Ref{Name: "wait for kept ramdisk"}, Harmless: true,
 		Skip: !kept(n) || agent.EndpointOf(n).URL != "" || !c.switches(n, node.PowerOn),
 		Change: func(_ context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-			switch {
-			case agent.EndpointOf(n).URL != "":
+			if agent.EndpointOf(n).URL != "" {
 				return driver.Outcome{}, nil
-			case turn.Elapsed < c.cfg.HeartbeatTimeout:
-				return driver.Outcome{Callback: true, Park: c.cfg.HeartbeatTimeout - turn.Elapsed}, nil
+			}
+			if left := c.leftToBeHeard(c.cfg.HeartbeatTimeout, turn.Elapsed); left > 0 {
+				return driver.Outcome{Callback: true, Park: left}, nil
 			}
 			return driver.Outcome{Apply: func(n *node.Node) {
 				c.awaitAgent(n)

@@ -324,6 +324,9 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 		"it has sent a heartbeat": {change: func(_ *Conductor, n *node.Node) {
 			n.DriverInternalInfo = token.With(map[string]any{agent.URLKey: "https://192.0.2.7:9999"})
 		}},
+		"its heartbeat was refused": {change: func(_ *Conductor, n *node.Node) {
+			n.DriverInternalInfo = agent.WithRefusal(agent.WithPregenerated(node.Object{}, "t"), node.RefusedPlainHTTP, "http://192.0.2.7:9999", time.Now())
+		}},
 		"it is kept": {change: func(_ *Conductor, n *node.Node) {
 			n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskKeptKey: true})
 		}},
@@ -354,6 +357,14 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 				t.Fatalf("%s: after a minute: %+v, %v", name, out, err)
 			}
 			out.Apply(n)
+			c.cfg.Limits.BootRetry = 0 // what has begun is ended, whatever the setting is then
+			if retry := unskipped(c.retryBoot(n, "", false)); !slices.Equal(retry, again[1:]) {
+				t.Errorf("%s: without the setting %q, want %q", name, retry, again[1:])
+			}
+			if out, err := operation.Change(t.Context(), n, driver.Turn{Elapsed: time.Second}); err != nil || !out.Done() || out.Note != "" {
+				t.Errorf("%s: a wait without the setting: %+v, %v, want its end", name, out, err)
+			}
+			c.cfg.Limits.BootRetry = limit
 			heard := *n
 			heard.DriverInternalInfo = token
 			if out, err := operation.Change(t.Context(), &heard, driver.Turn{Called: true}); err != nil || !out.Done() || out.Note != "" {
@@ -364,6 +375,24 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, walked, tc.want)
 		}
 	}
+}
+
+// TestRamdiskMayBeHeardForAWhileAfterTheEngineHasStarted has an engine come back when the time of
+// a ramdisk is over that it could not hear.
+func TestRamdiskMayBeHeardForAWhileAfterTheEngineHasStarted(t *testing.T) {
+	const limit = 20 * time.Minute
+	w := newWorld(t)
+	wantLeft := func(elapsed, want time.Duration) {
+		t.Helper()
+		if got := w.leftToBeHeard(limit, elapsed); got != want {
+			t.Errorf("after %s: %s are left, want %s", elapsed, got, want)
+		}
+	}
+	wantLeft(limit, heartbeatTimeout)
+	wantLeft(time.Minute, limit-time.Minute)
+	wantLeft(limit+maxHearingTimes*heartbeatTimeout, -maxHearingTimes*heartbeatTimeout)
+	w.clock.Advance(heartbeatTimeout)
+	wantLeft(limit, 0)
 }
 
 // TestRamdiskIsStartedAgainWhereAStepHasEndedIt looks at all steps before one that runs in it.

@@ -69,8 +69,10 @@ func (w *world) newReplica(name string) *replica {
 		FakeMachine: func(n *node.Node) (fake.Machine, bool) { return connection{w.machines[n.UUID], r}, true },
 	}
 	var agents conductor.Agents = ramdisks{}
+	var bootRetry time.Duration
 	if len(w.computers) > 0 {
 		needs, agents = r.dependencies(), r.agentCalls()
+		bootRetry = pick(w.sched, []time.Duration{0, 6 * time.Minute}) // settings change with restarts, and differ meanwhile
 	}
 	drivers, err := builtin.New(driver.Config{}, needs)
 	if err != nil {
@@ -87,7 +89,7 @@ func (w *world) newReplica(name string) *replica {
 		AgentRules: agent.Rules{}, Agents: agents,
 		Discovery:  conductor.Discovery{Rate: 1e6, Burst: 1e6},
 		Inspection: conductor.Inspection{UnmanagedBoot: true},
-		Limits:     conductor.Limits{CallbackTimeout: w.callbackTimeout(), PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
+		Limits:     conductor.Limits{CallbackTimeout: w.callbackTimeout(), BootRetry: bootRetry, PowerSync: 3 * time.Minute, PowerRecovery: 4 * time.Minute},
 	}, slog.New(w.logs(name)))
 	r.api = sync.OnceValue(func() http.Handler {
 		return httpapi.New(r.Conductor, httpapi.Options{Drivers: drivers, Logger: slog.New(w.logs(name)), Now: w.db.Now})
