@@ -112,14 +112,10 @@ func (e *Engine) serveBoot(context.Context) error {
 const transfersWithin = 3 * time.Second
 
 func (e *Engine) stopBoot(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, transfersWithin)
-	defer cancel()
+	deadline := time.Now().Add(transfersWithin)
 	var errs []error
 	for _, server := range e.boot.servers() {
-		err := server.stop(bounded)
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, server.stopBy(ctx, deadline))
 	}
 	return errors.Join(errs...)
 }

@@ -25,6 +25,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
+// How long requests may go on when the engine stops. Together with transfersWithin they
+// leave time for calls to machines, and for the end of sessions on BMCs.
+const (
+	requestsWithin = 5 * time.Second
+	scrapesWithin  = time.Second // also a profile, which may be asked for with any length
+)
+
 // Options is what an engine needs beside its configuration.
 type Options struct {
 	Config Config
@@ -67,7 +74,7 @@ func Start(ctx context.Context, opts Options) (*Engine, error) {
 		lifecycle.Part{Name: "BMC sessions", Stop: func(ctx context.Context) error { return e.redfish.Close(ctx) }},
 		lifecycle.Part{Name: "conductor", Start: e.startConductor, Stop: func(ctx context.Context) error { return e.conductor.Stop(ctx) }},
 		lifecycle.Part{Name: "boot service", Start: e.serveBoot, Stop: e.stopBoot},
-		lifecycle.Part{Name: "API server", Start: e.serveAPI, Stop: func(ctx context.Context) error { return e.api.stop(ctx) }},
+		lifecycle.Part{Name: "API server", Start: e.serveAPI, Stop: e.stopAPI},
 	)
 	if err != nil {
 		return nil, err
@@ -114,7 +121,7 @@ func (e *Engine) stopMetrics(ctx context.Context) error {
 	if e.metrics == nil {
 		return nil
 	}
-	return e.metrics.stop(ctx)
+	return e.metrics.stopBy(ctx, time.Now().Add(scrapesWithin))
 }
 
 func (e *Engine) openStore(ctx context.Context) (err error) {
@@ -212,6 +219,10 @@ func (e *Engine) serveAPI(context.Context) error {
 	return nil
 }
 
+func (e *Engine) stopAPI(ctx context.Context) error {
+	return e.api.stopBy(ctx, time.Now().Add(requestsWithin))
+}
+
 // now is the time by the clock of Options, else by the database's, which leases
 // are measured with. It must not be called before the database is open.
 func (e *Engine) now() time.Time {
@@ -235,7 +246,7 @@ func (e *Engine) MetricsURL() string {
 // Done yields the reason when a listener fails by itself.
 func (e *Engine) Done() <-chan error { return e.served }
 
-// Stop refuses new requests, finishes those that run, lets work stop at its next
-// wait and closes the database. What is unfinished goes on at the next start. The
-// error names each part that did not stop before ctx ended.
+// Stop refuses new requests, finishes those that run or cuts them off after some seconds,
+// lets work stop at its next wait and closes the database. What is unfinished goes on at
+// the next start. The error names each part that did not stop before ctx ended.
 func (e *Engine) Stop(ctx context.Context) error { return e.parts.Stop(ctx) }

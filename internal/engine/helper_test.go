@@ -249,7 +249,19 @@ func inventoryOf(interfaces, more string) string {
 // dial opens a connection to the engine that ends with the test.
 func (r *running) dial(t *testing.T) net.Conn {
 	t.Helper()
-	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", r.address())
+	return dial(t, r.address())
+}
+
+// dialMetrics opens a connection to the metrics that ends with the test.
+func (r *running) dialMetrics(t *testing.T) net.Conn {
+	t.Helper()
+	return dial(t, strings.TrimSuffix(strings.TrimPrefix(r.MetricsURL(), "http://"), "/metrics"))
+}
+
+// dial opens a connection that ends with the test.
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}

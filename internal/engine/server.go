@@ -78,6 +78,18 @@ func (s *server) stop(ctx context.Context) error {
 	return errors.Join(s.http.Shutdown(ctx), s.http.Close(), s.close())
 }
 
+// stopBy is stop, but cuts off the requests that still run at a time: one client, however
+// slow, must not spend what the other parts of the engine need for their stop. That is no error.
+func (s *server) stopBy(ctx context.Context, deadline time.Time) error {
+	bounded, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	err := s.stop(bounded)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
 // close gives the address back. After serve that is also done by the http.Server,
 // but only once its goroutine has begun.
 func (s *server) close() error {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
 )
@@ -80,6 +81,32 @@ func TestStopDoesNotWaitForeverForAClient(t *testing.T) {
 	}
 	if _, err := io.ReadAll(connection); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Errorf("the connection is still open: %v", err)
+	}
+}
+
+// TestSlowClientsLeaveTheOtherPartsTimeToStop holds requests that never end, of the API and
+// of the metrics.
+func TestSlowClientsLeaveTheOtherPartsTimeToStop(t *testing.T) {
+	t.Parallel() // it waits until the requests are cut off
+	e := start(t, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
+	slow := e.dial(t)
+	fmt.Fprint(slow, "POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	scrape := e.dialMetrics(t)
+	fmt.Fprint(scrape, "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+	eventually(t, "the request to run", func() bool {
+		return strings.Contains(e.figures(t, nil).want(t, http.StatusOK).body, "ingot_api_requests_in_flight 1\n")
+	})
+	e.stopped = true // by this test
+	e.client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // as the command has
+	defer cancel()
+	if err := e.Stop(ctx); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	for what, connection := range map[string]net.Conn{"API": slow, "metrics": scrape} {
+		if _, err := io.ReadAll(connection); err != nil && !strings.Contains(err.Error(), "reset") {
+			t.Errorf("the connection to the %s is still open: %v", what, err)
+		}
 	}
 }
 
