@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -270,6 +271,17 @@ func TestAccessLogNamesTheUserAndNoSecret(t *testing.T) {
 			t.Errorf("the log has %q", secret)
 		}
 	}
+}
+
+// TestMetricsAnswerThoughOneNetworkHoldsAllConnections opens more than there may be.
+func TestMetricsAnswerThoughOneNetworkHoldsAllConnections(t *testing.T) {
+	e := start(t, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
+	for range 65 {
+		e.dialMetrics(t)
+	}
+	eventually(t, "a connection to be closed", func() bool { return strings.Contains(e.log.String(), "limit=api.metrics_listen") })
+	e.client.Transport = &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 77)}}).DialContext}
+	e.figures(t, nil).want(t, http.StatusOK)
 }
 
 // figures returns what Prometheus would read.

@@ -106,6 +106,9 @@ func (e *Engine) configure(context.Context) (err error) {
 	return nil
 }
 
+// scrapers is how many connections the metrics have at once: many times what collectors need.
+const scrapers = 64
+
 func (e *Engine) serveMetrics(ctx context.Context) (err error) {
 	if e.config.API.MetricsListen == "" {
 		return nil
@@ -113,6 +116,7 @@ func (e *Engine) serveMetrics(ctx context.Context) (err error) {
 	if e.metrics, err = listen(ctx, "api.metrics_listen", e.config.API.MetricsListen); err != nil {
 		return err
 	}
+	e.metrics.share(scrapers, "api.metrics_listen", e.log)
 	e.metrics.serve(e.middleware.metricsHandler(), e.middleware.tls, e.log, e.served)
 	return nil
 }
