@@ -3,9 +3,11 @@ package bootservice_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -346,6 +348,31 @@ func TestDownloadMayTakeLongerThanShortAnswers(t *testing.T) {
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err != nil || string(body) != "the kernel" {
 		t.Errorf("%d %q, %v", answer.StatusCode, body, err)
+	}
+}
+
+// TestRequestWhoseBodyDoesNotComeHoldsNoImage announces one, with a length and without.
+func TestRequestWhoseBodyDoesNotComeHoldsNoImage(t *testing.T) {
+	s := newTestService(t)
+	boot := s.network()
+	n := s.register("52:54:00:00:00:01", boot)
+	server := httptest.NewUnstartedServer(s.service)
+	server.Config.ReadTimeout = 100 * time.Millisecond
+	server.Start()
+	t.Cleanup(server.Close)
+	for _, header := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
+		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", boot.Path(n.UUID, "kernel"), header)
+		if answer, err := io.ReadAll(connection); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 404 ") {
+			t.Errorf("%s: %q, %v", header, answer, err)
+		}
 	}
 }
 

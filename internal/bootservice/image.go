@@ -97,6 +97,11 @@ func (s *service) parameters(w http.ResponseWriter, r *http.Request, n *node.Nod
 
 // send answers what is made of images, with Range and HEAD.
 func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, versions map[string]string, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
+	// Package http reads a body before it sends the answer, and below no read has a deadline:
+	// a body that does not come would keep the images in use for good.
+	if r.ContentLength != 0 {
+		return errNothing
+	}
 	control := http.NewResponseController(w)
 	end := time.Now().Add(sendWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), fetchWithin)
