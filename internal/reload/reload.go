@@ -34,7 +34,7 @@ type Value[T any] struct {
 	mu       sync.Mutex // held while the files are checked
 	seen     []stamp    // of the files when they were last loaded
 	young    bool       // a file was too new for its stamp to identify it
-	lastFail string     // so that each failure is logged once
+	lastFail string     // why the last load failed, which is logged once; empty if it did not
 }
 
 // stamp identifies a version of a file.
@@ -62,19 +62,21 @@ func New[T any](name string, paths []string, load func() (T, error), log *slog.L
 // caller loads changed files, others get the old value.
 func (v *Value[T]) Get() T {
 	now := v.now()
-	if now.UnixNano()-v.checked.Load() >= int64(interval) && v.mu.TryLock() {
+	// A clock that was set back counts, too: else nothing would be read until it has caught up.
+	if since := time.Duration(now.UnixNano() - v.checked.Load()); since.Abs() >= interval && v.mu.TryLock() {
 		v.refresh(now)
 		v.mu.Unlock()
 	}
 	return *v.current.Load()
 }
 
-// refresh loads the value again if a file has changed.
+// refresh loads the value again if a file has changed, or could not be loaded.
 func (v *Value[T]) refresh(now time.Time) {
 	v.checked.Store(now.UnixNano())
 	young := v.young
 	changed := v.stamp(now)
-	if !changed && !young {
+	// What made a load fail may pass without a change of the files.
+	if !changed && !young && v.lastFail == "" {
 		return
 	}
 	value, err := v.load()
@@ -85,11 +87,11 @@ func (v *Value[T]) refresh(now time.Time) {
 		}
 		return
 	}
-	v.lastFail = ""
 	v.current.Store(&value)
-	if changed {
+	if changed || v.lastFail != "" {
 		v.log.Info("Read a changed file", "what", v.name)
 	}
+	v.lastFail = ""
 }
 
 // stamp checks the files before they are read and reports whether one has changed

@@ -20,6 +20,8 @@ type world struct {
 	loads int
 	log   bytes.Buffer
 	value *Value[string]
+
+	failing error // of every load, until the test takes it away
 }
 
 // newWorld holds a file that was written long ago.
@@ -29,6 +31,9 @@ func newWorld(t *testing.T, content string) *world {
 	w.write(content, time.Hour)
 	value, err := New("the file", []string{w.path}, func() (string, error) {
 		w.loads++
+		if w.failing != nil {
+			return "", w.failing
+		}
 		text, err := os.ReadFile(w.path)
 		if err == nil && strings.Contains(string(text), "broken") {
 			return "", errors.New("line 1: broken")
@@ -145,6 +150,38 @@ func TestSpoiledFileChangesNothingAndIsLoggedOnce(t *testing.T) {
 			w.want("b")
 		})
 	}
+}
+
+func TestFileThatCouldNotBeReadForAMomentIsReadAgain(t *testing.T) {
+	w := newWorld(t, "a")
+	w.write("b", time.Minute)
+	w.failing = errors.New("too many open files")
+	for range 3 {
+		w.now = w.now.Add(interval)
+		w.want("a")
+	}
+	w.failing = nil
+	w.now = w.now.Add(interval)
+	w.want("b")
+	loads := w.loads
+	w.now = w.now.Add(interval)
+	w.want("b")
+	if w.loads != loads {
+		t.Error("read again although nothing changed since it was read")
+	}
+	if errs, reads := strings.Count(w.log.String(), "level=ERROR"), strings.Count(w.log.String(), "Read a changed file"); errs != 1 || reads != 1 {
+		t.Errorf("logged %d errors and %d reads, want one of each:\n%s", errs, reads, w.log.String())
+	}
+}
+
+func TestChangeIsSeenThoughTheClockWasSetBack(t *testing.T) {
+	w := newWorld(t, "a")
+	w.now = w.now.Add(-24 * time.Hour)
+	w.write("b", time.Minute)
+	w.want("b")
+	w.write("c", time.Hour)
+	w.now = w.now.Add(interval)
+	w.want("c")
 }
 
 func TestFirstLoadMustSucceed(t *testing.T) {
