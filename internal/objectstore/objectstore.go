@@ -128,9 +128,13 @@ func (b *Bucket) Fetch(ctx context.Context, key string) (content []byte, err err
 
 // Delete removes an object. One that does not exist is no error.
 func (b *Bucket) Delete(ctx context.Context, key string) error {
-	return b.call(ctx, "delete", key, func(ctx context.Context) error {
+	err := b.call(ctx, "delete", key, func(ctx context.Context) error {
 		return b.core.RemoveObject(ctx, b.name, key, minio.RemoveObjectOptions{})
 	})
+	if isMissing(err) { // not every store answers as Amazon's does, which says nothing of it
+		return nil
+	}
+	return err
 }
 
 // Check puts, fetches and deletes a small object, whose name begins with prefix.

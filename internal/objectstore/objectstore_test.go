@@ -10,9 +10,13 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,6 +74,36 @@ func TestMissingObjectIsNotFoundAndDeletedAgainWithoutError(t *testing.T) {
 	}
 	if err := b.Delete(t.Context(), "none"); err != nil {
 		t.Errorf("delete: %v", err)
+	}
+}
+
+// answering is the bucket of a server that answers every request alike.
+func answering(t *testing.T, status int, header http.Header, body string) *objectstore.Bucket {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // as far as it came
+		maps.Copy(w.Header(), header)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	b, err := objectstore.Open(objectstore.Config{
+		Endpoint: server.URL, Bucket: "bucket", Region: "us-east-1", AccessKey: "key", SecretKey: "secret", Timeout: time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// noSuchKey is what stores say of an object that they do not have.
+const noSuchKey = `<?xml version='1.0' encoding='UTF-8'?><Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>`
+
+// TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays has a store that says more of it than
+// Amazon's, as that of Google does.
+func TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays(t *testing.T) {
+	if err := answering(t, http.StatusNotFound, nil, noSuchKey).Delete(t.Context(), "none"); err != nil {
+		t.Error(err)
 	}
 }
 
