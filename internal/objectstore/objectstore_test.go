@@ -107,6 +107,35 @@ func TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays(t *testing.T) {
 	}
 }
 
+func TestNotFoundOfAnotherServiceIsNoMissingObject(t *testing.T) {
+	for name, body := range map[string]string{
+		"nothing": "", "text": "default backend - 404\n", "HTML": "<html><body>404 Not Found</body></html>", "JSON": `{"code":"NoSuchKey"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := answering(t, http.StatusNotFound, nil, body)
+			_, fetched := b.Fetch(t.Context(), "kept")
+			for what, err := range map[string]error{
+				"fetch": fetched, "put": b.Put(t.Context(), "kept", []byte("x")), "delete": b.Delete(t.Context(), "kept"), "check": b.Check(t.Context(), ""),
+			} {
+				if err == nil || errors.Is(err, node.ErrNotFound) || !strings.Contains(err.Error(), "inventory.s3_endpoint") {
+					t.Errorf("%s: error = %v, want one that names inventory.s3_endpoint, and not that the object is missing", what, err)
+				}
+			}
+		})
+	}
+}
+
+func TestMissingObjectOfAnyStoreIsNotFound(t *testing.T) {
+	for name, b := range map[string]*objectstore.Bucket{
+		"with a body":                     answering(t, http.StatusNotFound, nil, noSuchKey),
+		"with the ID of the request only": answering(t, http.StatusNotFound, http.Header{"X-Amz-Request-Id": {"1"}}, ""),
+	} {
+		if _, err := b.Fetch(t.Context(), "none"); !errors.Is(err, node.ErrNotFound) {
+			t.Errorf("%s: error = %v, want not found", name, err)
+		}
+	}
+}
+
 func TestCheckLeavesNothingBehind(t *testing.T) {
 	server := objectstoretest.Start(t)
 	if err := server.Bucket().Check(t.Context(), "inventories/"); err != nil {

@@ -97,6 +97,11 @@ func plain(err error) string {
 func explainAnswer(answer minio.ErrorResponse) error {
 	said := node.CutText(fmt.Sprintf("%s, %q", answer.Code, answer.Message))
 	if answer.Code == "NoSuchKey" {
+		// The library makes that of every 404 whose body is no S3 error, such as one of a
+		// proxy that has no backend. An object that exists must not be given up for it.
+		if answer.XMLName.Local == "" && answer.RequestID == "" {
+			return &refusedError{"it answered with status 404 and not as an S3 service does: is inventory.s3_endpoint the address of one?"}
+		}
 		return missingError{}
 	}
 	if text, ok := advice[answer.Code]; ok {
