@@ -12,7 +12,7 @@ import (
 
 // call runs one request with its deadline; its error names what was tried.
 func (b *Bucket) call(ctx context.Context, what, key string, request func(context.Context) error) error {
-	err := b.breaker.enter(time.Now(), b.timeout)
+	tests, err := b.breaker.enter(time.Now(), b.timeout)
 	if err == nil {
 		bounded, cancel := context.WithTimeout(ctx, b.timeout)
 		err = b.explain(request(bounded))
@@ -21,8 +21,10 @@ func (b *Bucket) call(ctx context.Context, what, key string, request func(contex
 		}
 		cancel()
 		if err != nil && ctx.Err() != nil {
-			b.breaker.leave(nil, time.Now()) // the caller went away, which says nothing about the store
-			return ctx.Err()
+			if tests {
+				b.breaker.abandon(time.Now())
+			}
+			return ctx.Err() // the caller went away, which says nothing about the store
 		}
 		b.breaker.leave(err, time.Now())
 	}
@@ -46,18 +48,25 @@ type breaker struct {
 }
 
 // enter returns why the breaker is open. A caller that it lets pass while it is open
-// has until timeout to report.
-func (b *breaker) enter(now time.Time, timeout time.Duration) error {
+// tests the store, and has until timeout to report.
+func (b *breaker) enter(now time.Time, timeout time.Duration) (tests bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.cause == nil {
-		return nil
+		return false, nil
 	}
 	if now.Before(b.until) {
-		return b.cause
+		return false, b.cause
 	}
 	b.until = now.Add(timeout)
-	return nil
+	return true, nil
+}
+
+// abandon reports that a caller which tested the store has no outcome: the next one tests it.
+func (b *breaker) abandon(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = now
 }
 
 // leave reports the outcome of a call: ErrUnavailable opens the breaker, anything else
