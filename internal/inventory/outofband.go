@@ -114,8 +114,8 @@ func joinInterfaces(earlier, now []Interface) json.RawMessage {
 		list = append(list, entry...)
 	}
 	for _, shown := range now {
-		entry := shown.Raw
-		if i := slices.IndexFunc(found, func(i Interface) bool { return i.MACAddress == shown.MACAddress }); i >= 0 {
+		entry, address := shown.Raw, ownAddress(shown)
+		if i := slices.IndexFunc(found, func(i Interface) bool { return address != "" && ownAddress(i) == address }); i >= 0 {
 			entry = AppendObject(nil, join(shown.Raw, found[i].Raw))
 		}
 		add(entry)
@@ -126,6 +126,19 @@ func joinInterfaces(earlier, now []Interface) json.RawMessage {
 		}
 	}
 	return append(list, ']')
+}
+
+// ownAddress is the address of an interface, also one of InfiniBand, which is no Ethernet
+// address; empty for one that others may have, too, such as all zeros.
+func ownAddress(i Interface) string {
+	if i.MACAddress != "" {
+		return i.MACAddress
+	}
+	address, _ := node.ParseHardwareAddress(i.HardwareAddress)
+	if len(address) == len(zeroMAC) || strings.Trim(address, "0:") == "" {
+		return ""
+	}
+	return address
 }
 
 // fromRamdisk reports whether a ramdisk told of an interface: agents send its address, be

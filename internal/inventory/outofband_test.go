@@ -40,6 +40,13 @@ func TestWhatTheBMCDoesNotTellStays(t *testing.T) {
 			plugin:        `{}`,
 			wantInventory: `{"interfaces":[{"name":"eno9","mac_address":"02:00:00:00:00:09","ipv4_address":null}]}`, wantPlugin: `{}`,
 		},
+		"interfaces without an Ethernet address are told apart": {
+			shown:         `{"inventory":{"interfaces":[{"name":"IB.1","mac_address":"80:00:02:08:FE:80:00:00:00:00:00:00:00:02:C9:03:00:00:00:01"},{"name":"IB.2","mac_address":"80:00:02:08:FE:80:00:00:00:00:00:00:00:02:C9:03:00:00:00:02"},{"name":"NIC.1","mac_address":"00:00:00:00:00:00"},{"name":"NIC.2","mac_address":"00:00:00:00:00:00"},{"name":"NIC.3","mac_address":"02:00:00:00:00:03"}]}}`,
+			inventory:     `{"interfaces":[{"name":"ib1","mac_address":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:02","ipv4_address":"192.0.2.2"},{"name":"eno1","mac_address":"00:00:00:00:00:00","ipv4_address":"192.0.2.3"},{"name":"ib0","mac_address":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01","ipv4_address":"192.0.2.1"}]}`,
+			plugin:        `{}`,
+			wantInventory: `{"interfaces":[{"name":"ib0","mac_address":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:01","ipv4_address":"192.0.2.1"},{"name":"ib1","mac_address":"80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:00:00:02","ipv4_address":"192.0.2.2"},{"name":"NIC.1","mac_address":"00:00:00:00:00:00"},{"name":"NIC.2","mac_address":"00:00:00:00:00:00"},{"name":"NIC.3","mac_address":"02:00:00:00:00:03"}]}`,
+			wantPlugin:    `{}`,
+		},
 		"a root disk that is gone does not stay": {
 			shown:     `{"inventory":{"disks":[{"name":"a","size":5},{"name":"b","size":7,"serial":"S"}]},"root_disk":{"name":"a","size":5}}`,
 			inventory: `{}`, plugin: `{"root_disk":{"name":"/dev/sda","size":9,"serial":"T"}}`,
