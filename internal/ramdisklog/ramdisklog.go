@@ -23,6 +23,9 @@ const atOnce = 2
 // suffix ends the names of archives.
 const suffix = ".tar.gz"
 
+// timeLayout is the time before it, which makes a file one of this package.
+const timeLayout = "2006-01-02-15-04-05"
+
 // unfinished matches the names of files that are being written.
 const unfinished = ".new-*"
 
@@ -51,8 +54,16 @@ func Open(dir string, limit int64) (*Folder, error) {
 // Name is the name of the archive of a node, with its instance if there is one, as the Bare
 // Metal service names it.
 func Name(node, instance string, at time.Time) string {
-	parts := []string{node, instance, at.UTC().Format("2006-01-02-15-04-05")}
+	parts := []string{node, instance, at.UTC().Format(timeLayout)}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "_") + suffix
+}
+
+// isName reports whether a file has a name as Name makes it.
+func isName(name string) bool {
+	name, isArchive := strings.CutSuffix(name, suffix)
+	before := strings.LastIndexByte(name, '_')
+	_, err := time.Parse(timeLayout, name[before+1:])
+	return isArchive && before > 0 && err == nil
 }
 
 // Keep keeps an archive of a node, whose UUID the name begins with, without secrets. The oldest
@@ -160,7 +171,7 @@ func (f *Folder) archives() ([]archiveFile, error) {
 	var archives []archiveFile
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || !strings.HasSuffix(entry.Name(), suffix)) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || !isName(entry.Name())) {
 			continue
 		}
 		if err != nil {

@@ -219,6 +219,29 @@ func TestNewestLogsOfEachNodeAreKept(t *testing.T) {
 	}
 }
 
+func TestArchivesOfOthersNeitherCountNorMakeRoom(t *testing.T) {
+	archive := archiveOf(t, map[string]string{"journal": "x"})
+	packed, err := repack(t.Context(), archive, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(t.TempDir(), int64(2*len(packed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"2026-01-02-03-04-05.tar.gz", "_2026-01-02-03-04-05.tar.gz", "a_2026-01-02.tar.gz", "a_support.tar.gz", "backup.tar.gz"}
+	for _, name := range want {
+		if err := os.WriteFile(filepath.Join(f.dir, name), packed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = append(want, kept(t, f, "a", 0, archive), kept(t, f, "b", 1, archive))
+	slices.Sort(want)
+	if diff := cmp.Diff(want, list(t, f.dir)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestOldestLogsMakeRoom(t *testing.T) {
 	archive := archiveOf(t, map[string]string{"journal": "x"})
 	packed, err := repack(t.Context(), archive, nil)
