@@ -104,6 +104,45 @@ func TestHowAHostWasChosenIsSaidWhenTheOperatorEndedAfterAnyWrite(t *testing.T) 
 	}
 }
 
+func TestMachineOwnsNoHostThatCouldBeDeletedWithIt(t *testing.T) {
+	owned := func(b *bench, host string, changes ...func(*v1alpha1.BareMetalHost)) {
+		edit(b, b.host(host), func(h *v1alpha1.BareMetalHost) {
+			h.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.machine(), v1beta2.GroupVersion.WithKind("Metal3Machine"))}
+			for _, change := range changes {
+				change(h)
+			}
+		})
+	}
+	for name, tt := range map[string]struct {
+		then  func(*bench)
+		host  string
+		lives bool
+	}{
+		"it holds it":   {func(b *bench) { owned(b, "a"); b.passes() }, "a", true},
+		"it is deleted": {func(b *bench) { owned(b, "a"); b.remove(); b.run() }, "a", false},
+		"the host is kept for its owner": {func(b *bench) {
+			owned(b, "a")
+			b.keeping.reservation = reuse.Reservation{Owner: owner, At: began}
+			b.remove()
+			b.run()
+		}, "a", false},
+		"it has lost it":      {func(b *bench) { owned(b, "a", consumedBy("Metal3Machine", "thief")); b.remove(); b.run() }, "a", false},
+		"it does not know it": {func(b *bench) { owned(b, "b"); b.remove(); b.run() }, "b", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			b.run()
+			if err := b.api.Create(t.Context(), newHost("b")); err != nil {
+				t.Fatal(err)
+			}
+			tt.then(b)
+			if owners := b.host(tt.host).OwnerReferences; len(owners) > 0 || (b.machine() != nil) != tt.lives {
+				t.Errorf("host %s has the owners %+v; the machine is there: %v", tt.host, owners, b.machine() != nil)
+			}
+		})
+	}
+}
+
 func TestHostIsReservedTogetherWithTheRemovalOfItsImage(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	b.run()

@@ -292,7 +292,31 @@ func (p *pass) end(ctx context.Context) error {
 	if err := p.dropDataClaim(ctx); err != nil {
 		return err
 	}
+	if err := p.disownHosts(ctx); err != nil {
+		return err
+	}
 	err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { controllerutil.RemoveFinalizer(m, v1beta2.MachineFinalizer) })
 	p.gone = err == nil
 	return err
+}
+
+// disownHosts has the machine own no host: neither one that somebody else has now, nor one that it does not know of.
+func (p *pass) disownHosts(ctx context.Context) error {
+	hosts, err := p.hosts(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range hosts {
+		if !related.IsOwnedBy(&hosts[i], p.m) {
+			continue
+		}
+		h, err := p.readHost(ctx, client.ObjectKeyFromObject(&hosts[i])) // the cache may be behind what was just written
+		if err == nil && h != nil {
+			_, err = p.patchHost(ctx, h, related.Disown)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

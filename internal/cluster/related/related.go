@@ -6,6 +6,7 @@ package related
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -127,14 +128,24 @@ func ConsumesByUID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 
 // SetConsumer makes an object the consumer of a host object.
 func SetConsumer(h *v1alpha1.BareMetalHost, consumer *corev1.ObjectReference) {
+	Disown(h)
 	h.Spec.ConsumerRef = consumer
 	metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1beta2.ConsumerHostUIDAnnotation, string(h.UID))
 }
 
 // ClearConsumer leaves a host object without a consumer.
 func ClearConsumer(h *v1alpha1.BareMetalHost) {
+	Disown(h)
 	h.Spec.ConsumerRef = nil
 	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
+}
+
+// Disown removes the Metal3Machines from the owners of a host object. Metal3's provider makes the machine that has a host
+// its owner, and Kubernetes would delete the host with the machine.
+func Disown(h *v1alpha1.BareMetalHost) {
+	h.OwnerReferences = slices.DeleteFunc(h.OwnerReferences, func(ref metav1.OwnerReference) bool {
+		return isOfKind(&ref, v1beta2.GroupVersion.Group, metal3MachineKind)
+	})
 }
 
 // isCarried reports whether the consumer of a host was written for another object than this
@@ -181,12 +192,17 @@ func owner[T client.Object](ctx context.Context, r client.Reader, obj client.Obj
 
 func ownerReference(obj client.Object, kind string) *metav1.OwnerReference {
 	for _, ref := range obj.GetOwnerReferences() {
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err == nil && version.Group == clusterv1.GroupVersion.Group && ref.Kind == kind {
+		if isOfKind(&ref, clusterv1.GroupVersion.Group, kind) {
 			return &ref
 		}
 	}
 	return nil
+}
+
+// isOfKind reports whether an owner is of a kind, whatever its version.
+func isOfKind(ref *metav1.OwnerReference, group, kind string) bool {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && version.Group == group && ref.Kind == kind
 }
 
 // get reads an object; one that is not there is nil.

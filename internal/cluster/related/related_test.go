@@ -48,3 +48,19 @@ func TestConsumerIsTheMachineOfTheUIDOrOfTheNameWhereTheUIDMeansNothing(t *testi
 		})
 	}
 }
+
+func TestConsumerIsNoOwnerOfItsHost(t *testing.T) {
+	pool := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Metal3Machine", Name: "m", UID: "uid-of-pool"}
+	for name, change := range map[string]func(*v1alpha1.BareMetalHost){
+		"set":     func(h *v1alpha1.BareMetalHost) { related.SetConsumer(h, &corev1.ObjectReference{Name: "m"}) },
+		"cleared": related.ClearConsumer,
+	} {
+		h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "h", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3Machine", Name: "m", UID: "uid-of-m", Controller: new(true)}, pool,
+		}}}
+		change(h)
+		if len(h.OwnerReferences) != 1 || h.OwnerReferences[0] != pool {
+			t.Errorf("%s: owners of the host are %+v, want only that of another group", name, h.OwnerReferences)
+		}
+	}
+}
