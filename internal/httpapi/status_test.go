@@ -76,6 +76,7 @@ Metal3's operator, are:
 | annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it, also when the Secret did not exist |
 | IdentityVerified, IdentityMismatch and IdentityUnverified as conditions | one condition, IdentityVerified; the others are its reasons |
 | a Secret of spec.preprovisioningNetworkDataName that is missing is a registration error | only what boots the ramdisk waits for it, as for a ramdisk that is not built; the condition Progressing says so |
+| Metal3's provider for Cluster API claims addresses of an IPPool of ipam.metal3.io with IPClaims | IPAddressClaims do that for each IPAM provider; an IPClaim that it has left keeps its finalizer, metal3data.infrastructure.cluster.x-k8s.io, until somebody removes that |
 `
 
 func sortedRoutes() []route {

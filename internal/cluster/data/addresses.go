@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
@@ -168,8 +169,8 @@ func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 			return nil, problemf("pool %s: its claim is refused: %.512s", p, err)
 		}
 		return claim, err
-	case claim.Spec.PoolRef != p.reference() && claim.DeletionTimestamp.IsZero(): // from before a change of the template
-		if err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
+	case !claim.DeletionTimestamp.IsZero(), claim.Spec.PoolRef != p.reference(): // or from before a change of the template
+		if err := r.drop(ctx, claim); err != nil {
 			return nil, err
 		}
 		claim.DeletionTimestamp = &metav1.Time{Time: r.Now()}
@@ -195,14 +196,23 @@ func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host s
 			continue
 		}
 		left = true
-		if claim.DeletionTimestamp.IsZero() {
-			err := r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
-			if client.IgnoreNotFound(err) != nil {
-				return true, fmt.Errorf("delete IPAddressClaim %s: %w", claim.Name, err)
-			}
+		if err := r.drop(ctx, claim); err != nil {
+			return true, err
 		}
 	}
 	return left, nil
+}
+
+// drop deletes a claim of data. Metal3's provider gives claims a finalizer, which goes first: nobody else would remove it.
+func (r *Reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) error {
+	err := r.patch(ctx, claim, func() { controllerutil.RemoveFinalizer(claim, v1beta2.DataFinalizer) })
+	if err == nil && claim.DeletionTimestamp.IsZero() {
+		err = r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete IPAddressClaim %s: %w", claim.Name, err)
+	}
+	return nil
 }
 
 // dnsServers are the DNS servers of an IPPool of ipam.metal3.io: those of the range that an

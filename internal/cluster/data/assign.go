@@ -23,6 +23,9 @@ const (
 	actionRelease               // its data is gone: let it go
 )
 
+// claimFinalizers are removed when a claim is let go: its own, and the one with which Metal3's provider has the claim wait for its machine.
+var claimFinalizers = []string{v1beta2.DataClaimFinalizer, v1beta2.MachineFinalizer}
+
 // step is what has to be done for one claim.
 type step struct {
 	claim  *v1beta2.Metal3DataClaim
@@ -92,7 +95,7 @@ func decide(name string, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3Dat
 		s.action = actionRemove
 	case deleting && own != nil:
 		s.action = actionWait
-	case deleting && slices.Contains(claim.Finalizers, v1beta2.DataClaimFinalizer):
+	case deleting && slices.ContainsFunc(claimFinalizers, func(f string) bool { return slices.Contains(claim.Finalizers, f) }):
 		s.action = actionRelease
 	case deleting:
 		s.action = actionNone

@@ -127,9 +127,10 @@ func TestClaimsGetTheLowestFreeIndexesInTheOrderOfTheirAge(t *testing.T) {
 			claims: []*v1beta2.Metal3DataClaim{
 				testClaim("full", 0, ending), testClaim("empty", 1, ending),
 				testClaim("foreign", 2, ending, func(c *v1beta2.Metal3DataClaim) { c.Finalizers = []string{"other"} }),
+				testClaim("metal3", 3, ending, func(c *v1beta2.Metal3DataClaim) { c.Finalizers = []string{v1beta2.MachineFinalizer} }),
 			},
 			existing: []*v1beta2.Metal3Data{testData(0, "full")},
-			want:     []outcome{{"full", actionRemove, 0, ""}, {"empty", actionRelease, 0, ""}, {"foreign", actionNone, 0, ""}},
+			want:     []outcome{{"full", actionRemove, 0, ""}, {"empty", actionRelease, 0, ""}, {"foreign", actionNone, 0, ""}, {"metal3", actionRelease, 0, ""}},
 		},
 		{
 			name:     "no template",

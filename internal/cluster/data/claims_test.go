@@ -116,6 +116,28 @@ func TestOnlyClaimsThatAreNamedAfterTheFormerHostAreGivenBack(t *testing.T) {
 	}
 }
 
+func TestClaimThatMetal3sProviderHoldsIsLetGoWhenItIsDeletedBeforeDataIsRendered(t *testing.T) {
+	t.Parallel()
+	d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own"}}
+	p := newPool("", "", "main")
+	for name, change := range map[string]func(*ipamv1.IPAddressClaim){
+		"by a person":                func(c *ipamv1.IPAddressClaim) { c.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+		"with another kind of pools": func(c *ipamv1.IPAddressClaim) { c.Spec.PoolRef.Kind = "Other" },
+	} {
+		claim := newClaim(d, p, "workers-0-main")
+		claim.Finalizers = []string{v1beta2.DataFinalizer}
+		change(claim)
+		api := newFake(t, d, claim)
+		r := NewReconciler(Config{Client: api, Live: api, Now: time.Now})
+		if wait, err := r.address(t.Context(), d, "node-7", p, &values{}); wait == 0 || err != nil {
+			t.Errorf("%s: wait %s, error %v; want the end of the claim to be waited for", name, wait, err)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); !apierrors.IsNotFound(err) {
+			t.Errorf("%s: the claim is there (%v) with finalizers %v", name, err, claim.Finalizers)
+		}
+	}
+}
+
 func TestNameOfAClaimIsBounded(t *testing.T) {
 	t.Parallel()
 	d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Name: "d"}}

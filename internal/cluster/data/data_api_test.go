@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
@@ -235,6 +236,24 @@ func TestClaimThatAPersonDeletesKeepsItsAddressesUntilTheMachineHasReleasedItsHo
 	}
 	b.update(m, func() { m.Finalizers = nil })
 	b.gone(&v1beta2.Metal3DataClaim{}, "a")
+	b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
+}
+
+func TestFinalizersOfMetal3sProviderKeepNoClaimThatIsGivenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start()
+	b.template("t", withPool)
+	m, claim := b.machineWithData("a", "t")
+	b.ready("t-0", m)
+	b.points("a", "t-0")
+	var address ipamv1.IPAddressClaim
+	address.Name = "t-0-main"
+	b.update(&address, func() { controllerutil.AddFinalizer(&address, v1beta2.DataFinalizer) })
+	b.update(claim, func() { controllerutil.AddFinalizer(claim, v1beta2.MachineFinalizer) })
+	b.remove(claim)
+	b.gone(&v1beta2.Metal3DataClaim{}, "a")
+	b.gone(&v1beta2.Metal3Data{}, "t-0")
 	b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
 }
 

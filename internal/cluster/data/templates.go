@@ -173,7 +173,11 @@ func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataT
 		}
 		return nil, r.remove(ctx, s.data)
 	case actionRelease:
-		return nil, client.IgnoreNotFound(r.patch(ctx, s.claim, func() { controllerutil.RemoveFinalizer(s.claim, v1beta2.DataClaimFinalizer) }))
+		return nil, client.IgnoreNotFound(r.patch(ctx, s.claim, func() {
+			for _, finalizer := range claimFinalizers {
+				controllerutil.RemoveFinalizer(s.claim, finalizer)
+			}
+		}))
 	default: // actionCreate
 		return r.create(ctx, t, s.claim, s.index)
 	}
