@@ -6,8 +6,8 @@
 // Invariants:
 //   - No two claims have one index of a template at a time. The name of a Metal3Data is that of
 //     the template and the index, so the API server refuses the second one.
-//   - What is rendered stays: a Secret is written again only when the machine has taken another
-//     host or has lost its own before it ran on it, which ends Ready before.
+//   - What is rendered stays, also without its status: a Secret is written again only when the machine
+//     has taken another host or has lost its own before it ran on it, which ends Ready before.
 //   - Nothing is read from, or written to, another namespace than that of the machine.
 package data
 

@@ -115,7 +115,10 @@ func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready boo
 	if err != nil {
 		return false, 0, err
 	}
-	if d.Status.Ready && len(missing) == 0 {
+	// Data without its status, as after a move or a restore, is told by what is there: a machine may run with it, and the
+	// template may be another one since.
+	rendered := d.Annotations[v1beta2.HostAnnotation] == host && len(secretsOf(d)) > 0
+	if (d.Status.Ready || rendered) && len(missing) == 0 {
 		return true, 0, r.prepare(ctx, d, nil, host)
 	}
 	if o.template == nil {
@@ -228,11 +231,10 @@ func waitsFor(machine string) string {
 }
 
 // prepare notes the host that data is rendered for, and, of a template that is not nil, the
-// Secrets. Data is not ready when the host changes. Claims that are named after the host before are given back first,
-// because its next machine needs them.
+// Secrets. Data is not ready when the host changes. What it has for the host before is given back first.
 func (r *Reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
 	if _, before, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/"); before != "" && d.Annotations[v1beta2.HostAnnotation] != host {
-		if _, err := r.giveBack(ctx, d, before); err != nil {
+		if err := r.leave(ctx, d, before); err != nil {
 			return err
 		}
 	}

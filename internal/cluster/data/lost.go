@@ -19,8 +19,18 @@ func hasNoHost(m *v1beta2.Metal3Machine) bool {
 	return m.Annotations[v1beta2.HostAnnotation] == "" && m.Spec.ProviderID == ""
 }
 
-// forgetHost gives back what data has for a host that its machine has lost: claims that are named after it, which its next machine
-// needs, and the Secrets, in which their addresses are.
+// leave gives back what data has for a host that its machine does not have any more: the Secrets, and claims that are named after
+// it, which its next machine needs. The Secrets go first: while all of them are there, the data counts as rendered, with the addresses
+// in them.
+func (r *Reconciler) leave(ctx context.Context, d *v1beta2.Metal3Data, host string) error {
+	if err := r.removeSecrets(ctx, d); err != nil {
+		return err
+	}
+	_, err := r.giveBack(ctx, d, host)
+	return err
+}
+
+// forgetHost gives back what data has for a host that its machine has lost.
 func (r *Reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v1beta2.Metal3Machine) (ready bool, wait time.Duration, err error) {
 	_, host, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/")
 	if lost, err := r.hasLost(ctx, m, host); err != nil || !lost {
@@ -29,10 +39,7 @@ func (r *Reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v
 	if err := r.say(ctx, d, false, ""); err != nil {
 		return false, 0, err
 	}
-	if _, err := r.giveBack(ctx, d, host); err != nil {
-		return false, 0, err
-	}
-	if err := r.removeSecrets(ctx, d); err != nil {
+	if err := r.leave(ctx, d, host); err != nil {
 		return false, 0, err
 	}
 	return false, 0, r.patch(ctx, d, func() { delete(d.Annotations, v1beta2.HostAnnotation) })
