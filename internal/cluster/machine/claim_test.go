@@ -45,6 +45,43 @@ func TestMachineWaitsForItsData(t *testing.T) {
 	}
 }
 
+func TestRunningMachineIsReadyWhateverBecomesOfItsData(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*testing.T, *bench, *v1beta2.Metal3Data)
+		part   string
+	}{
+		"a person deletes it": {func(t *testing.T, b *bench, d *v1beta2.Metal3Data) {
+			edit(b, d, func(d *v1beta2.Metal3Data) { d.Finalizers = []string{v1beta2.DataFinalizer} })
+			report(b, d, func(d *v1beta2.Metal3Data) { d.Status.ErrorMessage = new("The deletion waits.") })
+			if err := b.api.Delete(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+		}, "Metal3Data data-0 is being deleted: The deletion waits."},
+		"it cannot be rendered anew": {func(_ *testing.T, b *bench, d *v1beta2.Metal3Data) {
+			report(b, d, func(d *v1beta2.Metal3Data) { d.Status.Ready = false })
+		}, "Metal3Data data-0 is not rendered yet"},
+		"its claim has lost its status": {func(_ *testing.T, b *bench, _ *v1beta2.Metal3Data) {
+			report(b, b.claim("m-1"), func(c *v1beta2.Metal3DataClaim) { c.Status = v1beta2.Metal3DataClaimStatus{} })
+		}, "Metal3DataClaim m-1 is not answered yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"))
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+			b.passes()
+			b.rendered("m-1")
+			b.run()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+			tt.change(t, b, &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-0"}})
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionTrue, v1beta2.ReadyReason, "")
+			b.wantCondition(v1beta2.Metal3DataReadyCondition, metav1.ConditionFalse, v1beta2.WaitingForMetal3DataReason, tt.part)
+			edit(b, b.host("a"), func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+			b.passes()
+			b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.NotReadyReason, "its spec.online is false")
+		})
+	}
+}
+
 func TestDataOfAnEarlierMachineOfTheSameNameIsNotUsed(t *testing.T) {
 	b := newMachineBench(t, newHost("a"))
 	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })

@@ -74,6 +74,9 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read Metal3Data %s of Metal3Machine %s: %w", key, p.m.Name, err)
+	case !d.DeletionTimestamp.IsZero():
+		p.noData("Metal3Data %s is being deleted%s.", key.Name, because(d.Status.ErrorMessage))
+		return nil, nil
 	case !data.ReadyFor(d, p.m):
 		p.noData("Metal3Data %s is not rendered yet%s.", key.Name, because(d.Status.ErrorMessage))
 		return nil, nil
@@ -81,9 +84,12 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 	return d, nil
 }
 
+// noData says why the machine has no data. One that was provisioned with it is ready all the same.
 func (p *pass) noData(format string, args ...any) {
 	p.set(v1beta2.Metal3DataReadyCondition, false, reason{v1beta2.WaitingForMetal3DataReason, fmt.Sprintf(format, args...)})
-	p.notReady(format, args...)
+	if p.m.Spec.ProviderID == "" {
+		p.notReady(format, args...)
+	}
 }
 
 // because completes a sentence with an error message, if there is one.

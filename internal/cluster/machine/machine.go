@@ -194,7 +194,7 @@ func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	ready, err := p.data(ctx)
-	if err != nil || !ready {
+	if err != nil || !ready && p.m.Spec.ProviderID == "" { // what runs has read its data
 		return ctrl.Result{RequeueAfter: poll}, err
 	}
 	if p.m.Spec.ProviderID == "" && !isSpecified(h) && !h.Spec.ExternallyProvisioned {
