@@ -34,6 +34,13 @@ func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host str
 			return nil, 0, err
 		}
 		v := values{need: needs[p]}
+		var object map[string]any
+		if v.dns {
+			if object, err = r.readPool(ctx, d.Namespace, p, version); err != nil {
+				return nil, 0, err
+			}
+			v.address = v.address || hasRangeServers(object) // the address says which range counts
+		}
 		if v.address {
 			w, err := r.address(ctx, d, host, p, &v)
 			if err != nil {
@@ -42,7 +49,7 @@ func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host str
 			wait = requeue.Soonest(wait, w)
 		}
 		if v.dns && wait == 0 {
-			if v.dnsServers, err = r.dnsServers(ctx, d.Namespace, p, version, v.ip); err != nil {
+			if v.dnsServers, err = dnsServers(p, object, v.ip); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -215,9 +222,8 @@ func (r *Reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) err
 	return nil
 }
 
-// dnsServers are the DNS servers of an IPPool of ipam.metal3.io: those of the range that an
-// address is in, else those of the pool. The contract of addresses does not have them.
-func (r *Reconciler) dnsServers(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind, ip netip.Addr) ([]string, error) {
+// readPool reads an IPPool of ipam.metal3.io for its DNS servers, which the contract of addresses does not have.
+func (r *Reconciler) readPool(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind) (map[string]any, error) {
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(kind)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, &object)
@@ -227,10 +233,22 @@ func (r *Reconciler) dnsServers(ctx context.Context, namespace string, p pool, k
 	if err != nil {
 		return nil, fmt.Errorf("read pool %s: %w", p, err)
 	}
-	servers := poolServers(object.Object, ip)
-	if len(servers) == 0 {
-		return nil, problemf("pool %s has no DNS servers", p)
-	}
+	return object.Object, nil
+}
+
+// hasRangeServers reports whether the DNS servers of an IPPool depend on the address.
+func hasRangeServers(object map[string]any) bool {
+	ranges, _, _ := unstructured.NestedSlice(object, "spec", "pools")
+	return slices.ContainsFunc(ranges, func(one any) bool {
+		fields, _ := one.(map[string]any)
+		servers, _, _ := unstructured.NestedStringSlice(fields, "dnsServers")
+		return len(servers) > 0
+	})
+}
+
+// dnsServers are the DNS servers of an IPPool: those of the range that an address is in, else those of the pool. There may be none.
+func dnsServers(p pool, object map[string]any, ip netip.Addr) ([]string, error) {
+	servers := poolServers(object, ip)
 	for _, server := range servers {
 		if _, err := netip.ParseAddr(server); err != nil {
 			return nil, problemf("pool %s: DNS server %.64q is no IP address", p, server)

@@ -1,10 +1,15 @@
 package data
 
 import (
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,6 +64,80 @@ func TestAddressIsTakenOnlyOfAClaimAndAnAddressThatExist(t *testing.T) {
 			}
 			if wait == 0 && v.ip.String() != tt.want {
 				t.Errorf("address %s, want %s", v.ip, tt.want)
+			}
+		})
+	}
+}
+
+// pooled is an API server in memory that knows IPPools.
+type pooled struct {
+	client.Client
+
+	mapper meta.RESTMapper
+}
+
+func (p pooled) RESTMapper() meta.RESTMapper { return p.mapper }
+
+func TestAddressIsClaimedForDNSServersOnlyWhereTheRangeOfTheAddressHasThem(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupVersionKind{Group: metal3IPAMGroup, Version: "v1alpha1", Kind: metal3PoolKind}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{kind.GroupVersion()})
+	mapper.Add(kind, meta.RESTScopeNamespace)
+	servers := func(of ...any) map[string]any { return map[string]any{"dnsServers": of} }
+	for name, tt := range map[string]struct {
+		spec    map[string]any
+		claimed bool
+		want    []string
+	}{
+		"of the pool": {spec: servers("192.0.2.53"), want: []string{"192.0.2.53"}},
+		"of a range": {
+			spec: map[string]any{"pools": []any{
+				map[string]any{"subnet": "198.51.100.0/24", "dnsServers": []any{"198.51.100.53"}},
+				map[string]any{"subnet": "192.0.2.0/24", "dnsServers": []any{"192.0.2.54"}},
+			}},
+			claimed: true, want: []string{"192.0.2.54"},
+		},
+		"of the pool, because the range of the address has none": {
+			spec: map[string]any{"dnsServers": []any{"192.0.2.53"}, "pools": []any{
+				map[string]any{"subnet": "198.51.100.0/24", "dnsServers": []any{"198.51.100.53"}},
+			}},
+			claimed: true, want: []string{"192.0.2.53"},
+		},
+		"none": {spec: map[string]any{"pools": []any{map[string]any{"subnet": "192.0.2.0/24"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own"}}
+			object := &unstructured.Unstructured{Object: map[string]any{"spec": tt.spec}}
+			object.SetGroupVersionKind(kind)
+			object.SetNamespace("metal")
+			object.SetName("main")
+			api := pooled{newFake(t, object), mapper}
+			r := NewReconciler(Config{Client: api, Live: api, Now: func() time.Time { return time.Time{} }})
+			p := newPool("", "", "main")
+			got, wait, err := r.obtain(t.Context(), d, "node-7", map[pool]need{p: {dns: true}})
+			if err != nil || (wait > 0) != tt.claimed {
+				t.Fatalf("wait %s, error %v; want that an address is waited for: %v", wait, err, tt.claimed)
+			}
+			var claim ipamv1.IPAddressClaim
+			err = api.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: "workers-0-main"}, &claim)
+			if (err == nil) != tt.claimed {
+				t.Fatalf("claim for an address: %v, want one: %v", err, tt.claimed)
+			}
+			if tt.claimed {
+				claim.Status.AddressRef.Name = "address"
+				address := &ipamv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "address"}, Spec: ipamv1.IPAddressSpec{
+					ClaimRef: ipamv1.IPAddressClaimReference{Name: claim.Name}, Address: "192.0.2.17", Prefix: new(int32(24)),
+				}}
+				if err := errors.Join(api.Update(t.Context(), &claim), api.Create(t.Context(), address)); err != nil {
+					t.Fatal(err)
+				}
+				if got, wait, err = r.obtain(t.Context(), d, "node-7", map[pool]need{p: {dns: true}}); err != nil || wait > 0 {
+					t.Fatalf("wait %s, error %v", wait, err)
+				}
+			}
+			if !slices.Equal(got[p].dnsServers, tt.want) {
+				t.Errorf("DNS servers %v, want %v", got[p].dnsServers, tt.want)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -209,6 +210,37 @@ func TestProviderIDOfTheMetadataIsThatOfTheMachine(t *testing.T) {
 	}
 	if made.networkData != nil {
 		t.Error("there is network data, which the template does not have")
+	}
+}
+
+func TestPoolWithoutDNSServersRendersNone(t *testing.T) {
+	in, none := testInput(), newPool("", "", "storage")
+	v := in.pools[none]
+	v.dns = true
+	in.pools[none] = v
+	made, needs, err := render(parse(t, `
+metaData: {dnsServersFromPool: [{key: dns, name: storage}]}
+networkData:
+  links: {ethernets: [{id: e, type: phy, name: e}]}
+  services: {dns: [192.0.2.54], dnsFromIPPool: storage}
+  networks: {ipv4DHCP: [{id: net, link: e, routes: [{network: 0.0.0.0, gateway: {string: 192.0.2.1}, services: {dnsFromIPPool: storage}}]}]}
+`), in)
+	if err != nil || len(needs) > 0 {
+		t.Fatalf("error %v, needs %v", err, needs)
+	}
+	var metaData map[string]string
+	var networkData struct {
+		Networks []struct{ Routes []struct{ Services []any } }
+		Services []any
+	}
+	if err := errors.Join(yaml.Unmarshal(made.metaData, &metaData), json.Unmarshal(made.networkData, &networkData)); err != nil {
+		t.Fatal(err)
+	}
+	if dns, there := metaData["dns"]; dns != "" || !there || len(networkData.Services) != 1 {
+		t.Errorf("metadata %v, DNS servers %v", metaData, networkData.Services)
+	}
+	if of := networkData.Networks[0].Routes[0].Services; of == nil || len(of) > 0 {
+		t.Errorf("DNS servers of the route are %v, want an empty list", of)
 	}
 }
 
