@@ -1,6 +1,7 @@
 package pxefilter
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -119,7 +120,8 @@ type change struct {
 
 // changes returns what must be written so that files, which are verdicts by name,
 // say what is wanted. A machine that somebody may be switching on right now comes
-// first. Files of addresses that no port has follow the rule for unknown machines.
+// first. Files of addresses that no port has follow the rule for unknown machines. That
+// rule comes last when it answers them: a port whose file is not there yet counts as one.
 func (w wanted) changes(files map[string]Verdict) []change {
 	var list []change
 	note := func(name string, r ruling) {
@@ -136,15 +138,20 @@ func (w wanted) changes(files map[string]Verdict) []change {
 	}
 	note(unknownFile, w.unknown)
 	slices.SortFunc(list, func(a, b change) int {
-		if a.verdict != b.verdict {
-			if a.verdict == Allow {
-				return -1
-			}
-			return 1
-		}
-		return compareNames(a.name, b.name)
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), compareNames(a.name, b.name))
 	})
 	return list
+}
+
+// rank is lower for what is written earlier.
+func (c change) rank() int {
+	switch {
+	case c.verdict == Deny:
+		return 1
+	case c.name == unknownFile:
+		return 2
+	}
+	return 0
 }
 
 // forgotten returns the names of files whose address no port has, in order.

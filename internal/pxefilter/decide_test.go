@@ -127,7 +127,13 @@ func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
 			"ports are gone, unknown ones served now",
 			wanted{unknown: allow, ports: map[string]ruling{mac3: deny}},
 			map[string]Verdict{mac1: Allow, mac2: Deny, mac3: Deny, unknownFile: Deny},
-			[]change{{unknownFile, allow}, {mac2, forgotten(Allow)}},
+			[]change{{mac2, forgotten(Allow)}, {unknownFile, allow}},
+		},
+		{
+			"empty folder, unknown ones served only after every port has its rule",
+			wanted{unknown: allow, ports: map[string]ruling{mac1: deny, mac2: allow}},
+			nil,
+			[]change{{mac2, allow}, {mac1, deny}, {unknownFile, allow}},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -139,6 +139,7 @@ interface=lan0
 bind-interfaces
 dhcp-range=192.0.2.100,192.0.2.200,5m
 dhcp-hostsdir=%[1]s
+dhcp-ignore=tag:!known
 dhcp-boot=tag:!ipxe,snponly.efi
 dhcp-leasefile=%[2]s/leases
 pid-file=%[2]s/dnsmasq.pid

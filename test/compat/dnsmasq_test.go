@@ -160,6 +160,7 @@ func TestDnsmasqObeysTheFilter(t *testing.T) {
 		"unknown machines are served only by the rules": unknownServedByRules,
 		"a deleted port is forgotten":                   deletedPortForgotten,
 		"restarts of any process change nothing":        restartsChangeNothing,
+		"nobody is served before there are rules":       nobodyServedWithoutRules,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
@@ -281,13 +282,33 @@ func restartsChangeNothing(t *testing.T, s *site) {
 	s.refuses(knownMAC, "the second filter follows the engine")
 }
 
+// nobodyServedWithoutRules starts dnsmasq with an empty folder, as it does beside a filter that is not ready yet.
+func nobodyServedWithoutRules(t *testing.T, s *site) {
+	t.Helper()
+	_, _ = s.node(knownMAC)
+	s.says(knownMAC, deny(knownMAC))
+	s.server.Kill()
+	must(t, "stop the filter", s.filter.Stop(time.Minute))
+	for _, name := range []string{knownMAC, unknownHosts} {
+		must(t, "remove a rule", os.Remove(filepath.Join(s.hosts, name)))
+	}
+	s.server = s.dnsmasq(s.dir, s.hosts)
+	s.refuses(knownMAC, "the folder is empty")
+	s.refuses(unknownMAC, "the folder is empty")
+
+	s.filter = s.startFilter("first-filter", "--auto-discovery")
+	s.says(unknownHosts, allowUnknown)
+	s.serves(unknownMAC, "auto-discovery is on")
+	s.refuses(knownMAC, "auto-discovery is on, but this one is known")
+}
+
 // TestDocumentedConfigurationOfDnsmasqIsAccepted checks what people copy.
 func TestDocumentedConfigurationOfDnsmasqIsAccepted(t *testing.T) {
 	page, err := os.ReadFile("../../docs/pxe-filter.md")
 	must(t, "read the documentation", err)
 	_, rest, _ := strings.Cut(string(page), "# /etc/dnsmasq.d/ingot.conf\n")
 	text, _, found := strings.Cut(rest, "```")
-	if !found || !strings.Contains(text, "dhcp-hostsdir=") {
+	if !found || !strings.Contains(text, "dhcp-hostsdir=") || !strings.Contains(text, "dhcp-ignore=tag:!known\n") {
 		t.Fatal("docs/pxe-filter.md shows no configuration of dnsmasq")
 	}
 	config := filepath.Join(t.TempDir(), "dnsmasq.conf")

@@ -173,6 +173,41 @@ func TestValuesOfTheGroupsForClusterAPIBecomeTheirArguments(t *testing.T) {
 	}
 }
 
+// withPXEFilter are values that run dnsmasq and the filter beside the engine.
+var withPXEFilter = []string{"pxeFilter.enabled=true", "pxeFilter.dnsmasq.image=dnsmasq:1"}
+
+func TestDnsmasqOfTheChartAnswersNobodyBeforeTheFilterHasWrittenItsRules(t *testing.T) {
+	args := commands(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...))["ingot-engine"]
+	if !slices.Contains(args, "--dhcp-ignore=tag:!known") {
+		t.Errorf("no argument in %q refuses machines that have no rule", args)
+	}
+}
+
+func TestPodIsNotReadyWhileItsPXEFilterFails(t *testing.T) {
+	all := rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...)
+	engine := all[slices.IndexFunc(all, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "StatefulSet" })]
+	containers, _, err := unstructured.NestedSlice(engine.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, container := range containers {
+		fields, _ := container.(map[string]any)
+		if fields["name"] != "pxe-filter" {
+			continue
+		}
+		probe, _, err := unstructured.NestedMap(fields, "readinessProbe", "httpGet")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := fmt.Sprintf("--health-addr=%v:%v", probe["host"], probe["port"])
+		if args, _, _ := unstructured.NestedStringSlice(fields, "args"); !slices.Contains(args, address) || probe["path"] != "/readyz" {
+			t.Errorf("the probe asks %v of a filter with %q", probe, args)
+		}
+		return
+	}
+	t.Error("there is no filter")
+}
+
 // commands returns the arguments of each container.
 func commands(t *testing.T, all []*unstructured.Unstructured) map[string][]string {
 	t.Helper()

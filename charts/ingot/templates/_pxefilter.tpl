@@ -11,6 +11,13 @@
   {{- with .Values.pxeFilter.serve }}
   - --serve={{ join "," . }}
   {{- end }}
+  # The network is that of the Kubernetes node, so only the kubelet is to reach this.
+  - --health-addr=127.0.0.1:6388
+  readinessProbe:
+    httpGet:
+      host: 127.0.0.1
+      port: 6388
+      path: /readyz
   {{- include "ingot.containerSecurity" . | nindent 2 }}
   volumeMounts:
   - name: data
@@ -27,6 +34,8 @@
   - --log-facility=-
   - --conf-file=/etc/ingot-dnsmasq/dnsmasq.conf
   - --dhcp-hostsdir=/var/lib/ingot-dnsmasq/hosts
+  # The folder is empty until the filter has filled it, and nobody is to be answered before.
+  - --dhcp-ignore=tag:!known
   - --dhcp-leasefile=/var/lib/ingot-dnsmasq/leases/dnsmasq.leases
   securityContext:
     allowPrivilegeEscalation: false
