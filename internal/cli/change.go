@@ -44,12 +44,16 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *ironic.Client, idents 
 	}
 	body["target"] = p.Verb.Target
 	return requestThenWait(ctx, idents, p.Wait, to, func(ident string) error {
-		if err := p.describeInstance(ctx, engine, ident); err != nil {
+		described, err := p.describeInstance(ctx, engine, ident)
+		if err != nil {
 			return err
 		}
-		_, err := engine.Do(ctx, ironic.Request{
-			Op: p.Verb.Name + " node " + ident, Method: http.MethodPut,
-			Path: Nodes.path(ident, "states", "provision"), Body: body,
+		op := p.operation(ident)
+		if described {
+			op += ", whose instance_info was changed"
+		}
+		_, err = engine.Do(ctx, ironic.Request{
+			Op: op, Method: http.MethodPut, Path: Nodes.path(ident, "states", "provision"), Body: body,
 		})
 		if err != nil {
 			return p.advise(ctx, engine, ident, err)
@@ -73,8 +77,13 @@ var replacedKeys = []struct {
 	{"boot_iso", []string{"image_source", "kernel", "ramdisk"}},
 }
 
-// describeInstance sets the members of instance_info that were given.
-func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Client, ident string) error {
+// operation says in errors what is done to a node.
+func (p *ProvisionNodes) operation(ident string) string { return p.Verb.Name + " node " + ident }
+
+// describeInstance sets the members of instance_info that were given, and reports whether there are any. It first makes
+// sure that the state of the node allows the verb: an instance that goes on running is not to be described
+// as another image.
+func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Client, ident string) (described bool, err error) {
 	var patch []map[string]any
 	set := func(key string, value any) {
 		patch = append(patch, map[string]any{"op": opAdd, "path": "/instance_info/" + key, "value": value})
@@ -91,12 +100,30 @@ func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Cl
 		}
 	}
 	if len(patch) == 0 {
-		return nil
+		return false, nil
 	}
-	_, err := engine.Do(ctx, ironic.Request{
+	n, err := engine.Node(ctx, ident, "provision_state")
+	if err != nil {
+		return false, err
+	}
+	if err := p.refuse(ident, node.State(n.ProvisionState)); err != nil {
+		return false, err
+	}
+	_, err = engine.Do(ctx, ironic.Request{
 		Op: "describe the instance of node " + ident, Method: http.MethodPatch, Path: Nodes.path(ident), Body: patch,
 	})
-	return err
+	return err == nil, err
+}
+
+// refuse returns the error that the engine would have for the verb in a state, nil for none. It leaves two kinds of
+// states to the engine: unknown ones, and those of work, in which the node is locked against any
+// change, so that the client may try again until the work has ended.
+func (p *ProvisionNodes) refuse(ident string, state node.State) error {
+	verb, _ := node.VerbNamed(p.Verb.Target)
+	if _, ok := node.Next(state, verb.On); ok || !state.Known() || state.Class() == node.Working {
+		return nil
+	}
+	return p.advised(state, &ironic.Error{Op: p.operation(ident), Kind: ironic.ErrRejected, Message: fmt.Sprintf("it is in state %q", state)})
 }
 
 // requestThenWait requests work for every node and then, if wait is set, waits for
@@ -134,11 +161,16 @@ func (p *ProvisionNodes) advise(ctx context.Context, engine *ironic.Client, iden
 	if err != nil {
 		return refusal
 	}
-	allowed := verbsFrom(node.State(n.ProvisionState))
+	return p.advised(node.State(n.ProvisionState), refusal)
+}
+
+// advised adds to a refusal the verbs that a state allows, unless the verb is one of them.
+func (p *ProvisionNodes) advised(state node.State, refusal error) error {
+	allowed := verbsFrom(state)
 	if len(allowed) == 0 || slices.Contains(allowed, p.Verb.Name) {
 		return refusal
 	}
-	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In state %s these verbs are possible: %s.", n.ProvisionState, strings.Join(allowed, ", "))}
+	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In state %s these verbs are possible: %s.", state, strings.Join(allowed, ", "))}
 }
 
 // verbsFrom are the verbs that are possible in that state, as commands spell them.

@@ -59,25 +59,58 @@ func TestVerbWithoutWaitEndsWhenAccepted(t *testing.T) {
 
 func TestImageOfADeploymentIsDescribedBeforeTheVerb(t *testing.T) {
 	f, engine := newFakeEngine(t, map[string][]answer{
-		"PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		"GET /v1/nodes/n1": {inState("available", "", "")}, "PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
 	})
-	provision := &ProvisionNodes{Verb: verb("deploy")}
-	flags := pflag.NewFlagSet("deploy", pflag.ContinueOnError)
-	provision.Instance.AddFlags(flags, provision.Verb.Instance)
-	if err := flags.Parse([]string{"--image", "http://192.0.2.1/i.img", "--checksum", "0a0b"}); err != nil {
-		t.Fatal(err)
-	}
+	provision := withImage(t, "deploy", "--image", "http://192.0.2.1/i.img", "--checksum", "0a0b")
 	var r run
 	if err := provision.Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := gocmp.Diff([]string{"PATCH /v1/nodes/n1", "PUT /v1/nodes/n1/states/provision"}, f.asked); diff != "" {
+	if diff := gocmp.Diff([]string{"GET /v1/nodes/n1?fields=uuid%2Cprovision_state", "PATCH /v1/nodes/n1", "PUT /v1/nodes/n1/states/provision"}, f.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	want := `[{"op":"add","path":"/instance_info/image_checksum","value":"0a0b"},{"op":"add","path":"/instance_info/image_source","value":"http://192.0.2.1/i.img"},` +
 		`{"op":"add","path":"/instance_info/image_os_hash_algo","value":null},{"op":"add","path":"/instance_info/image_os_hash_value","value":null}]`
-	if diff := gocmp.Diff(want, strings.TrimSpace(f.bodies[0])); diff != "" {
+	if diff := gocmp.Diff(want, strings.TrimSpace(f.bodies[1])); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
+	}
+}
+
+// withImage is a verb with flags that describe an image.
+func withImage(t *testing.T, name string, args ...string) *ProvisionNodes {
+	t.Helper()
+	provision := &ProvisionNodes{Verb: verb(name)}
+	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	provision.Instance.AddFlags(flags, provision.Verb.Instance)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return provision
+}
+
+func TestInstanceIsNotDescribedInAStateThatDoesNotAllowTheVerb(t *testing.T) {
+	f, engine := newFakeEngine(t, map[string][]answer{"GET /v1/nodes/n1": {inState("active", "", "")}})
+	var r run
+	err := withImage(t, "deploy", "--image", "http://192.0.2.1/i.img").Run(t.Context(), engine, []string{"n1"}, r.streams())
+	want := `Cannot deploy node n1: it is in state "active". In state active these verbs are possible: rebuild, undeploy, rescue, service.`
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitError {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if len(f.asked) != 1 {
+		t.Errorf("asked %q, want no change", f.asked)
+	}
+}
+
+func TestRefusalAfterTheInstanceWasDescribedSaysSo(t *testing.T) {
+	_, engine := newFakeEngine(t, map[string][]answer{
+		"GET /v1/nodes/n1": {inState("available", "", "")}, "PATCH /v1/nodes/n1": {{200, "{}"}},
+		"PUT /v1/nodes/n1/states/provision": {{503, fault("too many deployments")}},
+	})
+	var r run
+	err := withImage(t, "deploy", "--image", "http://192.0.2.1/i.img").Run(t.Context(), engine, []string{"n1"}, r.streams())
+	want := "Cannot deploy node n1, whose instance_info was changed: too many deployments. Try again in a moment."
+	if err == nil || Sentence(err) != want || ExitCode(err) != ExitBusy {
+		t.Errorf("got %v, want %q", err, want)
 	}
 }
 
@@ -99,7 +132,7 @@ func TestVerbsSendWhatTheyWereGiven(t *testing.T) {
 		},
 	} {
 		f, engine := newFakeEngine(t, map[string][]answer{
-			"PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
+			"GET /v1/nodes/n1": {inState("available", "", "")}, "PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
 		})
 		provision := &ProvisionNodes{Verb: verb(test.verb)}
 		flags := pflag.NewFlagSet(test.verb, pflag.ContinueOnError)
@@ -114,7 +147,9 @@ func TestVerbsSendWhatTheyWereGiven(t *testing.T) {
 		}
 		var got []string
 		for _, body := range f.bodies {
-			got = append(got, strings.TrimSpace(body))
+			if body != "" { // that of the look at the node
+				got = append(got, body)
+			}
 		}
 		want := []string{test.patch, test.want}
 		if test.patch == "" {
