@@ -195,6 +195,18 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 			[]string{"n1: verifying", "n1: enroll"},
 			"Node n1 did not become manageable, it is in enroll: BMC does not answer.", ExitError,
 		},
+		"leaves a retired node manageable": {
+			"undeploy",
+			[]answer{inState("cleaning", "available", ""), {200, `{"uuid": "u1", "name": "n1", "provision_state": "manageable", "retired": true}`}},
+			[]string{"n1: cleaning", "n1: manageable"},
+			"", ExitOK,
+		},
+		"leaves a node manageable that is not retired": {
+			"undeploy",
+			[]answer{inState("manageable", "", "")},
+			[]string{"n1: manageable"},
+			"Node n1 did not become available, it is in manageable: the engine gives no reason.", ExitError,
+		},
 		"fails": {
 			"provide",
 			[]answer{inState("clean failed", "available", "")},

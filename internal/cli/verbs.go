@@ -14,6 +14,8 @@ type Verb struct {
 	// Arrives is the state that ends the work. Empty means the target state of the
 	// work that was resumed.
 	Arrives node.State
+	// ArrivesRetired is the state that ends the work, too, if the node is retired; empty for none.
+	ArrivesRetired node.State
 	// Stops means that the verb ends work, so that a failed state is its success.
 	Stops bool
 	// Fields are the fields that the request may have besides the target.
@@ -54,7 +56,10 @@ var verbs = []Verb{
 		Name: "rebuild", Target: "rebuild", Arrives: node.Active, Short: "Deploy active nodes again (to active)",
 		Fields: []Field{configDriveField, deployStepsField, runbookField}, Instance: imageFields,
 	},
-	{Name: "undeploy", Target: "deleted", Arrives: node.Available, Short: "Remove the instances from nodes (to available)"},
+	{
+		Name: "undeploy", Target: "deleted", Arrives: node.Available, ArrivesRetired: node.Manageable,
+		Short: "Remove the instances from nodes (to available, or manageable if they are retired)",
+	},
 	{Name: "adopt", Target: "adopt", Arrives: node.Active, Short: "Adopt nodes that already run an instance (to active)"},
 	{Name: "service", Target: "service", Arrives: node.Active, Short: "Run service steps on active nodes (to active)", Fields: []Field{
 		{Flag: "service-steps", Name: "service_steps", Kind: JSON, Help: "steps as JSON, a `FILE` with JSON or YAML, or - for standard input"},

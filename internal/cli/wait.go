@@ -58,7 +58,7 @@ func (w *Wait) String() string {
 func (w *Wait) Type() string { return "seconds" }
 
 // waitFields are the fields that a wait for a provision state reads.
-var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error", "reservation"}
+var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error", "reservation", "retired"}
 
 // stateWatch waits until judge accepts a node's provision state and until the node
 // is no longer reserved: some work ends a moment after its state, and the engine
@@ -84,6 +84,8 @@ func (v Verb) arrived(n ironic.Node) (bool, error) {
 	ended := state.Known() && state.Class() == node.Stable && n.TargetProvisionState == ""
 	switch {
 	case v.Arrives != "" && state == v.Arrives && n.TargetProvisionState == "":
+		return true, nil
+	case n.Retired && ended && state == v.ArrivesRetired:
 		return true, nil
 	case v.Stops && (ended || state.Class() == node.Failed):
 		return true, nil
