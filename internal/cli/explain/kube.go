@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
@@ -27,17 +28,25 @@ const UpKubeconfig = ".ingot/kubeconfig"
 // Connect returns a reader of the cluster and the namespace that its
 // configuration prefers. The configuration is the file path if given, else
 // what KUBECONFIG names, else [UpKubeconfig] if it exists, else the user's
-// own. It does no network traffic.
+// own. Nobody named [UpKubeconfig], which may belong to somebody else's folder: it is
+// refused if it would run a command or read another file. It does no network traffic.
 func Connect(path string) (reader client.Reader, namespace string, err error) {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = path
-	if _, missing := os.Stat(UpKubeconfig); path == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" && missing == nil {
+	_, missing := os.Stat(UpKubeconfig)
+	found := path == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" && missing == nil
+	if found {
 		loading.ExplicitPath = UpKubeconfig
 	}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, nil)
 	if path == "" {
-		if raw, err := loader.RawConfig(); err == nil && len(raw.Clusters) == 0 {
+		raw, err := loader.RawConfig()
+		switch {
+		case err != nil: // ClientConfig returns it, too
+		case len(raw.Clusters) == 0:
 			return nil, "", fmt.Errorf("no kubeconfig was found; name one with --kubeconfig or KUBECONFIG")
+		case found && reachesOut(raw):
+			return nil, "", fmt.Errorf("%s is not by ingot up: it runs a command or reads another file; if you trust it, name it with --kubeconfig", UpKubeconfig)
 		}
 	}
 	config, err := loader.ClientConfig()
@@ -62,6 +71,17 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 		return nil, "", fmt.Errorf("connect to Kubernetes: %w", err)
 	}
 	return reader, namespace, nil
+}
+
+// reachesOut reports whether a user of a kubeconfig is authenticated by a command, or by a file of its own: a token
+// that is sent to the server could be any file. What `ingot up` writes holds everything itself.
+func reachesOut(config api.Config) bool {
+	for _, user := range config.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" || user.ClientKey != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // HostNames lists the names of the hosts in a namespace, at most limit.
