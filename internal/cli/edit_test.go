@@ -222,3 +222,23 @@ func TestCreatedAllocationIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestInputThatIsJSONIsReadAsJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"motd": "\ud83d\ude00", "path": "a\/b"}`: `{"motd":"😀","path":"a/b"}`,
+		`[12345678901234567890123, 1e400]`:         `[12345678901234567890123,1e400]`,
+		`{"<<": {"a": 1}}`:                         `{"\u003c\u003c":{"a":1}}`,
+		`{a: b}`:                                   `{"a":"b"}`,
+		"a: [0x10]":                                `{"a":[16]}`,
+	} {
+		got, err := decodeInput([]byte(text))
+		if err != nil || asJSON(t, got) != want {
+			t.Errorf("%s: %s, %v; want %s", text, asJSON(t, got), err, want)
+		}
+	}
+	for _, text := range []string{`{"a": 1, "a": 2}`, `"a"`, "7", "null"} {
+		if got, err := decodeInput([]byte(text)); err == nil {
+			t.Errorf("%s: got %v, want an error", text, got)
+		}
+	}
+}

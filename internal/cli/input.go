@@ -34,6 +34,11 @@ func readJSON(text string, stdin io.Reader) (any, error) {
 // decodeInput decodes a JSON or YAML text, which must be an object or a list.
 func decodeInput(content []byte) (any, error) {
 	converted, err := yaml.YAMLToJSONStrict(content)
+	// JSON is read as what it is, because YAML has other escapes and other numbers. It is still an error
+	// that a key is there twice, of which decoding JSON would keep one.
+	if json.Valid(content) && (err == nil || !strings.Contains(err.Error(), "already set in map")) {
+		converted, err = content, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("it is neither JSON nor YAML: %s", oneLine(err.Error()))
 	}
