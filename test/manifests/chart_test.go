@@ -183,9 +183,38 @@ func TestDnsmasqOfTheChartAnswersNobodyBeforeTheFilterHasWrittenItsRules(t *test
 	}
 }
 
+// engineOf is the StatefulSet of the engine.
+func engineOf(t *testing.T, all []*unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	at := slices.IndexFunc(all, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "StatefulSet" })
+	if at < 0 {
+		t.Fatal("there is no StatefulSet")
+	}
+	return all[at]
+}
+
+func TestEngineIsRestartedWhenAConfigurationChanges(t *testing.T) {
+	seen := map[string]string{}
+	for _, values := range [][]string{
+		{"pxeFilter.dnsmasq.config=port=0"},
+		{"pxeFilter.dnsmasq.config=port=1"},
+		{"pxeFilter.dnsmasq.config=port=1", "engine.config.conductor.automated_clean=true"},
+	} {
+		engine := engineOf(t, rendered(t, namespace, append(values, withPXEFilter...)...))
+		annotations, _, err := unstructured.NestedMap(engine.Object, "spec", "template", "metadata", "annotations")
+		if err != nil {
+			t.Fatal(err)
+		}
+		marks := fmt.Sprint(annotations)
+		if before, there := seen[marks]; there {
+			t.Errorf("the pod is the same with %v and with %s", values, before)
+		}
+		seen[marks] = fmt.Sprint(values)
+	}
+}
+
 func TestPodIsNotReadyWhileItsPXEFilterFails(t *testing.T) {
-	all := rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...)
-	engine := all[slices.IndexFunc(all, func(obj *unstructured.Unstructured) bool { return obj.GetKind() == "StatefulSet" })]
+	engine := engineOf(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...))
 	containers, _, err := unstructured.NestedSlice(engine.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		t.Fatal(err)
