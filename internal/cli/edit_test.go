@@ -242,3 +242,13 @@ func TestInputThatIsJSONIsReadAsJSON(t *testing.T) {
 		}
 	}
 }
+
+func TestValuesOfMembersAreNotCut(t *testing.T) {
+	for text, want := range map[string]any{
+		"4711": json.Number("4711"), " 4711 ": json.Number("4711"), "true": true, "4711}": "4711}", "1]": "1]", "true]x": "true]x", "1 2": "1 2", "{}}": "{}}",
+	} {
+		if got := memberValue("key", text); got != want {
+			t.Errorf("%q: got %T %v, want %v", text, got, got, want)
+		}
+	}
+}

@@ -297,7 +297,7 @@ func memberValue(key, text string) any {
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.UseNumber()
-	if decoder.Decode(&value) != nil || decoder.More() {
+	if !json.Valid([]byte(text)) || decoder.Decode(&value) != nil {
 		return text
 	}
 	return value
