@@ -113,6 +113,7 @@ func TestExitCodesAreWhatTheHelpSays(t *testing.T) {
 		"mistyped command":     {"node manag", 2, `for "ingot node"; did you mean manage? See --help.`},
 		"missing host":         {"explain", 2, "See --help."},
 		"seconds without =":    {"node manage n1 --wait 30", 2, "write --wait=30"},
+		"minutes without =":    {"node manage n1 --wait 1h30m", 2, "write --wait=1h30m"},
 		"bad endpoint":         {"node list --os-endpoint 127.0.0.1", 2, "is not a URL"},
 		"bad version":          {"node list --os-baremetal-api-version 2", 2, "not a version"},
 		"unknown node":         {"node show nope", 3, "Cannot show node nope: no such thing."},

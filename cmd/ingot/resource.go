@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -194,20 +195,22 @@ func streams(cmd *cobra.Command) cli.Streams {
 	return cli.Streams{Out: cmd.OutOrStdout(), Err: cmd.ErrOrStderr()}
 }
 
-// waitFlag adds --wait to cmd. It also makes the check of arguments refuse a number,
+// waitFlag adds --wait to cmd. It also makes the check of arguments refuse a number or a duration,
 // which was probably meant as the value of --wait.
 func waitFlag(cmd *cobra.Command, wait *cli.Wait, until string) {
 	cmd.Flags().Var(wait, "wait", "wait until "+until+"; for at most `seconds` if given")
 	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if at := slices.IndexFunc(args, onlyDigits); wait.Asked && wait.Timeout == 0 && at >= 0 {
+		if at := slices.IndexFunc(args, isTime); wait.Asked && wait.Timeout == 0 && at >= 0 {
 			return fmt.Errorf("write --wait=%[1]s; %[1]q would be taken for a name", args[at])
 		}
 		return check(cmd, args)
 	}
 }
 
-func onlyDigits(text string) bool {
-	return text != "" && strings.Trim(text, "0123456789") == ""
+// isTime reports whether --wait would take a text for its time.
+func isTime(text string) bool {
+	_, err := time.ParseDuration(text)
+	return err == nil || text != "" && strings.Trim(text, "0123456789") == ""
 }
