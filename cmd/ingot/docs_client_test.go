@@ -14,7 +14,7 @@ import (
 const clientPage = "../../docs/client.md"
 
 // documentedLines are the command lines of ingot in a page's examples, with
-// continued lines joined and without what follows a pipe.
+// continued lines joined and without what follows a pipe or is standard input.
 func documentedLines(t *testing.T, page string) []string {
 	t.Helper()
 	content, err := os.ReadFile(page)
@@ -25,6 +25,7 @@ func documentedLines(t *testing.T, page string) []string {
 	for line := range strings.Lines(strings.ReplaceAll(string(content), "\\\n", "")) {
 		if rest, ok := strings.CutPrefix(line, "$ ingot "); ok {
 			command, _, _ := strings.Cut(rest, " | ")
+			command, _, _ = strings.Cut(command, " <")
 			lines = append(lines, strings.TrimSpace(command))
 		}
 	}
@@ -34,7 +35,9 @@ func documentedLines(t *testing.T, page string) []string {
 // parse finds the command of a line and checks its flags and arguments, as far
 // as no engine is needed for that.
 func parse(line string) (*cobra.Command, error) {
-	cmd, rest, err := newRootCommand().Find(spaces(strings.ReplaceAll(line, `"`, `'`)))
+	root := newRootCommand()
+	root.SetIn(strings.NewReader("correct-horse\n")) // a password, where a flag says "-"
+	cmd, rest, err := root.Find(spaces(strings.ReplaceAll(line, `"`, `'`)))
 	if err != nil {
 		return nil, err
 	}

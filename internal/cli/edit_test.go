@@ -252,3 +252,22 @@ func TestValuesOfMembersAreNotCut(t *testing.T) {
 		}
 	}
 }
+
+func TestPasswordIsTheFirstLineOfStandardInputWhereAsked(t *testing.T) {
+	for _, test := range []struct{ flag, input, want string }{
+		{"hush", "", "hush"},
+		{"-", "let me in\r\nand this\n", "let me in"},
+		{"-", "4711", "4711"},
+		{"-", "\nlater", ""},
+		{"-", "", ""},
+	} {
+		values := &Values{Stdin: strings.NewReader(test.input)}
+		flags := pflag.NewFlagSet("rescue", pflag.ContinueOnError)
+		values.AddFlags(flags, verb("rescue").Fields)
+		err := flags.Parse([]string{"--rescue-password", test.flag})
+		got, _ := values.Object()["rescue_password"].(string)
+		if got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%q with %q: %q, %v; want %q", test.flag, test.input, got, err, test.want)
+		}
+	}
+}

@@ -19,6 +19,7 @@ type Kind int
 // Kinds of fields.
 const (
 	Text        Kind = iota // a string
+	Password                // a string, or - for the first line of standard input
 	Number                  // a whole number
 	Bool                    // true or false, true without a value
 	Repeated                // strings; the flag may be given again
@@ -278,6 +279,10 @@ func (f *fieldFlag) Set(text string) error {
 		}
 	case ConfigDrive:
 		if c.value, err = readConfigDrive(text, f.values.Stdin); err != nil {
+			return err
+		}
+	case Password:
+		if c.value, err = readPassword(text, f.values.Stdin); err != nil {
 			return err
 		}
 	case Text:

@@ -126,4 +126,22 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	return content, nil
 }
 
+// readPassword returns a password, or the first line of standard input for "-": others see the
+// arguments of a process.
+func readPassword(text string, stdin io.Reader) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	content, err := readInput(text, stdin)
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(content), "\n")
+	line = strings.TrimSuffix(line, "\r")
+	if line == "" {
+		return "", errors.New("the first line of standard input is empty")
+	}
+	return line, nil
+}
+
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

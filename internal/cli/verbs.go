@@ -66,7 +66,7 @@ var verbs = []Verb{
 		runbookField, disableRamdiskField,
 	}},
 	{Name: "rescue", Target: "rescue", Arrives: node.Rescue, Short: "Boot active nodes into a rescue ramdisk (to rescue)", Fields: []Field{
-		{Flag: "rescue-password", Name: "rescue_password", Help: "password of the rescue user", Required: true},
+		{Flag: "rescue-password", Name: "rescue_password", Kind: Password, Help: "password of the rescue user, or - for the first line of standard input", Required: true},
 	}},
 	{Name: "unrescue", Target: "unrescue", Arrives: node.Active, Short: "Boot rescued nodes into their instance again (to active)"},
 	{Name: "abort", Target: "abort", Stops: true, Short: "Abort the operation that nodes wait in (to a failed state)"},
