@@ -49,6 +49,9 @@ type clusterValues struct {
 // workloadDir is the data folder of the workload cluster's control plane.
 func (u *Up) workloadDir() string { return filepath.Join(u.opts.DataDir, "workload") }
 
+// manifestOfCluster is the file with the workload cluster, which is there from the moment when the cluster is made.
+func (u *Up) manifestOfCluster() string { return filepath.Join(u.opts.DataDir, clusterName+".yaml") }
+
 // runInstance is what operating systems of machines do; nil if they are no Nodes.
 func (u *Up) runInstance() func(context.Context, sim.Instance) {
 	if !u.opts.ClusterAPI {
@@ -90,18 +93,18 @@ func (u *Up) makeCluster(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, secret := range secrets {
-		if err := c.Create(ctx, secret); err != nil {
-			return "", fmt.Errorf("create the Secret %s: %w", secret.Name, err)
-		}
-	}
 	manifest, err := u.renderCluster()
 	if err != nil {
 		return "", err
 	}
-	u.clusterManifest = filepath.Join(u.opts.DataDir, clusterName+".yaml")
-	if err := os.WriteFile(u.clusterManifest, manifest, 0o600); err != nil {
+	// Before the first object: openData refuses a folder with this file, and only such a folder.
+	if err := os.WriteFile(u.manifestOfCluster(), manifest, 0o600); err != nil {
 		return "", fmt.Errorf("write the manifest of the cluster: %w", err)
+	}
+	for _, secret := range secrets {
+		if err := c.Create(ctx, secret); err != nil {
+			return "", fmt.Errorf("create the Secret %s: %w", secret.Name, err)
+		}
 	}
 	if err := createAll(ctx, c, manifest); err != nil {
 		return "", err
@@ -172,5 +175,5 @@ The machines are Nodes of a workload cluster, whose objects are in %[2]s:
 
   %[1]s get cluster,kubeadmcontrolplane,machinedeployment,machine,metal3machine
   %[1]s --kubeconfig %[3]s get nodes -o wide
-`, kubectl, u.clusterManifest, u.workload.Kubeconfig())
+`, kubectl, u.manifestOfCluster(), u.workload.Kubeconfig())
 }

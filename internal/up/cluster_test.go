@@ -3,6 +3,7 @@ package up
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,29 @@ func TestDiscoveredMachinesBecomeNodesOfACluster(t *testing.T) {
 
 	if _, err := Start(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "forget their disks") || !strings.Contains(err.Error(), opts.DataDir) {
 		t.Errorf("the second start says %v, want why the cluster of the first cannot go on", err)
+	}
+}
+
+func TestFolderIsRefusedOnlyAfterAClusterWasMadeInIt(t *testing.T) {
+	dir := t.TempDir()
+	open := func() error {
+		u := &Up{opts: Options{DataDir: dir, Cluster: true}}
+		_, err := u.openData(t.Context())
+		mustStop(t, u)
+		return err
+	}
+	// What a start leaves that has failed after its control planes were there.
+	if err := os.MkdirAll(filepath.Join(dir, "workload", "controlplane"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("without a cluster: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "demo.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); !errors.Is(err, errEarlierCluster) {
+		t.Errorf("with a cluster: %v, want why it cannot go on", err)
 	}
 }
 

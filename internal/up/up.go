@@ -105,9 +105,8 @@ type Up struct {
 	authority   string        // file with the certificate authority of their BMCs
 	manifest    string        // file with a host for the first machine that has a BMC
 
-	instances       *instance.Instances        // nil without Cluster API
-	workload        *controlplane.ControlPlane // of the cluster of Options.Cluster; nil without
-	clusterManifest string                     // file with that cluster
+	instances *instance.Instances        // nil without Cluster API
+	workload  *controlplane.ControlPlane // of the cluster of Options.Cluster; nil without
 }
 
 // Start starts every part, one after the other, and returns when machines are
@@ -199,7 +198,7 @@ func (u *Up) openData(context.Context) (string, error) {
 		return "", fmt.Errorf("find data folder: %w", err)
 	}
 	u.opts.DataDir = dir
-	if _, err := os.Stat(u.workloadDir()); u.opts.Cluster && err == nil {
+	if _, err := os.Stat(u.manifestOfCluster()); u.opts.Cluster && err == nil {
 		return "", fmt.Errorf("%w: %s", errEarlierCluster, dir)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
