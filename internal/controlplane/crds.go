@@ -27,7 +27,7 @@ const (
 )
 
 // InstallCRDs applies every CustomResourceDefinition in the YAML files of fsys
-// and waits, 30 s at most, until the API server serves their kinds. Files in
+// and waits, [applyTimeout] at most for all of it, until the API server serves their kinds. Files in
 // subfolders count, objects of other kinds do not. It may be repeated, and
 // brings CRDs of an older version up to date.
 func InstallCRDs(ctx context.Context, config *rest.Config, fsys fs.FS) error {
