@@ -185,5 +185,5 @@ func TestFailedInspectionIsAskedForAgainOnceWhenTheOperatorEndsMeanwhile(t *test
 	before := len(l.effects("demo-inspection-error"))
 	l.killed("demo-inspection-error", "inspect")
 	l.until("demo-inspection-error", "failed twice", func(h *v1alpha1.BareMetalHost) bool { return h.Status.ErrorCount == 2 })
-	l.does("demo-inspection-error", before, "inspect")
+	l.does("demo-inspection-error", before, "manage", "inspect")
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,38 @@ func TestFailedInspectionIsTriedAgain(t *testing.T) {
 		t.Errorf("error %q %s", h.Status.ErrorType, h.Status.ErrorMessage)
 	}
 	l.tells("InspectionError")
+}
+
+// strict is an engine that, like Ironic, changes no interfaces of a node whose inspection failed. It counts how often it was
+// given a registration, by the state of the node.
+type strict struct {
+	*demo.Engine
+	updates map[node.State]int
+}
+
+func (e strict) Update(ctx context.Context, id string, r provisioner.Registration, opts provisioner.UpdateOptions) (provisioner.Node, error) {
+	n, err := e.Engine.Update(ctx, id, r, opts)
+	e.updates[n.State]++
+	n.PutOff = n.State == node.InspectFailed && r.InspectionMode == v1alpha1.InspectionModeFast
+	return n, err
+}
+
+func TestAnotherKindOfInspectionIsGivenToTheNodeBeforeTheNextOne(t *testing.T) {
+	l := newLife(t, nil)
+	engine := strict{l.engine, map[node.State]int{}}
+	l.change = func(c *Config) { c.Engine = engine }
+	l.restart()
+	const name = "demo-inspection-error"
+	l.add(name, nil)
+	l.fails(name, v1alpha1.ErrorInspection)
+	clear(engine.updates)
+	before := len(l.effects(name))
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = v1alpha1.InspectionModeFast })
+	l.until(name, "inspected again", func(*v1alpha1.BareMetalHost) bool { return l.count(name, "inspect") == 2 })
+	l.does(name, before, "manage", "inspect")
+	if engine.updates[node.InspectFailed] != 1 || engine.updates[node.Manageable] != 1 {
+		t.Errorf("registrations given by states: %v, want one after the failed inspection and one before the next", engine.updates)
+	}
 }
 
 func TestInspectionIsInterruptedOnlyByAForcedReboot(t *testing.T) {

@@ -62,21 +62,27 @@ type applied struct {
 type appliedMark struct {
 	registration string
 	at           time.Time
+	// putOff is the state in which the node could not be given all of it, "" when it was.
+	putOff node.State
 }
 
 // has reports whether a node was given a registration. One that is older than that comes from
-// an older database.
+// an older database. What could not be given in one state is tried again in another.
 func (a *applied) has(host types.UID, registration string, n provisioner.Node) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	mark := a.marks[host]
-	return mark.registration == registration && !n.UpdatedAt.Before(mark.at)
+	return mark.registration == registration && !n.UpdatedAt.Before(mark.at) && (mark.putOff == "" || mark.putOff == n.State)
 }
 
 func (a *applied) put(host types.UID, registration string, n provisioner.Node) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.marks[host] = appliedMark{registration: registration, at: n.UpdatedAt}
+	mark := appliedMark{registration: registration, at: n.UpdatedAt}
+	if n.PutOff {
+		mark.putOff = n.State
+	}
+	a.marks[host] = mark
 }
 
 func (a *applied) forget(host types.UID) {

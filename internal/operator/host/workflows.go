@@ -27,7 +27,8 @@ var registerWorkflow = func() workflow {
 }()
 
 // inspectWorkflow reads the hardware. The end of an inspection is told from the node's time
-// of inspection, because it begins and ends in the same state.
+// of inspection, because it begins and ends in the same state. One that failed is left first: the
+// inspect interface cannot be changed there, and another one may be the way out.
 var inspectWorkflow = workflow{
 	node.Enroll:        toManage,
 	node.Verifying:     wait,
@@ -35,7 +36,7 @@ var inspectWorkflow = workflow{
 	node.Available:     toManage,
 	node.Inspecting:    wait,
 	node.InspectWait:   wait,
-	node.InspectFailed: {workFailed, askInspect},
+	node.InspectFailed: failsManage,
 	node.Cleaning:      wait,
 	node.CleanWait:     wait,
 	node.CleanFailed:   toManage,

@@ -24,7 +24,7 @@ type Registrar interface {
 	// What the engine has besides stays: keys that people or inspection wrote, and,
 	// when the driver changes, the ID, ports and inventory. A node in use is in
 	// maintenance while its driver changes; interfaces of a driver that stays are written
-	// when the state allows it. ErrNotOwned says that the node does not have the mark.
+	// when the state allows it, and [Node.PutOff] says that it does not. ErrNotOwned says that the node does not have the mark.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
 }
 

@@ -88,6 +88,9 @@ type Node struct {
 	Cleans, SkipsCleaning bool
 	// Busy is true while the engine works on the node.
 	Busy bool
+	// PutOff is true in the answer of [Registrar.Update] when interfaces differ that cannot be changed in
+	// this state: the registration is to be written again in another one.
+	PutOff bool
 	// AutoDiscovered reports whether the engine enrolled the node by itself. It
 	// is nil if only the inventory can show that.
 	AutoDiscovered *bool

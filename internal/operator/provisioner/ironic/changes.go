@@ -21,18 +21,22 @@ var idleStates = []node.State{
 	node.Enroll, node.Manageable, node.Available, node.InspectFailed, node.CleanFailed, node.AdoptFailed,
 }
 
+// changeable reports whether the interfaces of a node can be changed.
+func changeable(n ironic.Node) bool {
+	return n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
+}
+
 // changesOf are the operations that make a node as its registration asks. Interfaces of
-// a driver that stays are left for later in states that do not allow their change.
-func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, own Options) (patch, error) {
+// a driver that stays are left for later in states that do not allow their change, which putOff reports.
+func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, own Options) (p patch, putOff bool, err error) {
 	network, err := networkData(r.NetworkData)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var p patch
 	p.set("/name", n.Name, r.Name)
 	if r.Access != nil {
-		if err := p.setAccess(n, r, opts, can, own.Ramdisk); err != nil {
-			return nil, err
+		if putOff, err = p.setAccess(n, r, opts, can, own.Ramdisk); err != nil {
+			return nil, false, err
 		}
 	}
 	p.setProperties(n, r)
@@ -43,29 +47,31 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	if len(network)+len(n.NetworkData) > 0 && !r.KeepRamdisk {
 		p.set("/network_data", n.NetworkData, network)
 	}
-	p.setInstance(n, r, own.PersistentBoot)
-	return p, nil
+	if p.setInstance(n, r, own.PersistentBoot) {
+		putOff = true
+	}
+	return p, putOff, nil
 }
 
 // setAccess changes the driver, its interfaces, and driver_info. Keys that neither this
 // package nor the driver before has written stay.
-func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) error {
+func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) (putOff bool, err error) {
 	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can)
 	if err != nil {
-		return err
+		return false, err
 	}
 	replaced := n.Driver != r.Access.Driver
-	// Update puts the node into maintenance before its driver is replaced.
-	changeable := replaced || n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
 	p.set("/driver", n.Driver, r.Access.Driver)
 	for _, field := range slices.Sorted(maps.Keys(interfaces)) {
 		switch {
-		case replaced:
+		case replaced: // Update puts the node into maintenance before
 			p.set("/"+field, nil, interfaces[field])
 		case field == "raid_interface" && n.RAIDInterface == softwareRAID:
 			// SetTargetRAID chose it for the volumes.
-		case changeable:
+		case changeable(n):
 			p.set("/"+field, interfaceOf(n, field), interfaces[field])
+		case interfaceOf(n, field) != interfaces[field]:
+			putOff = true
 		}
 	}
 	wanted := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
@@ -85,7 +91,7 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	p.merge("/driver_info", present, wanted, func(key string, value any) bool {
 		return slices.Contains(ramdiskKeys, key) || outdated(key, value) || ofFormerDriver(key, n.Driver, r.Access.Driver)
 	})
-	return nil
+	return putOff, nil
 }
 
 // accessDiffers reports whether what locates the BMC, or the user name, is another one.
@@ -144,11 +150,10 @@ func hasFormerInstance(n ironic.Node, r provisioner.Registration) bool {
 }
 
 // setInstance describes to an idle node what runs on its machine, for an adoption, or
-// removes what an earlier deployment left.
-func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot PersistentBoot) {
-	state := node.State(n.ProvisionState)
-	if !slices.Contains(idleStates, state) {
-		return
+// removes what an earlier deployment left. It reports whether the deploy interface is left for later.
+func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot PersistentBoot) (putOff bool) {
+	if !slices.Contains(idleStates, node.State(n.ProvisionState)) {
+		return false
 	}
 	if r.Deployed == nil {
 		if len(n.InstanceInfo) > 0 {
@@ -157,12 +162,16 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot Pers
 		if n.InstanceUUID != "" && !provisioner.IsLock(n.InstanceUUID) { // which another operator takes back
 			*p = append(*p, removeInstance)
 		}
-		return
+		return false
 	}
 	p.merge("/instance_info", n.InstanceInfo, instanceInfo(*r.Deployed), func(key string, _ any) bool { return slices.Contains(imageKeys, key) })
 	p.set(instancePath, n.InstanceUUID, r.Deployed.InstanceID)
 	p.setPersistentBoot(n, *r.Deployed, boot)
-	if n.Maintenance || slices.Contains(hardwareStates, state) {
-		p.setDeployInterface(n, *r.Deployed)
+	var deploy patch
+	deploy.setDeployInterface(n, *r.Deployed)
+	if !changeable(n) {
+		return len(deploy) > 0
 	}
+	*p = append(*p, deploy...)
+	return false
 }

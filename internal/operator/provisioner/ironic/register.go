@@ -189,14 +189,16 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 			return provisioner.Node{}, translate(err)
 		}
 	}
-	changes, err := changesOf(n, r, opts, can, e.opts)
+	changes, putOff, err := changesOf(n, r, opts, can, e.opts)
 	if err != nil {
 		return provisioner.Node{}, fmt.Errorf("update node %s: %w", id, err)
 	}
 	if n, err = e.apply(ctx, n, r, changes); err != nil {
 		return provisioner.Node{}, translate(err)
 	}
-	return snapshotOf(n), e.ensurePort(ctx, id, r.BootMAC)
+	updated := snapshotOf(n)
+	updated.PutOff = putOff
+	return updated, e.ensurePort(ctx, id, r.BootMAC)
 }
 
 // driverChange is the reason of the maintenance in which a node in use is while its driver

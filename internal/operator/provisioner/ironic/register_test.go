@@ -279,7 +279,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			if tt.host != nil {
 				tt.host(&r)
 			}
-			got, err := changesOf(decoded(t, webNode(tt.node)), r, tt.opts, everything, Options{Ramdisk: tt.ramdisk, PersistentBoot: tt.boot})
+			got, _, err := changesOf(decoded(t, webNode(tt.node)), r, tt.opts, everything, Options{Ramdisk: tt.ramdisk, PersistentBoot: tt.boot})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -287,6 +287,36 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 				t.Errorf("operations differ (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestUpdateSaysThatAnInterfaceHasToWaitForAnotherState(t *testing.T) {
+	fast := func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast }
+	deployed := func(r *provisioner.Registration) { r.Deployed = &provisioner.Deployment{InstanceID: "i1"} }
+	for name, tt := range map[string]struct {
+		host func(r *provisioner.Registration)
+		node map[string]any
+		want bool
+	}{
+		"none differs after a failed inspection":   {func(*provisioner.Registration) {}, map[string]any{"provision_state": "inspect failed"}, false},
+		"one differs after a failed inspection":    {fast, map[string]any{"provision_state": "inspect failed"}, true},
+		"one differs in maintenance":               {fast, map[string]any{"provision_state": "inspect failed", "maintenance": true}, false},
+		"one differs once the node is managed":     {fast, map[string]any{"provision_state": "manageable"}, false},
+		"one differs while something is deployed":  {fast, map[string]any{"provision_state": "active"}, true},
+		"the driver is replaced with all of them":  {fast, map[string]any{"provision_state": "inspect failed", "driver": "manual-management"}, false},
+		"that of a deployment to be adopted":       {deployed, map[string]any{"provision_state": "adopt failed"}, true},
+		"that of a deployment, before it is asked": {deployed, map[string]any{"provision_state": "manageable"}, false},
+		"that of a deployment, which is there":     {deployed, map[string]any{"provision_state": "adopt failed", "deploy_interface": "custom-agent"}, false},
+	} {
+		e := &upstream{nodes: []map[string]any{webNode(tt.node)}, ports: []string{"00:00:5e:00:53:01"}, answers: map[string][]int{
+			"PUT /v1/nodes/a/maintenance": {202}, "DELETE /v1/nodes/a/maintenance": {202},
+		}}
+		r := webHost(t)
+		tt.host(&r)
+		n, err := newEngine(t, e).Update(t.Context(), "a", r, provisioner.UpdateOptions{})
+		if err != nil || n.PutOff != tt.want {
+			t.Errorf("%s: put off %v, %v; want %v", name, n.PutOff, err, tt.want)
+		}
 	}
 }
 
