@@ -155,7 +155,8 @@ func hostRows() map[string]row {
 		"hardware RAID over IPMI":        {edits: do(address("192.0.2.7"), hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1"})), err: "spec.raid.hardwareRAIDVolumes: Forbidden: a BMC of the scheme ipmi"},
 		"no volumes over IPMI":           {edits: do(address("192.0.2.7"), hardwareRAID())},
 		"both kinds of RAID":             {edits: do(withSpec(bothRAID)), err: "spec.raid.softwareRAIDVolumes: Forbidden: a host has either"},
-		"one kind and an empty list":     {edits: do(withSpec(oneRAID))},
+		"software and an empty list":     {edits: do(withSpec(oneRAID)), warning: "spec.raid.hardwareRAIDVolumes: an empty list counts as null"},
+		"hardware and an empty list":     {edits: do(withSpec(otherRAID)), warning: "spec.raid.softwareRAIDVolumes: an empty list counts as null"},
 		"disks of a controller":          {edits: do(hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1", Controller: "c", NumberOfPhysicalDisks: size(2), PhysicalDisks: []string{"a", "b"}}))},
 		"disks without a controller":     {edits: do(hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1", PhysicalDisks: []string{"a", "b"}})), err: "spec.raid.hardwareRAIDVolumes[0].controller: Required value"},
 		"wrong number of disks":          {edits: do(hardwareRAID(v1alpha1.HardwareRAIDVolume{Level: "1", Controller: "c", NumberOfPhysicalDisks: size(3), PhysicalDisks: []string{"a", "b"}})), err: "spec.raid.hardwareRAIDVolumes[0].numberOfPhysicalDisks: Invalid value: 3: is not the number of physicalDisks, which is 2"},
@@ -237,6 +238,10 @@ func bothRAID(s *v1alpha1.BareMetalHostSpec) {
 
 func oneRAID(s *v1alpha1.BareMetalHostSpec) {
 	s.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}, SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
+}
+
+func otherRAID(s *v1alpha1.BareMetalHostSpec) {
+	s.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}, SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{}}
 }
 
 // check compares findings with what a row says.

@@ -23,6 +23,13 @@ func checkRAID(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
 	if len(raid.HardwareRAIDVolumes) > 0 && access != nil && !access.Abilities.HardwareRAID {
 		f.forbid(hardware, "a BMC of the scheme %s cannot configure RAID controllers; use softwareRAIDVolumes, or an address of Redfish", access.Scheme)
 	}
+	const both = "an empty list counts as null beside a list with volumes; to delete these volumes, remove the other list"
+	switch {
+	case raid.HardwareRAIDVolumes != nil && len(raid.HardwareRAIDVolumes) == 0 && len(raid.SoftwareRAIDVolumes) > 0:
+		f.warn(hardware, both)
+	case raid.SoftwareRAIDVolumes != nil && len(raid.SoftwareRAIDVolumes) == 0 && len(raid.HardwareRAIDVolumes) > 0:
+		f.warn(software, both)
+	}
 	checkHardwareVolumes(hardware, raid.HardwareRAIDVolumes, f)
 	checkSoftwareVolumes(software, raid.SoftwareRAIDVolumes, h.Spec.RootDeviceHints, f)
 }

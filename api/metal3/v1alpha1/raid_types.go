@@ -1,7 +1,8 @@
 package v1alpha1
 
 // RAIDConfig is a wanted RAID configuration. At most one of the two lists may
-// have entries. Null and an empty list differ, so both keys are always written.
+// have entries, and an empty one beside it counts as null. Null and an empty list
+// differ otherwise, so both keys are always written.
 type RAIDConfig struct {
 	// hardwareRAIDVolumes are volumes of hardware controllers. Null does not
 	// change the controllers, an empty list deletes every volume.
@@ -11,8 +12,8 @@ type RAIDConfig struct {
 	HardwareRAIDVolumes []HardwareRAIDVolume `json:"hardwareRAIDVolumes"`
 
 	// softwareRAIDVolumes are volumes of the operating system, at most 2. Null
-	// does not change the disks, an empty list deletes every volume. The first
-	// volume is the root unless another is marked.
+	// does not change the disks, an empty list deletes the volumes that the
+	// status shows. The first volume is the root unless another is marked.
 	// +optional
 	// +nullable
 	// +listType=atomic

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -68,4 +69,37 @@ func TestHostWaitsLongerEachTimeThatTheEngineDoesNotFindWhatItIsAskedFor(t *test
 	}
 	l.restart()
 	l.rests("web", v1alpha1.StateAvailable)
+}
+
+func TestDisksOfAHostWithoutSoftwareVolumesAreNotErasedToDeleteThem(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(nil, noSoftware) })
+	l.rests("web", v1alpha1.StateAvailable)
+	l.does("web", 0, "create", "manage", "inspect", "provide", "power on")
+}
+
+func TestVolumesOfBothKindsAreDeletedOneKindAfterTheOther(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(noHardware, softwareVolume) })
+	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID.HardwareRAIDVolumes != nil {
+		t.Error("the status shows that the volumes of the controller were deleted, and they are as they were")
+	}
+	before := len(l.effects("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(noHardware, noSoftware) })
+	l.until("web", "without volumes", func(h *v1alpha1.BareMetalHost) bool {
+		raid := h.Status.Provisioning.RAID
+		return raid.HardwareRAIDVolumes != nil && raid.SoftwareRAIDVolumes != nil
+	})
+	l.rests("web", v1alpha1.StateAvailable)
+	l.does("web", before, "manage", "set raid", "clean", "set raid", "clean", "provide", "power on")
+	var deleted []any
+	for _, e := range l.engine.Effects(provisioner.NodeName("metal", "web")) {
+		if e.Verb == demo.VerbSetRAID {
+			deleted = append(deleted, e.Request)
+		}
+	}
+	want := []any{volumes(nil, softwareVolume), volumes(nil, noSoftware), volumes(noHardware, nil)}
+	if diff := cmp.Diff(want, deleted); diff != "" {
+		t.Errorf("volumes that were asked for (-want +got):\n%s", diff)
+	}
 }

@@ -5,11 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -39,8 +36,8 @@ type configuration struct {
 // has been given.
 func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 	c := configuration{changes: updates}
-	if h.Spec.RAID != nil && !sameRAID(h.Spec.RAID, h.Status.Provisioning.RAID) && !lacksController(h) {
-		c.raidSteps, c.raid = provisioner.RAIDSteps(h.Spec.RAID), h.Spec.RAID
+	if raid := missingRAID(h); raid != nil {
+		c.raidSteps, c.raid = provisioner.RAIDSteps(raid), raid
 	}
 	switch {
 	case updates.wanted():
@@ -49,23 +46,6 @@ func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 		c.plan = fingerprint(c.raidSteps, c.raid)
 	}
 	return c
-}
-
-// sameRAID reports whether two configurations ask for the same. A list that is null leaves the volumes alone, and an
-// empty one deletes them; lists within volumes mean the same in both forms.
-func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
-	return equality.Semantic.DeepEqual(a, b) && (a == nil ||
-		(a.HardwareRAIDVolumes == nil) == (b.HardwareRAIDVolumes == nil) && (a.SoftwareRAIDVolumes == nil) == (b.SoftwareRAIDVolumes == nil))
-}
-
-// lacksController reports whether a host asks only to delete volumes of a controller, and the engine reaches none
-// through its BMC. Volumes that it asks to create are refused by the engine.
-func lacksController(h *v1alpha1.BareMetalHost) bool {
-	if raid := h.Spec.RAID; len(raid.HardwareRAIDVolumes) > 0 || raid.SoftwareRAIDVolumes != nil {
-		return false
-	}
-	access, err := bmc.Parse(h.Spec.BMC)
-	return err == nil && !access.Abilities.HardwareRAID
 }
 
 // wanted reports whether there is something to configure.
@@ -113,7 +93,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	if s.state() == v1alpha1.StateMatchProfile {
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
-	if !s.host.HasBMC() && unsupportedRAID(s.host.Spec.RAID) && s.node.State != node.Available {
+	if !s.host.HasBMC() && hasVolumes(s.host.Spec.RAID) && s.node.State != node.Available {
 		s.waiting(messageFailed)
 		if pause := s.wait(v1alpha1.OperationPrepare, p.maxBackoff); pause > 0 {
 			return result{requeueAfter: pause, stop: true}, nil
@@ -153,7 +133,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	effective := &s.host.Status.Provisioning
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
-	effective.RAID = s.host.Spec.RAID.DeepCopy()
+	effective.RAID = raidOf(s.host.Spec.RAID).DeepCopy()
 	return s.moveTo(v1alpha1.StateAvailable), nil
 }
 
@@ -254,10 +234,4 @@ func (p preparing) clean(ctx context.Context, s *scope, c configuration) (nothin
 		return true, nil
 	}
 	return false, p.engine.Clean(ctx, s.node.ID, steps)
-}
-
-// unsupportedRAID reports whether there are volumes to create. Empty lists ask to
-// delete volumes; Ingot creates none on hosts without a BMC.
-func unsupportedRAID(raid *v1alpha1.RAIDConfig) bool {
-	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
 }

@@ -98,7 +98,7 @@ type Worker interface {
 	// Clean runs steps on a manageable node.
 	Clean(ctx context.Context, id string, steps []node.Step) error
 	// SetTargetRAID writes the volumes that the RAID steps of cleaning create, and
-	// chooses what makes them. The node must be manageable.
+	// chooses what makes them. The node must be manageable. raid is as for [RAIDSteps].
 	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error
 	// Deploy writes the deployment into an available node and asks for it. ErrInvalid says
 	// that it cannot be deployed with the settings of the node.

@@ -12,7 +12,7 @@ import (
 // RAIDSteps are the clean steps that give a machine the volumes of raid, which
 // [Worker.SetTargetRAID] has to know before. They delete all volumes first, because a
 // volume cannot be changed. A list that is null in raid asks for nothing, so that there may be
-// no steps.
+// no steps. One list at most is not null: the interface that deletes volumes of one kind leaves the other kind alone.
 func RAIDSteps(raid *v1alpha1.RAIDConfig) []node.Step {
 	if raid == nil || raid.HardwareRAIDVolumes == nil && raid.SoftwareRAIDVolumes == nil {
 		return nil

@@ -1,0 +1,67 @@
+package host
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/bmc"
+)
+
+// missingRAID is pure: the volumes that the machine of a host has to be given next, nil for those that it has.
+// One RAID interface deletes the volumes of a controller and another those of the operating system, so when both
+// are to go, they go one after the other. Of the operating system only those are deleted that the machine was given
+// for this host: that wipes the partition tables of all disks.
+func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
+	wanted, effective := raidOf(h.Spec.RAID), raidOf(h.Status.Provisioning.RAID)
+	if effective == nil {
+		effective = &v1alpha1.RAIDConfig{}
+	}
+	hardwareIsGone := effective.HardwareRAIDVolumes != nil && len(effective.HardwareRAIDVolumes) == 0
+	switch {
+	case wanted == nil, sameRAID(wanted, effective):
+		return nil
+	case hasVolumes(wanted):
+		return wanted
+	case wanted.SoftwareRAIDVolumes != nil && len(effective.SoftwareRAIDVolumes) > 0:
+		return &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{}}
+	case wanted.HardwareRAIDVolumes != nil && !hardwareIsGone && reachesController(h):
+		return &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}
+	default:
+		return nil
+	}
+}
+
+// raidOf is a configuration in which an empty list beside one with volumes is null: what deletes volumes of one kind
+// would take the place of what creates those of the other.
+func raidOf(raid *v1alpha1.RAIDConfig) *v1alpha1.RAIDConfig {
+	if !hasVolumes(raid) {
+		return raid
+	}
+	raid = raid.DeepCopy()
+	if len(raid.HardwareRAIDVolumes) == 0 {
+		raid.HardwareRAIDVolumes = nil
+	}
+	if len(raid.SoftwareRAIDVolumes) == 0 {
+		raid.SoftwareRAIDVolumes = nil
+	}
+	return raid
+}
+
+// hasVolumes reports whether there are volumes to create.
+func hasVolumes(raid *v1alpha1.RAIDConfig) bool {
+	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
+}
+
+// sameRAID reports whether two configurations ask for the same. A list that is null leaves the volumes alone, and an
+// empty one deletes them; lists within volumes mean the same in both forms.
+func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
+	return equality.Semantic.DeepEqual(a, b) &&
+		(a.HardwareRAIDVolumes == nil) == (b.HardwareRAIDVolumes == nil) && (a.SoftwareRAIDVolumes == nil) == (b.SoftwareRAIDVolumes == nil)
+}
+
+// reachesController reports whether the engine can reach RAID controllers through the BMC of a host. Where it cannot,
+// no volumes are deleted; those that are to be created are refused by the engine.
+func reachesController(h *v1alpha1.BareMetalHost) bool {
+	access, err := bmc.Parse(h.Spec.BMC)
+	return err != nil || access.Abilities.HardwareRAID
+}
