@@ -46,11 +46,11 @@ func (c *Client) CreateNode(ctx context.Context, fields Document) (Node, error) 
 	return n, err
 }
 
-// CreatePort creates a port of the node for a MAC address. An address that is taken is
-// [ErrConflict].
-func (c *Client) CreatePort(ctx context.Context, node, address string) error {
+// CreatePort creates a port of the node for a MAC address; pxe says whether the machine may boot from it. An address
+// that is taken is [ErrConflict].
+func (c *Client) CreatePort(ctx context.Context, node, address string, pxe bool) error {
 	return c.call(ctx, "create port "+address, func(ctx context.Context, service *gophercloud.ServiceClient) error {
-		return ports.Create(ctx, service, ports.CreateOpts{NodeUUID: node, Address: address}).Err
+		return ports.Create(ctx, service, ports.CreateOpts{NodeUUID: node, Address: address, PXEEnabled: &pxe}).Err
 	})
 }
 

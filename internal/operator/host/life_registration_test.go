@@ -2,8 +2,11 @@ package host
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -340,6 +343,57 @@ func TestNodeOfABMCThatIsTakenAwayGoesUnlessItsMachineWasInspected(t *testing.T)
 			h := l.rests(host, tt.to)
 			if kept := len(l.nodes()) == 1; kept != tt.inspected || (h.Status.Provisioning.ID != "") != tt.inspected {
 				t.Errorf("nodes %v, and the host has node %q", l.nodes(), h.Status.Provisioning.ID)
+			}
+		})
+	}
+}
+
+// interrupted is an engine that once loses its answer after it has created a node, and before that has ports.
+type interrupted struct {
+	*demo.Engine
+	once *sync.Once
+}
+
+func (e interrupted) Create(ctx context.Context, r provisioner.Registration) (n provisioner.Node, err error) {
+	e.once.Do(func() {
+		r.NICs, err = nil, fmt.Errorf("%w: the answer is lost", provisioner.ErrUnreachable)
+	})
+	n, refused := e.Engine.Create(ctx, r)
+	return n, errors.Join(refused, err)
+}
+
+func TestNodeThatIsCreatedAgainHasTheAddressesThatWereFoundOnTheMachine(t *testing.T) {
+	for name, loses := range map[string]func(*life){
+		"lost by the engine": func(l *life) { l.loses("web") },
+		"detached and attached again": func(l *life) {
+			l.detach("web")
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, v1alpha1.DetachedAnnotation) })
+		},
+		"whose creation was interrupted": func(l *life) {
+			l.change = func(c *Config) { c.Engine = interrupted{l.engine, &sync.Once{}} }
+			l.restart()
+			l.loses("web")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = "" })
+			former := l.rests("web", v1alpha1.StateAvailable).Status.Provisioning.ID
+			want, err := l.engine.MACs(t.Context(), former)
+			if err != nil || len(want) < 2 {
+				t.Fatalf("addresses %v, %v; want several", want, err)
+			}
+			loses(l)
+			l.until("web", "with another node", func(h *v1alpha1.BareMetalHost) bool {
+				id := h.Status.Provisioning.ID
+				return id != "" && id != former
+			})
+			h := l.rests("web", v1alpha1.StateAvailable)
+			if got, err := l.engine.MACs(t.Context(), h.Status.Provisioning.ID); err != nil || !slices.Equal(got, want) {
+				t.Errorf("addresses %v, %v; want %v", got, err, want)
+			}
+			if got := l.count("web", "inspect"); got != 1 {
+				t.Errorf("%d inspections, want the first one alone", got)
 			}
 		})
 	}

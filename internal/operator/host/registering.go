@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
+	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -196,6 +197,7 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	if s.host.Status.Provisioning.ID != "" {
 		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
 	}
+	wanted.NICs = nicsOf(s.host)
 	n, err := p.engine.Create(ctx, wanted)
 	if err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
@@ -247,6 +249,9 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 			return n, err
 		}
 	}
+	if n.State == node.Enroll && n.InspectedAt.IsZero() {
+		wanted.NICs = nicsOf(s.host) // the request that created the node may have failed before it had its ports
+	}
 	updated, err := p.engine.Update(ctx, n.ID, wanted, provisioner.UpdateOptions{WithCredentials: changed})
 	if err != nil {
 		return n, err
@@ -257,6 +262,14 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 		p.accept(s)
 	}
 	return updated, nil
+}
+
+// nicsOf are the NICs that were found on the machine of a host. A host without inspection shows what a person wrote.
+func nicsOf(h *v1alpha1.BareMetalHost) []provisioner.NIC {
+	if h.Status.HardwareDetails == nil || inspectionDisabled(h) {
+		return nil
+	}
+	return hardware.NICs(h.Status.HardwareDetails)
 }
 
 // takeOver makes sure that the BMC belongs to the machine of the node, and copies what was

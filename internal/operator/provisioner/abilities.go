@@ -11,9 +11,9 @@ import (
 
 // Registrar creates nodes and keeps their settings as their hosts ask.
 type Registrar interface {
-	// Create creates the node of a registration with its mark, and a port for
-	// the boot MAC address. ErrConflict says that the engine has a node with this name
-	// or a port with this address. The node may exist then, and also when the answer was
+	// Create creates the node of a registration with its mark, and ports for
+	// the boot MAC address and the NICs. ErrConflict says that the engine has a node with this name
+	// or a port with the former. The node may exist then, and also when the answer was
 	// lost: it is found by its name.
 	Create(ctx context.Context, r Registration) (Node, error)
 	// Update writes what differs between the node and the registration, and returns
@@ -40,6 +40,9 @@ type Registration struct {
 	Credentials bmc.Credentials
 	// BootMAC is the MAC address of the interface that boots, "" for unknown.
 	BootMAC string
+	// NICs are those that were found on the machine earlier, for a node that has not been inspected: each gets a
+	// port, unless a port of another node has its address. Without any, the engine does not recognise the ramdisk.
+	NICs []NIC
 	// BootMode is how the machine boots.
 	BootMode v1alpha1.BootMode
 	// Architecture is that of the processor, such as x86_64; "" for unknown.
@@ -67,6 +70,14 @@ type Registration struct {
 	// While a node is idle, nil removes what is left of an earlier deployment. One
 	// without image and step is somebody else's.
 	Deployed *Deployment
+}
+
+// NIC is a network interface of a machine.
+type NIC struct {
+	// MAC is in lower case.
+	MAC string
+	// PXE says that the machine booted from it.
+	PXE bool
 }
 
 // RamdiskImage is an image of the ramdisk. Either ISO is set, or Kernel and Ramdisk.

@@ -32,6 +32,7 @@ func (e *Engine) Create(_ context.Context, r provisioner.Registration) (provisio
 	if r.BootMAC != "" {
 		m.macs = []string{strings.ToLower(r.BootMAC)}
 	}
+	e.addPorts(m, r.NICs)
 	m.register(r)
 	e.machines[m.node.ID] = m
 	e.record(m, VerbCreate, r)
@@ -54,7 +55,17 @@ func (e *Engine) free(r provisioner.Registration, self *machine) error {
 	return nil
 }
 
+// addPorts gives a machine the addresses of its NICs that no other has.
+func (e *Engine) addPorts(m *machine, nics []provisioner.NIC) {
+	for _, nic := range nics {
+		if e.free(provisioner.Registration{BootMAC: nic.MAC}, m) == nil && !slices.Contains(m.macs, nic.MAC) {
+			m.macs = append(m.macs, nic.MAC)
+		}
+	}
+}
+
 func (m *machine) register(r provisioner.Registration) {
+	r.NICs = nil // only its ports are kept
 	if r.Access == nil {
 		r.Access = m.registration.Access
 	}
@@ -80,6 +91,8 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if err := e.free(r, m); err != nil {
 		return provisioner.Node{}, fmt.Errorf("update demo node %s: %w", id, err)
 	}
+	e.addPorts(m, r.NICs)
+	r.NICs = nil
 	before := m.registration
 	moved := r.Access != nil && !reflect.DeepEqual(before.Access, r.Access)
 	if !opts.WithCredentials && !moved {

@@ -45,7 +45,7 @@ func (e *Engine) Create(ctx context.Context, r provisioner.Registration) (provis
 	if r.Deployed != nil {
 		return e.Update(ctx, n.UUID, r, provisioner.UpdateOptions{})
 	}
-	return snapshotOf(n), e.ensurePort(ctx, n.UUID, r.BootMAC)
+	return snapshotOf(n), e.ensurePorts(ctx, n.UUID, r)
 }
 
 // prepare reads what the engine can do, and chooses a driver that it has.
@@ -154,21 +154,34 @@ func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (
 	return fields, nil
 }
 
-// ensurePort creates the node's port for a MAC address, unless it has one.
-func (e *Engine) ensurePort(ctx context.Context, id, mac string) error {
-	if mac == "" {
+// ensurePorts creates the ports of a registration that the node lacks. Only the boot MAC address must not be another
+// node's: an inspection leaves out the other addresses, too, which are another node's.
+func (e *Engine) ensurePorts(ctx context.Context, id string, r provisioner.Registration) error {
+	wanted, boot := r.NICs, strings.ToLower(r.BootMAC)
+	if boot != "" {
+		wanted = slices.Concat([]provisioner.NIC{{MAC: boot, PXE: true}}, r.NICs)
+	}
+	if len(wanted) == 0 {
 		return nil
 	}
-	mac = strings.ToLower(mac)
 	macs, err := e.MACs(ctx, id)
-	if err != nil || slices.Contains(macs, mac) {
+	if err != nil {
 		return err
 	}
-	err = translate(e.client.CreatePort(ctx, id, mac))
-	if errors.Is(err, provisioner.ErrConflict) {
-		return fmt.Errorf("another node has the boot MAC address of node %s: %w", id, err)
+	for _, nic := range wanted {
+		if slices.Contains(macs, nic.MAC) {
+			continue
+		}
+		macs = append(macs, nic.MAC)
+		err := translate(e.client.CreatePort(ctx, id, nic.MAC, nic.PXE))
+		switch taken := errors.Is(err, provisioner.ErrConflict); {
+		case taken && nic.MAC == boot:
+			return fmt.Errorf("another node has the boot MAC address of node %s: %w", id, err)
+		case err != nil && !taken:
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Update writes what differs; see [provisioner.Registrar].
@@ -198,7 +211,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	}
 	updated := snapshotOf(n)
 	updated.PutOff = putOff
-	return updated, e.ensurePort(ctx, id, r.BootMAC)
+	return updated, e.ensurePorts(ctx, id, r)
 }
 
 // driverChange is the reason of the maintenance in which a node in use is while its driver

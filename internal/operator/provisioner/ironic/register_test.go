@@ -413,9 +413,45 @@ func TestUpdateCreatesAMissingPort(t *testing.T) {
 	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a"}`}
+	want := []string{`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a","pxe_enabled":true}`}
 	if diff := cmp.Diff(want, mutations(e)); diff != "" {
 		t.Errorf("calls differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodeGetsPortsForTheKnownNICsOfItsMachineThatNoOtherNodeHas(t *testing.T) {
+	port := func(nic byte, pxe bool) string {
+		return fmt.Sprintf(`POST /v1/ports {"address":"00:00:5e:00:53:0%c","node_uuid":"a","pxe_enabled":%v}`, nic, pxe)
+	}
+	nics := []provisioner.NIC{{MAC: "00:00:5e:00:53:01"}, {MAC: "00:00:5e:00:53:02", PXE: true}, {MAC: "00:00:5e:00:53:03"}}
+	for name, tt := range map[string]struct {
+		boot    string
+		present []string
+		answers []int // of the requests for ports
+		want    []string
+		err     error
+	}{
+		"beside the one that boots": {"00:00:5E:00:53:01", nil, nil, []string{port('1', true), port('2', true), port('3', false)}, nil},
+		"nobody knows which boots":  {"", nil, nil, []string{port('1', false), port('2', true), port('3', false)}, nil},
+		"one is there":              {"", []string{"00:00:5e:00:53:02"}, nil, []string{port('1', false), port('3', false)}, nil},
+		"another node has one":      {"", nil, []int{409}, []string{port('1', false), port('2', true), port('3', false)}, nil},
+		"another node has that":     {"00:00:5E:00:53:01", nil, []int{409}, []string{port('1', true)}, provisioner.ErrConflict},
+		"the engine is down":        {"", nil, []int{503}, []string{port('1', false)}, provisioner.ErrUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &upstream{
+				nodes: []map[string]any{webNode(map[string]any{"provision_state": "enroll"})}, ports: tt.present,
+				answers: map[string][]int{"POST /v1/ports": tt.answers}, refusal: "A port with this MAC address already exists.",
+			}
+			r := webHost(t)
+			r.BootMAC, r.NICs = tt.boot, nics
+			if _, err := newEngine(t, e).Update(t.Context(), "a", r, provisioner.UpdateOptions{}); !errors.Is(err, tt.err) {
+				t.Errorf("error %v, want %v", err, tt.err)
+			}
+			if diff := cmp.Diff(tt.want, mutations(e)); diff != "" {
+				t.Errorf("calls differ (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -443,7 +479,7 @@ func TestNodeIsCreatedWithItsPort(t *testing.T) {
 			`"driver_info":{"redfish_address":"https://192.0.2.1","redfish_password":"secret","redfish_system_id":"/redfish/v1/Systems/1","redfish_username":"admin"},` +
 			`"extra":{"ingot_host":"c1/metal/web"},"firmware_interface":"redfish","inspect_interface":"agent","name":"metal~web",` +
 			`"properties":{"capabilities":"boot_mode:uefi","cpu_arch":"x86_64"},"raid_interface":"redfish"}`,
-		`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a"}`,
+		`POST /v1/ports {"address":"00:00:5e:00:53:01","node_uuid":"a","pxe_enabled":true}`,
 	}
 	if diff := cmp.Diff(want, mutations(e)); diff != "" {
 		t.Errorf("calls differ (-want +got):\n%s", diff)
