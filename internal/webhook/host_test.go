@@ -169,6 +169,7 @@ func hostRows() map[string]row {
 		"unmarked root of another level": {edits: do(softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "0"})), warning: "spec.raid.softwareRAIDVolumes[0].level: this is the root volume"},
 		"root volume and hints":          {edits: do(hint("/dev/sda"), softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "1", RootVolume: true})), err: "spec.raid.softwareRAIDVolumes[0].rootVolume: Forbidden: the root volume is the root device"},
 		"hints and an unmarked volume":   {edits: do(hint("/dev/sda"), softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "1"}))},
+		"hints and another level":        {edits: do(hint("/dev/sda"), softwareRAID(v1alpha1.SoftwareRAIDVolume{Level: "0"}))},
 		"secure boot over Redfish":       {edits: do(bootMode(v1alpha1.BootModeUEFISecureBoot))},
 		"secure boot over IPMI":          {edits: do(address("192.0.2.7"), bootMode(v1alpha1.BootModeUEFISecureBoot)), err: `spec.bootMode: Invalid value: "UEFISecureBoot"`},
 		"secure boot without a BMC":      {edits: do(address(""), bootMode(v1alpha1.BootModeUEFISecureBoot))},

@@ -70,7 +70,7 @@ func checkSoftwareVolumes(path *field.Path, volumes []v1alpha1.SoftwareRAIDVolum
 			f.forbid(at.Child("rootVolume"), "the root volume is the root device, so there can be no rootDeviceHints; remove one of them")
 		}
 	}
-	if root < 0 && len(volumes) > 0 && volumes[0].Level != rootLevel {
+	if root < 0 && hints == nil && len(volumes) > 0 && volumes[0].Level != rootLevel {
 		f.warn(path.Index(0).Child("level"), "this is the root volume, as none is marked, and the engine needs level %s for that", rootLevel)
 	}
 }

@@ -265,7 +265,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 	size := 20
 	for _, volumes := range [][]v1alpha1.HardwareRAIDVolume{{{Level: "1", Name: "root", SizeGibibytes: &size}}, {}} {
 		raid := &v1alpha1.RAIDConfig{HardwareRAIDVolumes: volumes}
-		p.ask(t, func(ctx context.Context) error { return p.SetTargetRAID(ctx, id, raid) })
+		p.ask(t, func(ctx context.Context) error { return p.SetTargetRAID(ctx, id, raid, nil) })
 		p.ask(t, func(ctx context.Context) error {
 			return p.Clean(ctx, id, provisioner.RAIDSteps(raid))
 		})

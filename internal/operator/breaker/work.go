@@ -42,8 +42,8 @@ func (e *Engine) Clean(ctx context.Context, id string, steps []node.Step) error 
 }
 
 // SetTargetRAID writes volumes to be created; see [provisioner.Worker].
-func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error {
-	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.SetTargetRAID(ctx, id, raid) })
+func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig, hints *v1alpha1.RootDeviceHints) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.SetTargetRAID(ctx, id, raid, hints) })
 }
 
 // Deploy asks for a deployment; see [provisioner.Worker].

@@ -58,15 +58,15 @@ func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalH
 	return d, nil
 }
 
-// rootDevice are the hints for the disk. Those of a software RAID are exclusive: the
-// ramdisk finds its own volume.
+// rootDevice are the hints for the disk. Without any, the root volume of a software RAID is
+// the engine's own, and old profiles do not count for it.
 func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
 	effective := h.Status.Provisioning
 	switch {
-	case effective.RAID != nil && len(effective.RAID.SoftwareRAIDVolumes) > 0:
-		return nil
 	case effective.RootDeviceHints != nil:
 		return effective.RootDeviceHints.DeepCopy()
+	case effective.RAID != nil && len(effective.RAID.SoftwareRAIDVolumes) > 0:
+		return nil
 	default:
 		return profileHints(h.Spec.HardwareProfile)
 	}

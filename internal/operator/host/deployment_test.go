@@ -124,9 +124,13 @@ func TestRootDeviceComesFromTheVolumesTheHintsOrTheProfile(t *testing.T) {
 			h.Status.Provisioning.RootDeviceHints, h.Spec.HardwareProfile = hints, "libvirt"
 		}, hints},
 		"volume of the operating system": {func(h *v1alpha1.BareMetalHost) {
-			h.Status.Provisioning.RootDeviceHints = hints
+			h.Spec.HardwareProfile = "libvirt"
 			h.Status.Provisioning.RAID = &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
 		}, nil},
+		"hints beside volumes of the operating system": {func(h *v1alpha1.BareMetalHost) {
+			h.Status.Provisioning.RootDeviceHints = hints
+			h.Status.Provisioning.RAID = &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
+		}, hints},
 		"volume of a controller": {func(h *v1alpha1.BareMetalHost) {
 			h.Status.Provisioning.RootDeviceHints = hints
 			h.Status.Provisioning.RAID = &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}

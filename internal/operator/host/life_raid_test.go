@@ -43,7 +43,7 @@ func TestVolumesAreDeletedOnlyWhereTheBMCReachesAController(t *testing.T) {
 // forgetful is an engine that does not find what it is asked to configure.
 type forgetful struct{ *demo.Engine }
 
-func (forgetful) SetTargetRAID(_ context.Context, id string, _ *v1alpha1.RAIDConfig) error {
+func (forgetful) SetTargetRAID(_ context.Context, id string, _ *v1alpha1.RAIDConfig, _ *v1alpha1.RootDeviceHints) error {
 	return fmt.Errorf("%w: volumes of %s", provisioner.ErrNotFound, id)
 }
 

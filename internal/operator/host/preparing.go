@@ -226,7 +226,7 @@ func (p preparing) clean(ctx context.Context, s *scope, c configuration) (nothin
 		return false, err
 	}
 	if len(c.raidSteps) > 0 {
-		if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid); err != nil {
+		if err := p.engine.SetTargetRAID(ctx, s.node.ID, c.raid, s.host.Spec.RootDeviceHints); err != nil {
 			return false, err
 		}
 	}

@@ -110,7 +110,9 @@ type Worker interface {
 	Clean(ctx context.Context, id string, steps []node.Step) error
 	// SetTargetRAID writes the volumes that the RAID steps of cleaning create, and
 	// chooses what makes them. The node must be manageable. raid is as for [RAIDSteps].
-	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error
+	// The first volume is the root volume, or the software volume that is marked; with hints for the
+	// root device there is none.
+	SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig, hints *v1alpha1.RootDeviceHints) error
 	// Deploy writes the deployment into an available node and asks for it. ErrInvalid says
 	// that it cannot be deployed with the settings of the node.
 	Deploy(ctx context.Context, id string, d Deployment) error

@@ -116,7 +116,7 @@ func TestHostWithABMCPassesThroughItsWholeLife(t *testing.T) {
 	}{
 		{"manage", func() error { return e.Manage(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
 		{"inspect", func() error { return e.Inspect(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
-		{"raid", func() error { return e.SetTargetRAID(ctx, n.ID, &v1alpha1.RAIDConfig{}) }, look{node.Manageable, node.PowerOff, ""}},
+		{"raid", func() error { return e.SetTargetRAID(ctx, n.ID, &v1alpha1.RAIDConfig{}, nil) }, look{node.Manageable, node.PowerOff, ""}},
 		{"clean", func() error { return e.Clean(ctx, n.ID, steps) }, look{node.Manageable, node.PowerOff, ""}},
 		{"provide", func() error { return e.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, look{node.Available, node.PowerOff, ""}},
 		{"deploy", func() error { return e.Deploy(ctx, n.ID, deployment) }, look{node.Active, node.PowerOn, "i1"}},

@@ -204,7 +204,7 @@ func (e *Engine) Clean(_ context.Context, id string, steps []node.Step) error {
 }
 
 // SetTargetRAID records the volumes; see [provisioner.Worker].
-func (e *Engine) SetTargetRAID(_ context.Context, id string, raid *v1alpha1.RAIDConfig) error {
+func (e *Engine) SetTargetRAID(_ context.Context, id string, raid *v1alpha1.RAIDConfig, _ *v1alpha1.RootDeviceHints) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m, err := e.get(id)

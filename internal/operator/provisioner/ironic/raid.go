@@ -18,7 +18,7 @@ import (
 const softwareRAID = "agent"
 
 // SetTargetRAID writes the volumes; see [provisioner.Worker].
-func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig) error {
+func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RAIDConfig, hints *v1alpha1.RootDeviceHints) error {
 	n, err := e.client.Node(ctx, id, "provision_state", "raid_interface")
 	if err != nil {
 		return translate(err)
@@ -27,6 +27,10 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 		return fmt.Errorf("%w: volumes of node %s cannot be changed in state %q", provisioner.ErrConflict, id, n.ProvisionState)
 	}
 	volumes := volumesOf(raid)
+	if len(volumes) > 0 && rootDevice(hints) == nil {
+		isRoot := true
+		volumes[0].IsRootVolume = &isRoot
+	}
 	var p patch
 	switch {
 	case raid != nil && raid.SoftwareRAIDVolumes != nil:
@@ -49,8 +53,7 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 // softwareController is the controller of volumes of the operating system.
 const softwareController = "software"
 
-// volumesOf are the volumes in the form of the Bare Metal API. Of volumes of the operating
-// system, the one of the root is first.
+// volumesOf are the volumes in the form of the Bare Metal API, the one for the root first.
 func volumesOf(raid *v1alpha1.RAIDConfig) []nodes.LogicalDisk {
 	volumes := []nodes.LogicalDisk{}
 	if raid == nil {
@@ -78,21 +81,17 @@ func volumesOf(raid *v1alpha1.RAIDConfig) []nodes.LogicalDisk {
 }
 
 func softwareVolumes(wanted []v1alpha1.SoftwareRAIDVolume) []nodes.LogicalDisk {
-	isRoot := func(v v1alpha1.SoftwareRAIDVolume) bool { return v.RootVolume }
-	root := max(slices.IndexFunc(wanted, isRoot), 0)
 	var volumes []nodes.LogicalDisk
-	for i, v := range wanted {
+	for _, v := range wanted {
 		disk := nodes.LogicalDisk{SizeGB: sizeOf(v.SizeGibibytes), RAIDLevel: nodes.RAIDLevel(v.Level), Controller: softwareController}
 		for _, hints := range v.PhysicalDisks {
 			disk.PhysicalDisks = append(disk.PhysicalDisks, rootDevice(&hints))
 		}
-		if i != root {
+		if v.RootVolume {
+			volumes = slices.Insert(volumes, 0, disk)
+		} else {
 			volumes = append(volumes, disk)
-			continue
 		}
-		yes := true
-		disk.IsRootVolume = &yes
-		volumes = slices.Insert(volumes, 0, disk)
 	}
 	return volumes
 }

@@ -73,11 +73,11 @@ func TestRequestsForWork(t *testing.T) {
 				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{
 					{Level: "1+0", SizeGibibytes: &size, Name: "root", Rotational: &rotates, Controller: "c", PhysicalDisks: []string{"d1", "d2"}, NumberOfPhysicalDisks: &count},
 					{Level: "0"},
-				}})
+				}}, nil)
 			},
 			want: []string{
 				`PATCH /v1/nodes/a [{"op":"remove","path":"/raid_interface"}]`,
-				`PUT /v1/nodes/a/states/raid {"logical_disks":[{"controller":"c","disk_type":"hdd","number_of_physical_disks":2,"physical_disks":["d1","d2"],` +
+				`PUT /v1/nodes/a/states/raid {"logical_disks":[{"controller":"c","disk_type":"hdd","is_root_volume":true,"number_of_physical_disks":2,"physical_disks":["d1","d2"],` +
 					`"raid_level":"1+0","size_gb":10,"volume_name":"root"},{"raid_level":"0","size_gb":"MAX"}]}`,
 			},
 		},
@@ -88,7 +88,7 @@ func TestRequestsForWork(t *testing.T) {
 				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{
 					{Level: "0"},
 					{Level: "1", SizeGibibytes: &size, RootVolume: true, PhysicalDisks: []v1alpha1.RootDeviceHints{{WWN: "0x1"}, {WWN: "0x2"}}},
-				}})
+				}}, &v1alpha1.RootDeviceHints{})
 			},
 			want: []string{
 				`PATCH /v1/nodes/a [{"op":"add","path":"/raid_interface","value":"agent"}]`,
@@ -97,15 +97,33 @@ func TestRequestsForWork(t *testing.T) {
 					`{"controller":"software","raid_level":"0","size_gb":"MAX"}]}`,
 			},
 		},
+		"volumes of a controller beside the root device": {
+			state: "manageable",
+			do: func(ctx context.Context, e *Engine) error {
+				raid := &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}
+				return e.SetTargetRAID(ctx, "a", raid, &v1alpha1.RootDeviceHints{SerialNumber: "S1"})
+			},
+			want: []string{`PUT /v1/nodes/a/states/raid {"logical_disks":[{"raid_level":"1","size_gb":"MAX"}]}`},
+		},
+		"volumes of the operating system beside the root device": {
+			state: "manageable", node: map[string]any{"raid_interface": "agent"},
+			do: func(ctx context.Context, e *Engine) error {
+				raid := &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
+				return e.SetTargetRAID(ctx, "a", raid, &v1alpha1.RootDeviceHints{SerialNumber: "S1"})
+			},
+			want: []string{`PUT /v1/nodes/a/states/raid {"logical_disks":[{"controller":"software","raid_level":"1","size_gb":"MAX"}]}`},
+		},
 		"no volumes": {
 			state: "manageable",
-			do:    func(ctx context.Context, e *Engine) error { return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{}) },
-			want:  []string{`PUT /v1/nodes/a/states/raid {"logical_disks":[]}`},
+			do: func(ctx context.Context, e *Engine) error {
+				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{}, nil)
+			},
+			want: []string{`PUT /v1/nodes/a/states/raid {"logical_disks":[]}`},
 		},
 		"no volumes of a controller, instead of those of the operating system": {
 			state: "manageable", node: map[string]any{"raid_interface": "agent"},
 			do: func(ctx context.Context, e *Engine) error {
-				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}})
+				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}, nil)
 			},
 			want: []string{`PATCH /v1/nodes/a [{"op":"remove","path":"/raid_interface"}]`, `PUT /v1/nodes/a/states/raid {"logical_disks":[]}`},
 		},
@@ -188,7 +206,7 @@ func TestEngineWithoutRAIDForANodeIsNoNodeThatIsGone(t *testing.T) {
 		answers: map[string][]int{"PUT /v1/nodes/a/states/raid": {http.StatusNotFound}},
 		refusal: "Driver ipmi does not support raid (disabled or not implemented).",
 	}
-	err := newEngine(t, e).SetTargetRAID(t.Context(), "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}})
+	err := newEngine(t, e).SetTargetRAID(t.Context(), "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{{Level: "1"}}}, nil)
 	if !errors.Is(err, provisioner.ErrUnsupported) || errors.Is(err, provisioner.ErrNotFound) {
 		t.Errorf("error %v, want that the engine does not support it", err)
 	}
