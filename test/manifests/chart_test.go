@@ -213,7 +213,8 @@ func TestEngineIsRestartedWhenAConfigurationChanges(t *testing.T) {
 	}
 }
 
-func TestPodIsNotReadyWhileItsPXEFilterFails(t *testing.T) {
+// TestPXEFilterThatHangsIsStartedAgain also wants the engine, which is in the same pod, to be reached while the filter fails.
+func TestPXEFilterThatHangsIsStartedAgain(t *testing.T) {
 	engine := engineOf(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...))
 	containers, _, err := unstructured.NestedSlice(engine.Object, "spec", "template", "spec", "containers")
 	if err != nil {
@@ -224,12 +225,12 @@ func TestPodIsNotReadyWhileItsPXEFilterFails(t *testing.T) {
 		if fields["name"] != "pxe-filter" {
 			continue
 		}
-		probe, _, err := unstructured.NestedMap(fields, "readinessProbe", "httpGet")
+		probe, _, err := unstructured.NestedMap(fields, "livenessProbe", "httpGet")
 		if err != nil {
 			t.Fatal(err)
 		}
 		address := fmt.Sprintf("--health-addr=%v:%v", probe["host"], probe["port"])
-		if args, _, _ := unstructured.NestedStringSlice(fields, "args"); !slices.Contains(args, address) || probe["path"] != "/readyz" {
+		if args, _, _ := unstructured.NestedStringSlice(fields, "args"); !slices.Contains(args, address) || probe["path"] != "/healthz" || fields["readinessProbe"] != nil {
 			t.Errorf("the probe asks %v of a filter with %q", probe, args)
 		}
 		return

@@ -13,11 +13,12 @@
   {{- end }}
   # The network is that of the Kubernetes node, so only the kubelet is to reach this.
   - --health-addr=127.0.0.1:6388
-  readinessProbe:
+  # Not a readiness probe: the pod is the engine's, which is to be reached while the filter fails.
+  livenessProbe:
     httpGet:
       host: 127.0.0.1
       port: 6388
-      path: /readyz
+      path: /healthz
   {{- include "ingot.containerSecurity" . | nindent 2 }}
   volumeMounts:
   - name: data
