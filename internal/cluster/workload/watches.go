@@ -160,7 +160,8 @@ func (w *Watches) Source(request func(*clusterv1.Machine) ctrl.Request) source.S
 }
 
 // concerned are the Machines that changes are about. A Node without a provider ID may be that of
-// each Machine without one, unless its name tells.
+// each Machine without one, unless its name tells. So may one whose provider ID is the UID of a
+// host, which no Machine names.
 func concerned(machines []clusterv1.Machine, changes []Change) []*clusterv1.Machine {
 	var all []*clusterv1.Machine
 	for i := range machines {
@@ -181,7 +182,7 @@ func concerned(machines []clusterv1.Machine, changes []Change) []*clusterv1.Mach
 	asked := map[*clusterv1.Machine]bool{}
 	for _, c := range changes {
 		found := matching(func(m *clusterv1.Machine) bool { return c.All || c.names(m) })
-		if len(found) == 0 && c.ProviderID == "" {
+		if len(found) == 0 && (c.ProviderID == "" || isByUID(c.ProviderID)) {
 			found = matching(func(m *clusterv1.Machine) bool { return nodeName(m) == "" })
 		}
 		maps.Copy(asked, found)

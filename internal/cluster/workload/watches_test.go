@@ -57,6 +57,7 @@ func TestChangesOfNodesConcernTheirMachines(t *testing.T) {
 		{"name of nodeRef", []Change{{Node: "n1"}}, []string{"m1"}},
 		{"provider ID", []Change{{Node: "x", ProviderID: "metal3://metal/h1/m1"}}, []string{"m1"}},
 		{"provider ID by UID", []Change{{Node: "x", ProviderID: uidID}}, []string{"m2"}},
+		{"provider ID by the UID of a host that no Machine names", []Change{{Node: "x", ProviderID: "metal3://22222222-2222-4222-8222-222222222222"}}, []string{"m2", "m3", "m4"}},
 		{"provider ID that the Machine does not have yet", []Change{{Node: "x", ProviderID: "metal3://metal/h3/m3"}}, []string{"m3"}},
 		{"provider ID of another namespace", []Change{{Node: "x", ProviderID: "metal3://other/h3/m3"}}, nil},
 		{"provider ID of nobody", []Change{{Node: "x", ProviderID: "kind://a"}}, nil},
