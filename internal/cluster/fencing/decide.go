@@ -207,7 +207,7 @@ func follow(f facts, l limits) decision {
 	case r.do != doNothing:
 		return write(r.do)
 	case s.held:
-		return wait(longPoll, v1beta2.PoweringOffReason, "The request was withdrawn before host %s was off; its hold is removed when it is off", f.host.Name)
+		return withdrawn(f)
 	}
 	d := finish(f, l)
 	if d.do == doNothing && s.requested {
@@ -350,6 +350,22 @@ func held(f facts, do action, unproven string) decision {
 		return wait(nodePoll, v1beta2.WaitingForNodeDeletionReason, "%s; host %s stays off until it is gone", leaving(f), f.host.Name)
 	default:
 		return write(deleteNode)
+	}
+}
+
+// withdrawn waits for a host whose request was withdrawn before it was off. Health checks do not wait
+// longer for it than for one whose request is still there.
+func withdrawn(f facts) decision {
+	h := holdOf(f.host)
+	left := ConfirmTimeout - h.age(f.now)
+	switch {
+	case left > 0:
+		return wait(min(left, longPoll), v1beta2.PoweringOffReason, "The request was withdrawn before host %s was off; its hold is removed when it is off", f.host.Name)
+	case isSuspended(f.machine):
+		return write(endSkip)
+	default:
+		return wait(longPoll, v1beta2.PowerOffNotConfirmedReason, "The request was withdrawn, and host %s is not off since %s; its hold is removed when it is. Repair the host or its BMC",
+			f.host.Name, h.RequestedAt.UTC().Format(time.RFC3339))
 	}
 }
 

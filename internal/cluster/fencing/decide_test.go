@@ -100,7 +100,10 @@ func TestExtraActionsAreTakenOnlyWhenTheyAreSwitchedOn(t *testing.T) {
 	}{
 		{"a withdrawn hold without effect expires", [4]int{0, 0, 1, 1}, func(f *facts) { f.now = testNow.Add(holdExpiry) }, removeHold},
 		{"the same with a Node", [4]int{1, 0, 1, 1}, func(f *facts) { f.now = testNow.Add(holdExpiry) }, removeHold},
-		{"it does not expire before", [4]int{1, 0, 1, 1}, func(f *facts) { f.now = testNow.Add(holdExpiry - time.Second) }, doNothing},
+		{"it does not expire before", [4]int{1, 0, 1, 1}, func(f *facts) {
+			f.now = testNow.Add(holdExpiry - time.Second)
+			resume(f.machine.Annotations)
+		}, doNothing},
 		{"the request is fulfilled when the Node was deleted for it", [4]int{0, 1, 0, 0}, func(f *facts) {
 			f.machine.Annotations[v1beta2.RestorePendingAnnotation] = encode(backup{Node: nodeRef{"node-0", "node-uid-0"}})
 		}, removeRequest},

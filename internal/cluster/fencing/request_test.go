@@ -122,3 +122,29 @@ func TestAWithdrawnRequestLeavesTheNode(t *testing.T) {
 		t.Errorf("Machine %v, host %v", w.theMachine(0).Annotations, w.host(0).Annotations)
 	}
 }
+
+func TestAWithdrawnRequestWhoseHostStaysOnIsShownAsStuckAndHealthChecksLookAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	old := w.theNode(0).UID
+	w.request(0)
+	w.passes(0)
+	w.withdraw(0)
+	w.now = w.now.Add(ConfirmTimeout - time.Second)
+	w.passes(0)
+	if w.reason(0) != v1beta2.PoweringOffReason || !isMarked(w.theMachine(0)) || w.metric("ingot_fencing_stuck") != 0 {
+		t.Errorf("before the time is over: condition %q, Machine %v", w.reason(0), w.theMachine(0).Annotations)
+	}
+	w.events()
+	w.now = w.now.Add(time.Second)
+	w.passes(0)
+	if w.reason(0) != v1beta2.PowerOffNotConfirmedReason || isConcerned(w.theMachine(0)) || !isHeld(w.host(0)) || w.metric("ingot_fencing_stuck") != 1 {
+		t.Errorf("condition %q, Machine %v, host %v", w.reason(0), w.theMachine(0).Annotations, w.host(0).Annotations)
+	}
+	if told := w.events(); len(told) != 1 || !strings.Contains(told[0], eventPowerOffNotConfirmed) {
+		t.Errorf("events %q, want one", told)
+	}
+	w.live(0) // the BMC answers again
+	if isConcerned(w.theMachine(0)) || isHeld(w.host(0)) || !w.running[name("host", 0)] || w.theNode(0).UID != old || w.metric("ingot_fencing_stuck") != 0 {
+		t.Errorf("after the host was off: condition %q, Machine %v, host %v", w.reason(0), w.theMachine(0).Annotations, w.host(0).Annotations)
+	}
+}
