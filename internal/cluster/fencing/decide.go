@@ -187,7 +187,7 @@ func follow(f facts, l limits) decision {
 		other := s
 		other.node = !s.node
 		if !s.held || table[other] != r {
-			return unknown(f, s)
+			return unknown(f, l, s)
 		}
 	}
 	if l.extra && r.extra != noExtra {
@@ -222,16 +222,24 @@ func follow(f facts, l limits) decision {
 func isPast(t *metav1.Time, now time.Time) bool { return t != nil && !t.After(now) }
 
 // unknown says why nothing is done without knowledge of the Node. A request and a hold wait for that
-// only when the host is proven to be off.
-func unknown(f facts, s situation) decision {
+// only when the host is proven to be off, and health checks are not suspended for longer than when it is
+// known that the Node is not back.
+func unknown(f facts, l limits, s situation) decision {
 	d := wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
 	if f.ambiguous != "" {
 		d = wait(nodePoll, v1beta2.AmbiguousNodeReason, "It is not certain which Node is that of the machine, so that nothing is done: %s", f.ambiguous)
 	}
-	if s.requested && s.held && isOverdue(f.host, f.now) {
+	due := suspension(f, l)
+	switch {
+	case s.requested && s.held && isOverdue(f.host, f.now):
 		return blocked(f, d.message)
+	case s.held, due == doNothing:
+		return d
+	case s.requested: // a release that is noted would count as the boot that a request is not followed in
+		return write(endSkip)
+	default:
+		return write(due)
 	}
-	return d
 }
 
 // blocked shows that the Node of a host that is off cannot be deleted. Health checks may look at the
@@ -386,25 +394,42 @@ func isMarkedFor(m *clusterv1.Machine, h *hold) bool {
 	return skipped && s != nil && *s == stage{Hold: h.Nonce}
 }
 
-// finish goes on after the hold is gone, until the Node is back and has what it had.
+// finish goes on after the hold is gone, until the Node is back and has what it had. Health checks do not
+// wait for a Node that cannot be restored.
 func finish(f facts, l limits) decision {
-	suspended, saved, s := isSuspended(f.machine), backupOf(f.machine), stageOf(f.machine)
+	suspended, saved, due := isSuspended(f.machine), backupOf(f.machine), suspension(f, l)
 	back := f.node != nil && f.node.DeletionTimestamp.IsZero() // one that is being deleted has to register again
+	incomplete := back && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy())
 	switch {
 	case !suspended && saved == nil:
 		return idle(f)
-	case back && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy()):
-		return write(restoreNode)
-	case back:
+	case back && !incomplete:
 		return write(closeCycle)
+	case due != doNothing:
+		return write(due)
+	case incomplete:
+		return write(restoreNode)
 	case !suspended:
 		return wait(restorable, v1beta2.NodeNotBackReason, "The host was powered on, and the Node %s is not back; its labels, annotations and taints are kept for it", saved.Node.Name)
-	case s == nil || !isPast(s.ReleasedAt, f.now):
-		return write(noteRelease)
-	case f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout:
-		return write(endSkip)
 	default:
+		released := stageOf(f.machine).ReleasedAt
 		return wait(nodePoll, v1beta2.WaitingForNodeReason, "Host %s may be powered on since %s; waiting for its Node until %s", f.host.Name,
-			s.ReleasedAt.UTC().Format(time.RFC3339), s.ReleasedAt.Add(l.nodeTimeout).UTC().Format(time.RFC3339))
+			released.UTC().Format(time.RFC3339), released.Add(l.nodeTimeout).UTC().Format(time.RFC3339))
+	}
+}
+
+// suspension is what the clock asks for after the hold is gone: to note when that was, or to let health checks
+// look at the Machine again.
+func suspension(f facts, l limits) action {
+	s := stageOf(f.machine)
+	switch {
+	case !isSuspended(f.machine):
+		return doNothing
+	case s == nil || !isPast(s.ReleasedAt, f.now):
+		return noteRelease
+	case f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout:
+		return endSkip
+	default:
+		return doNothing
 	}
 }

@@ -177,7 +177,7 @@ func (r *Reconciler) endSkip(ctx context.Context, p *pass) error {
 		return err
 	}
 	if p.host != nil && !isHeld(p.host) && !isRequested(p.machine) {
-		r.event(p, corev1.EventTypeWarning, eventNodeNotBack, "The Node did not come back within %s after host %s could be powered on; health checks look at the Machine again", r.NodeTimeout, p.host.Name)
+		r.event(p, corev1.EventTypeWarning, eventNodeNotBack, "The Node is not back, or not known, or not as it was, %s after host %s could be powered on; health checks look at the Machine again", r.NodeTimeout, p.host.Name)
 	}
 	return nil
 }

@@ -454,3 +454,80 @@ func TestANodeThatIsBeingDeletedIsNotBack(t *testing.T) {
 		t.Errorf("%s with reason %q, want to wait for the Node", d.do, d.reason)
 	}
 }
+
+func TestHealthChecksAreNotSuspendedWithoutLimitForANodeThatIsNotKnown(t *testing.T) {
+	for name, hide := range map[string]func(f *facts){
+		"no answer": func(f *facts) { f.unreachable = "no answer" },
+		"ambiguous": func(f *facts) { f.ambiguous = "two Nodes" },
+	} {
+		for _, tt := range []struct {
+			name      string
+			requested bool // again
+			stage     stage
+			want      action
+		}{
+			{"the release is not noted", false, stage{Hold: "N"}, noteRelease},
+			{"there is time", false, stage{ReleasedAt: at(testNow.Add(time.Second - DefaultNodeTimeout))}, doNothing},
+			{"the time is over", false, stage{ReleasedAt: at(testNow.Add(-DefaultNodeTimeout))}, endSkip},
+			{"there is time and another request", true, stage{ReleasedAt: at(testNow.Add(time.Second - DefaultNodeTimeout))}, doNothing},
+			{"the time is over and there is another request", true, stage{ReleasedAt: at(testNow.Add(-DefaultNodeTimeout))}, endSkip},
+			{"somebody removed the hold", true, stage{Hold: "N"}, endSkip},
+		} {
+			for _, extra := range []bool{false, true} {
+				f, l := factsOf(situation{requested: tt.requested, on: true}), testLimits
+				hide(&f)
+				l.extra = extra
+				f.machine.Annotations[clusterv1.MachineSkipRemediationAnnotation] = v1beta2.SkipRemediationMarker
+				f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(tt.stage)
+				if d := decide(f, l); d.do != tt.want {
+					t.Errorf("%s, %s, extra actions %t: %s, want %s", name, tt.name, extra, d.do, tt.want)
+				}
+			}
+		}
+	}
+}
+
+func TestARecoveryEndsAfterItsWorkloadClusterDidNotAnswerForLong(t *testing.T) {
+	w := newWorld(t, 1)
+	old := w.theNode(0).UID
+	w.request(0)
+	for w.passes(0); w.theNode(0) != nil; w.passes(0) {
+		w.operate(0)
+	}
+	w.silent = true
+	w.events()
+	w.now = w.now.Add(DefaultNodeTimeout)
+	w.passes(0)
+	if w.reason(0) != v1beta2.WorkloadClusterUnreachableReason || isSuspended(w.theMachine(0)) {
+		t.Errorf("condition %q, Machine %v", w.reason(0), w.theMachine(0).Annotations)
+	}
+	if told := w.events(); len(told) != 1 || !strings.Contains(told[0], eventNodeNotBack) {
+		t.Errorf("events %q, want one", told)
+	}
+	w.silent = false
+	w.live(0)
+	w.checkRecovered(0, old)
+}
+
+func TestHealthChecksDoNotWaitForANodeThatCannotBeRestored(t *testing.T) {
+	saved := encode(backup{Node: nodeRef{"node-0", "node-uid-before"}, Labels: map[string]string{"rack": "1"}})
+	for _, tt := range []struct {
+		name  string
+		stage *stage
+		want  action
+	}{
+		{"the release is not noted", &stage{Hold: "N"}, noteRelease},
+		{"there is time", &stage{ReleasedAt: at(testNow.Add(time.Second - DefaultNodeTimeout))}, restoreNode},
+		{"the time is over", &stage{ReleasedAt: at(testNow.Add(-DefaultNodeTimeout))}, endSkip},
+		{"they look at the Machine again", nil, restoreNode},
+	} {
+		f := factsOf(situation{node: true, on: true})
+		f.machine.Annotations[v1beta2.RestorePendingAnnotation] = saved
+		if tt.stage != nil {
+			f.machine.Annotations[v1beta2.RemediationStageAnnotation] = encode(tt.stage)
+		}
+		if d := decide(f, testLimits); d.do != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, d.do, tt.want)
+		}
+	}
+}
