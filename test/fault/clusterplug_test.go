@@ -31,7 +31,7 @@ func (l *clusterLife) replaceByPluggedIn() {
 
 	s := l.silence(l.shape.used[0])
 	l.Machine(s.host).Break(true)
-	s.isPowered(2)
+	s.isPowered(4) // with one retry
 	l.HostShows(l.t, s.host, "given up", isUnhealthy)
 	plugged := l.PlugIn(l.t)
 	l.Gone(l.t, s.machine)

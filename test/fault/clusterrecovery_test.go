@@ -68,7 +68,7 @@ func (l *clusterLife) replace() {
 	l.checkHealth(v1beta2.AnnotationRemediation, shortTimeout)
 	s := l.silence(l.shape.used[0])
 	l.Machine(s.host).Break(true)
-	s.isPowered(2)
+	s.isPowered(4) // with one retry
 	given := l.HostShows(l.t, s.host, "given up", isUnhealthy)
 	l.Gone(l.t, s.machine)
 	l.areOn(l.AwaitNodes(l.t, 1), free)
@@ -77,7 +77,7 @@ func (l *clusterLife) replace() {
 	if now, err := l.Host(l.t.Context(), s.host); err != nil || !isUnhealthy(now) {
 		l.t.Errorf("the host of the broken machine has the annotations %v, %v; want those of before, %v", now.Annotations, err, given.Annotations)
 	}
-	if got, want := s.powered(), []string{string(bmc.PowerOff), string(bmc.PowerOn), string(bmc.PowerOff)}; !slices.Equal(got, want) {
+	if got, want := s.powered(), []string{string(bmc.PowerOff), string(bmc.PowerOn), string(bmc.PowerOff), string(bmc.PowerOn), string(bmc.PowerOff)}; !slices.Equal(got, want) {
 		l.t.Errorf("done to the broken machine: %q, want %q", got, want)
 	}
 	l.endHealthCheck()

@@ -7,7 +7,7 @@ type RemediationStrategy struct {
 	// type is the way to remediate: Reboot or Annotation.
 	// +optional
 	Type string `json:"type,omitempty"`
-	// retryLimit is how often it is tried.
+	// retryLimit is how often it is tried again.
 	// +optional
 	RetryLimit int32 `json:"retryLimit,omitempty"`
 	// timeout is how long the machine has to become healthy before the next attempt.
@@ -27,7 +27,7 @@ type Metal3RemediationStatus struct {
 	// phase is how far it is.
 	// +optional
 	Phase string `json:"phase,omitempty"`
-	// retryCount is how many attempts there were.
+	// retryCount is how often it was tried again.
 	// +optional
 	RetryCount int32 `json:"retryCount,omitempty"`
 	// lastRemediated is when the last attempt began.
@@ -39,8 +39,8 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:deprecatedversion:warning="infrastructure.cluster.x-k8s.io/v1beta1 is deprecated; write v1beta2"
-// +kubebuilder:printcolumn:name="Retry limit",type="string",JSONPath=".spec.strategy.retryLimit",description="How often it is tried"
-// +kubebuilder:printcolumn:name="Retry count",type="string",JSONPath=".status.retryCount",description="How often it was tried"
+// +kubebuilder:printcolumn:name="Retry limit",type="string",JSONPath=".spec.strategy.retryLimit",description="How often it is tried again"
+// +kubebuilder:printcolumn:name="Retry count",type="string",JSONPath=".status.retryCount",description="How often it was tried again"
 // +kubebuilder:printcolumn:name="Last Remediated",type="string",JSONPath=".status.lastRemediated",description="When the last attempt began"
 // +kubebuilder:printcolumn:name="Strategy",type="string",JSONPath=".spec.strategy.type",description="How it is tried"
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="How far it is"

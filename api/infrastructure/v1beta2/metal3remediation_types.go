@@ -38,7 +38,7 @@ type RemediationStrategy struct {
 	// type is the way to remediate. Unset means Reboot.
 	// +optional
 	Type RemediationType `json:"type,omitempty"`
-	// retryLimit is how often it is tried, at least 1.
+	// retryLimit is how often it is tried again, at least 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -53,7 +53,7 @@ type RemediationStrategy struct {
 
 // Metal3RemediationSpec says how a machine is remediated. Written by the template.
 type Metal3RemediationSpec struct {
-	// strategy says how. Unset means one attempt with a reboot.
+	// strategy says how. Unset means a reboot, with the defaults.
 	// +optional
 	Strategy *RemediationStrategy `json:"strategy,omitempty"`
 }
@@ -70,7 +70,8 @@ type Metal3RemediationStatus struct {
 	// phase is how far it is. Unset means that it has not begun.
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
-	// retryCount is how many attempts there were, the running one included. Unset means none.
+	// retryCount is how often it was tried again, the running attempt included. Unset means that the
+	// first attempt is the only one.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	RetryCount int32 `json:"retryCount,omitempty"`
@@ -92,8 +93,8 @@ type Metal3RemediationStatus struct {
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=
 // +kubebuilder:metadata:labels=cluster.x-k8s.io/v1beta1=v1beta1
 // +kubebuilder:metadata:labels=cluster.x-k8s.io/v1beta2=v1beta2
-// +kubebuilder:printcolumn:name="Retry limit",type="string",JSONPath=".spec.strategy.retryLimit",description="How often it is tried"
-// +kubebuilder:printcolumn:name="Retry count",type="string",JSONPath=".status.retryCount",description="How often it was tried"
+// +kubebuilder:printcolumn:name="Retry limit",type="string",JSONPath=".spec.strategy.retryLimit",description="How often it is tried again"
+// +kubebuilder:printcolumn:name="Retry count",type="string",JSONPath=".status.retryCount",description="How often it was tried again"
 // +kubebuilder:printcolumn:name="Last Remediated",type="string",JSONPath=".status.lastRemediated",description="When the last attempt began"
 // +kubebuilder:printcolumn:name="Strategy",type="string",JSONPath=".spec.strategy.type",description="How it is tried"
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="How far it is"

@@ -211,7 +211,7 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	replaced("the record of the taint", func() bool { return read(m3r) && m3r.Annotations[v1beta2.OutOfServiceAnnotation] != "" })
 	replaced("the release", func() bool { return read(m3r) && m3r.Status.ReleasedAt != nil })
 	eventually("phase Waiting", func() bool { return read(m3r) && m3r.Status.Phase == waiting })
-	if s := m3r.Status; s.RetryCount != 1 || s.LastRemediated == nil || s.ReleasedAt == nil || !tainted {
+	if s := m3r.Status; s.RetryCount != 0 || s.LastRemediated == nil || s.ReleasedAt == nil || !tainted {
 		t.Errorf("status %+v, tainted %t", s, tainted)
 	}
 	c.stop(t) // and what is deleted meanwhile is found

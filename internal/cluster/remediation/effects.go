@@ -28,8 +28,10 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case begin:
 		now := metav1.NewTime(s.now)
 		return r.patchStatus(ctx, m, func() {
-			status.Phase, status.RetryCount = v1beta2.RemediationRunning, status.RetryCount+1
-			status.LastRemediated, status.ReleasedAt = &now, nil
+			if status.Phase == v1beta2.RemediationWaiting { // the first attempt is no retry
+				status.RetryCount++
+			}
+			status.Phase, status.LastRemediated, status.ReleasedAt = v1beta2.RemediationRunning, &now, nil
 		})
 	case release, releaseAnew:
 		now := metav1.NewTime(s.now)

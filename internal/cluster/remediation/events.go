@@ -57,7 +57,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 	}
 	switch a {
 	case begin:
-		return good, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.remediation.Status.RetryCount, s.retryLimit, s.strategy)
+		return good, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.attempts(), s.retryLimit+1, s.strategy)
 	case fail:
 		return bad, string(s.obstacle), fmt.Sprintf("The machine cannot be remediated: %s. Solve that and delete the Metal3Remediation, and the MachineHealthCheck makes another", obstacles[s.obstacle])
 	case taintNode:
@@ -74,7 +74,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		}
 		return good, eventHostReleased, "The host may be powered on again"
 	case tellOwner:
-		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.remediation.Status.RetryCount)
+		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.attempts())
 	}
 	return "", "", ""
 }

@@ -146,6 +146,10 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// attempts is how many attempts began. It is one too many for what an earlier version began, which counted attempts where
+// retries are counted now; such a machine gets as many attempts as it would have got then.
+func (s *scope) attempts() int32 { return s.remediation.Status.RetryCount + 1 }
+
 // isHeld reports whether something of the remediation holds the host off, which may be from an earlier
 // attempt or from before a move.
 func (s *scope) isHeld() bool { return len(holds(s.remediation, s.host)) > 0 }

@@ -51,7 +51,7 @@ type site struct {
 	running bool               // the host is on
 	// suspended is true when health checks were suspended while the Node was gone.
 	suspended bool
-	// remediated are the Metal3Remediations that were seen, with the most attempts that they had.
+	// remediated are the Metal3Remediations that were seen, with the most retries that they had.
 	remediated map[types.UID]int32
 }
 
@@ -468,9 +468,9 @@ func TestAHealthCheckRecoversAMachineByAnnotationAndReplacesNone(t *testing.T) {
 	if len(s.remediated) != 1 {
 		t.Errorf("there were %d Metal3Remediations, want one", len(s.remediated))
 	}
-	for _, attempts := range s.remediated {
-		if attempts != 1 {
-			t.Errorf("there were %d attempts, want one", attempts)
+	for _, retries := range s.remediated {
+		if retries != 0 {
+			t.Errorf("there were %d retries, want none", retries)
 		}
 	}
 	s.checkKept()

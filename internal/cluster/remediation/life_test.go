@@ -35,7 +35,7 @@ func TestAMachineThatBecomesHealthyIsLeftAsItWas(t *testing.T) {
 			t.Parallel()
 			l := newLife(t, way)
 			l.untilPhase(waiting)
-			if s := l.remediation().Status; s.RetryCount != 1 || s.LastRemediated == nil || s.ReleasedAt == nil || l.cycles != 1 {
+			if s := l.remediation().Status; s.RetryCount != 0 || s.LastRemediated == nil || s.ReleasedAt == nil || l.cycles != 1 {
 				t.Errorf("status %+v after %d cycles", s, l.cycles)
 			}
 			if left := l.remediation().Annotations; len(left) > 0 {
@@ -93,12 +93,12 @@ func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 			t.Parallel()
 			l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
 				way(l, m)
-				m.Spec.Strategy.RetryLimit = 3
+				m.Spec.Strategy.RetryLimit = 2
 			})
 			began := l.now
 			l.untilPhase(deleting)
-			if s := l.remediation().Status; s.RetryCount != 3 || l.cycles != 3 {
-				t.Errorf("%d attempts and %d cycles, want 3", s.RetryCount, l.cycles)
+			if s := l.remediation().Status; s.RetryCount != 2 || l.cycles != 3 {
+				t.Errorf("%d retries and %d cycles, want 2 and 3", s.RetryCount, l.cycles)
 			}
 			if took := l.now.Sub(began); took < 30*time.Minute {
 				t.Errorf("it took %s, want three times the timeout at least", took)
@@ -119,19 +119,30 @@ func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 	}
 }
 
+func TestAnAttemptOfAnEarlierVersionWhichCountedItIsNotOneMore(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.until("the first attempt", func() bool { return l.remediation().Status.Phase == running })
+	m := l.remediation()
+	m.Status.RetryCount = 1
+	if err := l.management.Status().Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if l.untilPhase(deleting); l.cycles != 1 {
+		t.Errorf("%d cycles, want 1", l.cycles)
+	}
+}
+
 func TestAClockThatIsSetBackDoesNotKeepAnAttemptFromEnding(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
-				way(l, m)
-				m.Spec.Strategy.RetryLimit = 2
-			})
+			l := newLife(t, way)
 			l.untilPhase(waiting)
 			l.now = l.now.Add(-365 * 24 * time.Hour)
 			began := l.now
-			l.until("the second attempt", func() bool { return l.remediation().Status.RetryCount == 2 })
+			l.until("the second attempt", func() bool { return l.remediation().Status.RetryCount == 1 })
 			if took := l.now.Sub(began); took < 10*time.Minute || took > 15*time.Minute {
 				t.Errorf("it began after %s, want the timeout of ten minutes", took)
 			}
@@ -153,7 +164,7 @@ func TestAHostIsNotMarkedAnyMoreWhoseMachineBecomesHealthyAtLast(t *testing.T) {
 
 func TestAHealthyMachineIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, func(_ *life, m *v1beta2.Metal3Remediation) { m.Spec.Strategy.RetryLimit = 2 })
+	l := newLife(t, nil)
 	l.untilPhase(waiting)
 	m := l.machine()
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionTrue, Reason: "Healthy"})
@@ -216,7 +227,7 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	for range 60 {
 		l.pass()
 	}
-	if s := l.remediation().Status; s.Phase != running || s.RetryCount != 1 || len(l.node().Spec.Taints) > 0 {
+	if s := l.remediation().Status; s.Phase != running || s.RetryCount != 0 || len(l.node().Spec.Taints) > 0 {
 		t.Errorf("status %+v, Node %+v", s, l.node())
 	}
 	l.heard(v1beta2.PowerOffNotConfirmedReason)
@@ -455,10 +466,7 @@ func TestEachWriteMayFail(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lives := func(change func(*life)) *life {
-				l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
-					way(l, m)
-					m.Spec.Strategy.RetryLimit = 2
-				})
+				l := newLife(t, way)
 				change(l)
 				l.untilPhase(deleting)
 				l.takeBack()

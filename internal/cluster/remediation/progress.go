@@ -93,7 +93,7 @@ func atTheEnd(s *scope) *metav1.Condition {
 	case s.paused:
 		return nil
 	case s.phase == v1beta2.RemediationDeletingMachine:
-		return goesOn(v1beta2.MachineHandedOverReason, "The machine did not become healthy in %d attempts, and its owner has to replace it", s.remediation.Status.RetryCount)
+		return goesOn(v1beta2.MachineHandedOverReason, "The machine did not become healthy in %d attempts, and its owner has to replace it", s.attempts())
 	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
 		return stuck(string(s.obstacle), "The machine cannot be remediated: %s", obstacles[s.obstacle])
 	default:

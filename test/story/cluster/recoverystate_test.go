@@ -28,7 +28,7 @@ import (
 // attemptTimeout is how long a machine has to become healthy after an attempt, the shortest time that is allowed, in seconds.
 const attemptTimeout = 100
 
-// checkHealth has Machines of a deployment recovered by annotation when their Nodes are unhealthy, in one attempt.
+// checkHealth has Machines of a deployment recovered by annotation when their Nodes are unhealthy, with one retry.
 func checkHealth(t *testing.T, c reuse, d *clusterv1.MachineDeployment) {
 	t.Helper()
 	template := &v1beta2.Metal3RemediationTemplate{ObjectMeta: c.Meta(c.Name)}
