@@ -94,6 +94,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.phase, s.released, s.retriesLeft = m.Status.Phase, m.Status.ReleasedAt != nil, m.Status.RetryCount < s.retryLimit
 	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
 	s.ahead = s.released && m.Status.ReleasedAt.After(s.now)
+	s.inherited = s.phase == v1beta2.RemediationWaiting && !s.released
 	s.backup = hasBackup(m)
 	_, s.recorded = m.Annotations[v1beta2.OutOfServiceAnnotation]
 	if s.machine == nil {
@@ -121,6 +122,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.obstacle = obstacleOf(s)
 	if s.host != nil {
 		s.hold = holdStateOf(m, s.host)
+		s.inherited = s.inherited || s.hold == outdatedHold && holdOf(s.host.Annotations[holdKey(m)]) == nil
 		s.poweredOn = s.host.Status.PoweredOn
 		_, s.recovering = s.host.Annotations[v1beta2.MachineRemediationAnnotation]
 		var mark string
@@ -240,6 +242,7 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	}
 	if err := r.readWorkload(ctx, s); err != nil {
 		s.node, s.why = unknownNode, err.Error()
+		s.inherited = s.inherited && !s.isOver(s.remediation.Status.LastRemediated) // the host is not kept off without limit
 	}
 	return nil
 }
@@ -271,7 +274,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err != nil || node == nil {
 		return err
 	}
-	s.workload, s.workloadNode, s.taint = c, node, taintStateOf(s.remediation, node)
+	s.workload, s.workloadNode, s.taint = c, node, taintStateOf(s.remediation, node, s.inherited)
 	if err := r.doubt(ctx, s); err != nil {
 		return err
 	}

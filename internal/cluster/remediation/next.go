@@ -142,6 +142,8 @@ type facts struct {
 	taint     taintState
 	// recorded means that the Node may have our taint.
 	recorded bool
+	// inherited means that CAPM3 has begun the attempt, so that a taint of the Node is ours to remove.
+	inherited bool
 	// occupied means that pods or volumes which have to go are on the Node.
 	occupied bool
 	backup   bool
@@ -185,6 +187,10 @@ func fence(f facts) action {
 	switch {
 	case f.endangered:
 		return waitForControlPlane
+	case f.inherited && f.node == unknownNode:
+		return waitForNode
+	case f.inherited && f.taint == ourTaint && !f.recorded: // the hold that tells is replaced next
+		return recordTaint
 	case f.hold != currentHold:
 		return setHold
 	case f.stray: // only now, because the host has to stay off
@@ -246,7 +252,7 @@ func putInService(f facts) action {
 		return untaintNode
 	case f.recorded && f.node != unknownNode:
 		return forgetTaint
-	case f.recorded && f.hold != noHold:
+	case (f.recorded || f.inherited && f.node == unknownNode) && f.hold != noHold:
 		return waitForNode
 	default:
 		return removeHold
@@ -276,6 +282,10 @@ func wait(f facts) action {
 	switch {
 	case !f.isInService():
 		return putInService(f)
+	case f.inherited && f.node == unknownNode:
+		return waitForNode
+	case !f.released: // CAPM3 does not note it
+		return release
 	case f.backup && f.isBack():
 		return restore(f)
 	case f.healthy, !f.expired:

@@ -23,6 +23,8 @@ func TestEachSituationHasItsAction(t *testing.T) {
 	byAnnotation.strategy, byAnnotation.node = v1beta2.AnnotationRemediation, absentNode
 	inWait := released
 	inWait.phase = waiting
+	byCAPM3 := inWait
+	byCAPM3.released, byCAPM3.inherited = false, true
 	ended := inWait
 	ended.expired = true
 	taken := reboot
@@ -72,6 +74,15 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"put out of service by a person", off, func(f *facts) { f.taint, f.occupied = foreignTaint, true }, waitForPods},
 		{"put out of service by a person and empty", off, func(f *facts) { f.taint = foreignTaint }, release},
 
+		{"begun by CAPM3", reboot, func(f *facts) { f.inherited, f.hold, f.node = true, outdatedHold, presentNode }, setHold},
+		{"begun by CAPM3 without an answer", reboot, func(f *facts) { f.inherited, f.hold, f.node = true, outdatedHold, unknownNode }, waitForNode},
+		{"put out of service by CAPM3", reboot, func(f *facts) {
+			f.inherited, f.hold, f.node, f.taint = true, outdatedHold, presentNode, ourTaint
+		}, recordTaint},
+		{"put out of service by CAPM3 and recorded", reboot, func(f *facts) {
+			f.inherited, f.hold, f.node, f.taint, f.recorded = true, outdatedHold, presentNode, ourTaint, true
+		}, setHold},
+
 		{"released with taint", released, func(f *facts) { f.taint, f.hold, f.poweredOn = ourTaint, currentHold, false }, untaintNode},
 		{"released with hold", released, func(f *facts) { f.hold, f.poweredOn = currentHold, false }, removeHold},
 		{"released with hold and without an answer, never tainted", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
@@ -103,6 +114,12 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"waiting and the clock was set back", ended, func(f *facts) { f.ahead, f.retriesLeft = true, true }, releaseAnew},
 		{"off and the clock was set back", released, func(f *facts) { f.ahead, f.poweredOn = true, false }, releaseAnew},
 		{"taken back and the clock was set back", taken, func(f *facts) { f.ahead = true }, removeFinalizer},
+		{"waiting by CAPM3", byCAPM3, nil, release},
+		{"waiting by CAPM3 without an answer", byCAPM3, func(f *facts) { f.node = unknownNode }, waitForNode},
+		{"waiting by CAPM3 with hold and without an answer", byCAPM3, func(f *facts) { f.hold, f.node = outdatedHold, unknownNode }, waitForNode},
+		{"waiting by CAPM3 with hold", byCAPM3, func(f *facts) { f.hold = outdatedHold }, removeHold},
+		{"waiting by CAPM3 with taint", byCAPM3, func(f *facts) { f.taint, f.hold = ourTaint, outdatedHold }, untaintNode},
+		{"waiting by CAPM3 without an answer for long", byCAPM3, func(f *facts) { f.node, f.inherited = unknownNode, false }, release},
 		{"waiting and host lost", inWait, func(f *facts) { f.obstacle = noHost }, fail},
 		{"waiting with a taint that could not be removed", inWait, func(f *facts) { f.taint = ourTaint }, untaintNode},
 		{"waiting with a taint that was not found before", inWait, func(f *facts) { f.recorded = true }, forgetTaint},
@@ -143,6 +160,9 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back and the Node is restored", taken, func(f *facts) { f.backup = true }, dropBackup},
 		{"taken back and the Node is not back", taken, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
 		{"taken back and the Node is not back for long", taken, func(f *facts) { f.backup, f.node, f.abandoned = true, absentNode, true }, removeFinalizer},
+		{"taken back from CAPM3 with hold and without an answer", taken, func(f *facts) {
+			f.inherited, f.hold, f.node = true, outdatedHold, unknownNode
+		}, waitForNode},
 		{"taken back without an answer", taken, func(f *facts) { f.node = unknownNode }, waitForNode},
 		{"taken back without an answer for long", taken, func(f *facts) { f.node, f.abandoned = unknownNode, true }, removeFinalizer},
 		{"taken back with its Machine", taken, func(f *facts) { f.node, f.orphaned, f.backup = unknownNode, true, true }, removeFinalizer},
@@ -182,6 +202,7 @@ func every(check func(facts)) {
 			retriesLeft: bits[13], unhealthy: bits[14], recorded: bits[15], otherNode: bits[16],
 		}
 		for _, f.phase = range phases {
+			f.inherited = f.phase == waiting && !f.released
 			for f.hold = noHold; f.hold <= currentHold; f.hold++ {
 				for f.node = unknownNode; f.node <= presentNode; f.node++ {
 					for f.taint = noTaint; f.taint <= ourTaint; f.taint++ {
@@ -234,7 +255,7 @@ func broken(f facts, a action) string {
 			return "a taint is recorded before it is set"
 		}
 	case release:
-		if !f.proven && f.strategy == v1beta2.RebootRemediation {
+		if !f.proven && !f.inherited && f.strategy == v1beta2.RebootRemediation {
 			return "a host may be powered on only after it was proven to be off"
 		}
 	case removeHold:

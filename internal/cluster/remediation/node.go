@@ -33,10 +33,14 @@ const (
 	occupantTimeout = time.Minute
 )
 
-func taintStateOf(r *v1beta2.Metal3Remediation, node *corev1.Node) taintState {
+// taintStateOf tells whose taint a Node has. The Node says so, unless CAPM3 has set the taint in an attempt that is
+// taken over.
+func taintStateOf(r *v1beta2.Metal3Remediation, node *corev1.Node, inherited bool) taintState {
 	there := slices.ContainsFunc(node.Spec.Taints, isOutOfService)
 	switch {
 	case node.Annotations[v1beta2.OutOfServiceAnnotation] == client.ObjectKeyFromObject(r).String():
+		return ourTaint
+	case there && (inherited || r.Annotations[v1beta2.OutOfServiceAnnotation] == node.Name):
 		return ourTaint
 	case there:
 		return foreignTaint
