@@ -103,9 +103,16 @@ func (r *Reconciler) removeStray(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// deleteNode deletes the Node that the hold names. The host is read once more, because finding
-// the Node took its time.
+// deleteNode deletes the Node that the hold names. Machine and host are read once more, because finding
+// the Node took its time. The host comes last: its proof counts most.
 func (r *Reconciler) deleteNode(ctx context.Context, p *pass) error {
+	var m clusterv1.Machine
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.machine), &m); err != nil {
+		return err
+	}
+	if m.UID != p.machine.UID || !isRequested(&m) {
+		return nil // the request was withdrawn
+	}
 	var h v1alpha1.BareMetalHost
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.host), &h); err != nil {
 		return err

@@ -123,6 +123,19 @@ func TestAWithdrawnRequestLeavesTheNode(t *testing.T) {
 	}
 }
 
+func TestARequestThatIsWithdrawnWhileTheNodeIsSearchedLeavesTheNode(t *testing.T) {
+	w := newWorld(t, 1)
+	w.request(0)
+	w.untilNodeIsSaved(0)
+	w.finding = func() { w.withdraw(0) }
+	if _, err := w.pass(0); err != nil {
+		t.Fatal(err)
+	}
+	if w.theNode(0) == nil {
+		t.Error("the Node is deleted")
+	}
+}
+
 func TestAWithdrawnRequestWhoseHostStaysOnIsShownAsStuckAndHealthChecksLookAgain(t *testing.T) {
 	w := newWorld(t, 1)
 	old := w.theNode(0).UID
