@@ -105,6 +105,9 @@ func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err := readOperatorVariables(cmd); err != nil {
 		return err
 	}
+	if err := f.checkRemediation(); err != nil {
+		return err
+	}
 	logger, err := f.log.logger(cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -129,6 +132,18 @@ func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return err
 	}
 	return op.Run(ctx)
+}
+
+// checkRemediation refuses 0, which means the default in the options and no limit with other flags.
+func (f *operatorFlags) checkRemediation() error {
+	switch {
+	case f.opts.RemediationBudget < 1:
+		return &cli.UsageError{Err: fmt.Errorf("--remediation-budget: want 1 or more, got %d", f.opts.RemediationBudget)}
+	case f.opts.RemediationNodeTimeout <= 0:
+		return &cli.UsageError{Err: fmt.Errorf("--remediation-node-timeout: want a time of more than 0, got %s", f.opts.RemediationNodeTimeout)}
+	default:
+		return nil
+	}
 }
 
 func (f *operatorFlags) chooseEngine(opts *operator.Options) error {

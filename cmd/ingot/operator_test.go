@@ -52,6 +52,19 @@ func TestVariablesOfMetal3sOperatorSetFlagsThatAreNotGiven(t *testing.T) {
 	}
 }
 
+func TestLimitsOfRemediationThatWouldMeanSomethingElseAreRefused(t *testing.T) {
+	for _, flag := range []string{"--remediation-budget=0", "--remediation-budget=-1", "--remediation-node-timeout=0s", "--remediation-node-timeout=-5m"} {
+		cmd := newOperatorCommand()
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetArgs([]string{flag, "--kubeconfig=/nonexistent"})
+		name, value, _ := strings.Cut(flag, "=")
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), name+": want ") || !strings.Contains(err.Error(), "got "+value) {
+			t.Errorf("%s: error = %v", flag, err)
+		}
+	}
+}
+
 func TestAVariableWithAnUnusableValueIsNamed(t *testing.T) {
 	t.Setenv("LEASE_DURATION_SECONDS", "long")
 	err := readOperatorVariables(newOperatorCommand())

@@ -105,10 +105,10 @@ type Options struct {
 	// NodeReuseWait is how long a machine waits for a host that is reserved for its owner, and a
 	// host for a machine; 0 means without end.
 	NodeReuseWait time.Duration
-	// RemediationBudget is how many hosts of a cluster may be fenced at once; 1.
+	// RemediationBudget is how many hosts of a cluster may be fenced at once; 0 means 1.
 	RemediationBudget int
 	// RemediationNodeTimeout is how long health checks are suspended for the Node of a fenced machine to come
-	// back; 20 min.
+	// back; 0 means 20 min.
 	RemediationNodeTimeout time.Duration
 	// RemediationExtraActions switches on what goes beyond the specification of recovery by annotation.
 	RemediationExtraActions bool
@@ -231,6 +231,9 @@ func (o *Options) checkLimits() error {
 	}
 	if errs := validation.IsValidLabelValue(o.WatchFilter); len(errs) > 0 {
 		return fmt.Errorf("watch filter %q: no label can have this value: %s", o.WatchFilter, strings.Join(errs, "; "))
+	}
+	if o.RemediationBudget < 0 || o.RemediationNodeTimeout < 0 {
+		return fmt.Errorf("limits of remediation: want more than 0, got %d hosts at once and %s for a Node", o.RemediationBudget, o.RemediationNodeTimeout)
 	}
 	return nil
 }

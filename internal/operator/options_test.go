@@ -26,6 +26,8 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		{"controllers that never were", usable(func(o *Options) { o.Controllers = []string{"hots"} }), `there are no controllers "hots"; this version has host, discovery, firmware, cluster, remediation, autoscale`},
 		{"boot devices that last sometimes", usable(func(o *Options) { o.PersistentBoot.LiveISO = "sometimes" }), `want Default, Always, Never, got "sometimes"`},
 		{"negative limits", usable(func(o *Options) { o.KubeQPS = -1 }), "want more than 0, got -1 in a second"},
+		{"a budget with which nothing is fenced", usable(func(o *Options) { o.RemediationBudget = -1 }), "want more than 0, got -1 hosts at once"},
+		{"a time for a Node that is over at once", usable(func(o *Options) { o.RemediationNodeTimeout = -time.Second }), "and -1s for a Node"},
 		{"a filter that no label can match", usable(func(o *Options) { o.WatchFilter = "a/b" }), `watch filter "a/b"`},
 		{"leases that end before they are renewed", usable(func(o *Options) { o.LeaseDuration = 5 * time.Second }), "has to be longer than the deadline"},
 		{"insecure metrics for everybody", usable(func(o *Options) { o.MetricsAddr, o.MetricsInsecure = ":8443", true }), "for loopback only"},
