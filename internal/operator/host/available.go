@@ -78,9 +78,12 @@ func wantsInspection(h *v1alpha1.BareMetalHost) bool {
 	return there && value == "" && h.Spec.InspectionMode != v1alpha1.InspectionModeDisabled
 }
 
-// wantsDeployment reports whether the host asks for a deployment.
-func wantsDeployment(h *v1alpha1.BareMetalHost) bool {
-	return h.Spec.Online && !isLeaving(h) && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
+// wantsDeployment reports whether a deployment of the host is to begin.
+func wantsDeployment(h *v1alpha1.BareMetalHost) bool { return h.Spec.Online && asksForDeployment(h) }
+
+// asksForDeployment reports whether the host names what is to run on it.
+func asksForDeployment(h *v1alpha1.BareMetalHost) bool {
+	return !isLeaving(h) && (imageURL(h.Spec.Image) != "" || deployMethod(h.Spec.CustomDeploy) != "")
 }
 
 func imageURL(image *v1alpha1.Image) string {

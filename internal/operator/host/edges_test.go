@@ -168,7 +168,7 @@ type leaver struct {
 }
 
 var leavers = func() []leaver {
-	const off, undeploy, del = "power off", "undeploy", "delete"
+	const off, undeploy, abort, del = "power off", "undeploy", "abort", "delete"
 	return []leaver{
 		{v1alpha1.StateNone, "", nil},
 		{v1alpha1.StateUnmanaged, "", nil},
@@ -176,7 +176,7 @@ var leavers = func() []leaver {
 		{v1alpha1.StateImporting, node.Enroll, []string{del}},
 		{v1alpha1.StateInspecting, node.InspectWait, []string{off, del}},
 		{v1alpha1.StateMatchProfile, node.Manageable, []string{off, del}},
-		{v1alpha1.StatePreparing, node.CleanWait, []string{off, del}},
+		{v1alpha1.StatePreparing, node.CleanWait, []string{abort, off, del}},
 		{v1alpha1.StateReady, node.Available, []string{off, del}},
 		{v1alpha1.StateAvailable, node.Available, []string{off, del}},
 		{v1alpha1.StateProvisioning, node.DeployWait, []string{undeploy, del}},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // workOf are the operations of the states in which the engine works on the machine, and powers it
@@ -24,13 +25,16 @@ var workOf = map[v1alpha1.ProvisioningState]v1alpha1.OperationName{
 }
 
 // failsAtWork is pure: whether the work of a host has failed and is to be tried again. The record of
-// a hold, or a failure to power off, is there only after that.
-func failsAtWork(h *v1alpha1.BareMetalHost) bool {
+// a hold, or a failure to power off, is there only after that. When the engine has got the next try, what is shown
+// is of the one before, and the end of this one still has to be recorded.
+func failsAtWork(h *v1alpha1.BareMetalHost, n *provisioner.Node) bool {
 	operation, works := workOf[h.Status.Provisioning.State]
+	record := h.Status.Operation
+	triedAgain := record.Name == operation && n != nil && arrived(record, *n)
 	switch {
 	case !works, isLeaving(h):
 		return false
-	case h.Status.ErrorType == errorOf[operation], h.Status.ErrorType == v1alpha1.ErrorPowerManagement:
+	case h.Status.ErrorType == errorOf[operation] && !triedAgain, h.Status.ErrorType == v1alpha1.ErrorPowerManagement:
 		return true
 	default:
 		return len(h.Status.PowerOffHolds) > 0
@@ -58,7 +62,7 @@ type heldWork struct {
 
 // waits reports whether the pass ends here.
 func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, err error) {
-	if !s.host.HasBMC() || !failsAtWork(s.host) || s.node == nil || atWork(*s.node) {
+	if !s.host.HasBMC() || !failsAtWork(s.host, s.node) || s.node == nil || atWork(*s.node) {
 		return false, result{}, nil
 	}
 	requests, _ := powerRequestsOf(s.host)
@@ -93,6 +97,6 @@ func keepFailure(s *scope, operation v1alpha1.OperationName) {
 	now := metav1.NewTime(s.now)
 	s.host.Status.Operation = v1alpha1.OperationStatus{
 		Name: operation, Failures: max(s.host.Status.ErrorCount, 1), FailedAt: &now,
-		Generation: s.host.Generation, Inputs: s.inputs(operation), QueuedAt: s.host.Status.Operation.QueuedAt,
+		Generation: s.host.Generation, Inputs: s.inputs(operation), QueuedAt: s.host.Status.Operation.QueuedAt, RAID: s.host.Status.Operation.RAID,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 // failingWork are hosts whose work fails again and again, by their names for the demo engine.
@@ -20,7 +21,7 @@ var failingWork = map[string]struct {
 	state v1alpha1.ProvisioningState
 	again string
 }{
-	"demo-inspection-error":  {nil, nil, v1alpha1.ErrorInspection, v1alpha1.StateInspecting, "inspect"},
+	"demo-inspection-error":  {nil, nil, v1alpha1.ErrorInspection, v1alpha1.StateInspecting, "manage"},
 	"demo-preparation-error": {nil, nil, v1alpha1.ErrorPreparation, v1alpha1.StatePreparing, "manage"},
 	"demo-preparation-fault": {nil, nil, v1alpha1.ErrorPreparation, v1alpha1.StatePreparing, "maintenance"},
 	"demo-provisioning-error": {
@@ -90,6 +91,33 @@ func TestHostWhoseWorkKeepsFailingIsHeldOffAndItsRetriesWait(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold sets the hold while the engine is at the second try.
+func TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: time.Hour}})
+	l.restart()
+	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, nil) })
+	ends := func(state node.State, reason string) {
+		l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt, n.LastError = state, l.now, reason })
+	}
+	l.until("web", "configured", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 1 })
+	l.now = l.now.Add(l.pass("web"))
+	ends(node.CleanFailed, "a disk is missing")
+	l.fails("web", v1alpha1.ErrorPreparation)
+	l.until("web", "configured again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
+	l.annotate("web", testHold, "1")
+	l.now = l.now.Add(l.pass("web"))
+	ends(node.Manageable, "")
+	l.heldOff("web")
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
+		t.Error("the status does not show the volumes")
+	}
+	if got := l.count("web", "clean"); got != 2 {
+		t.Errorf("%d times configured, want 2", got)
 	}
 }
 

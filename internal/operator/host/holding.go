@@ -27,7 +27,7 @@ func decideHolding(s *scope, requests powerRequests) bool {
 	switch {
 	case s.steered, s.claimed, detaches, !h.HasBMC():
 		return false
-	case !steersPower[s.state()] && !failsAtWork(h), s.state() != before.Provisioning.State:
+	case !steersPower[s.state()] && !failsAtWork(h, s.node), s.state() != before.Provisioning.State:
 		return false
 	case h.Status.Provisioning.ID == "", h.Status.Provisioning.ID != before.Provisioning.ID, h.Status.GoodCredentials.Reference == nil:
 		return false

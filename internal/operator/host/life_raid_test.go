@@ -40,6 +40,26 @@ func TestVolumesAreDeletedOnlyWhereTheBMCReachesAController(t *testing.T) {
 	}
 }
 
+// TestVolumesOfTheOperatingSystemAreMadeAgainAfterADeployment does not do so where the disks are to stay as they are.
+func TestVolumesOfTheOperatingSystemAreMadeAgainAfterADeployment(t *testing.T) {
+	for mode, want := range map[v1alpha1.AutomatedCleaningMode]int{v1alpha1.CleaningModeMetadata: 2, v1alpha1.CleaningModeDisabled: 1} {
+		l := newLife(t, nil)
+		l.add("web", func(h *v1alpha1.BareMetalHost) {
+			withImage(h)
+			h.Spec.AutomatedCleaningMode = mode
+			h.Spec.RAID = volumes(nil, softwareVolume)
+		})
+		l.rests("web", v1alpha1.StateProvisioned)
+		l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+		if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
+			t.Errorf("%s: the status does not show the volumes", mode)
+		}
+		if got := l.count("web", "clean"); got != want {
+			t.Errorf("%s: volumes were made %d times, want %d", mode, got, want)
+		}
+	}
+}
+
 // forgetful is an engine that does not find what it is asked to configure.
 type forgetful struct{ *demo.Engine }
 

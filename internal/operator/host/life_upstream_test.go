@@ -212,7 +212,7 @@ func TestHostOfMetal3sOperatorIsDeletedFromEveryState(t *testing.T) {
 			}
 			got := l.effects("web")[before:]
 			for _, request := range got {
-				if request != "undeploy" && request != "power off" && request != "delete" {
+				if request != "undeploy" && request != "abort" && request != "power off" && request != "delete" {
 					t.Errorf("asked of the machine: %q", got)
 				}
 			}

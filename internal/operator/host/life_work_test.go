@@ -260,6 +260,30 @@ func TestMissingUserDataFailsTheDeploymentUntilItIsThere(t *testing.T) {
 	}
 }
 
+// TestDeploymentThatIsAcceptedAfterARefusalGoesOn has an engine that takes its time for a deployment, and
+// a host that is not to be online any more when it has begun.
+func TestDeploymentThatIsAcceptedAfterARefusalGoesOn(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 5 * time.Minute}})
+	l.restart()
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Spec.UserData = &corev1.SecretReference{Name: "user-data"}
+	})
+	l.fails("web", v1alpha1.ErrorProvisioning)
+	l.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "user-data"}, Data: map[string][]byte{"userData": []byte("#cloud-config")}})
+	l.until("web", "being deployed", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "deploy") == 1 })
+	l.moved("web", node.DeployWait)
+	l.now = l.now.Add(l.pass("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	if h := l.rests("web", v1alpha1.StateProvisioned); h.Status.ErrorType != "" || h.Status.PoweredOn {
+		t.Errorf("error %q, powered on %v; want it deployed and off", h.Status.ErrorMessage, h.Status.PoweredOn)
+	}
+	if deployed, removed := l.count("web", "deploy"), l.count("web", "undeploy"); deployed != 1 || removed != 0 {
+		t.Errorf("deployed %d times, removed %d times, want it deployed once", deployed, removed)
+	}
+}
+
 func TestRefusedDeploymentIsAnErrorAndRemovesNothing(t *testing.T) {
 	l := newLife(t, nil)
 	const name = "demo-validation-error"

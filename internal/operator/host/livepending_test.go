@@ -82,7 +82,7 @@ func TestConditionSaysWhatAnUpdateOfAHostInUseWaitsFor(t *testing.T) {
 	}
 }
 
-func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdated(t *testing.T) {
+func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdatedOrCleaned(t *testing.T) {
 	h := testHost(func(h *v1alpha1.BareMetalHost) {
 		h.Spec.BMC.Address, h.Status.Provisioning.ID = "redfish://192.0.2.9/1", "n1"
 		h.Status.GoodCredentials.Reference = &corev1.SecretReference{Name: "web-bmc"}
@@ -99,6 +99,11 @@ func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdated(t *testing.T) {
 		{"update runs", on(node.ServiceWait), true, offAbort},
 		{"update is held", on(node.ServiceHold), true, offAbort},
 		{"update failed", on(node.ServiceFailed), true, offAsk},
+		{"cleaning runs", on(node.CleanWait), true, offAbort},
+		{"cleaning is held", on(node.CleanHold), true, offAbort},
+		{"engine cleans", on(node.Cleaning), true, offWait},
+		{"cleaning failed", on(node.CleanFailed), true, offAsk},
+		{"cleaning runs for too long", on(node.CleanWait), false, offAsk},
 		{"update runs for too long", on(node.ServiceWait), false, offAsk},
 		{"engine at work for too long", on(node.Servicing), false, offAsk},
 	} {

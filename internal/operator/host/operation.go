@@ -97,6 +97,7 @@ func (s *scope) fail(f *failure) {
 	*record = v1alpha1.OperationStatus{
 		Name: f.operation, Failures: record.Failures + 1, FailedAt: &now,
 		Generation: s.host.Generation, Inputs: s.inputs(f.operation), QueuedAt: record.QueuedAt,
+		RAID: record.RAID, // the machine may have a part of it
 	}
 	s.show(f, record.Failures)
 }

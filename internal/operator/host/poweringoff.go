@@ -17,7 +17,7 @@ type poweringOff struct {
 }
 
 // abortTimeout bounds how long the end of a host waits until the engine has aborted a live
-// update.
+// update or a cleaning.
 const abortTimeout = 15 * time.Minute
 
 // offStep is what has to be done about the power of a deleted host next.
@@ -28,18 +28,19 @@ const (
 	offWait                  // it is being powered off
 	offAsk                   // it has to be powered off
 	offFailed                // the engine could not do it
-	offAbort                 // a live update has to end first
+	offAbort                 // a live update or a cleaning has to end first
 )
 
 // decideOff is pure. asked reports that the engine accepted the request to power off, and
-// patient that a live update can still end by itself.
+// patient that a live update or a cleaning can still end by itself: engines do not change the power of a
+// machine during either.
 func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bool) offStep {
 	switch {
 	case n == nil, !reachesMachine(h), h.Spec.DisablePowerOff:
 		return offDone
-	case n.Busy || n.TargetPower != "", patient && n.State == node.Servicing:
+	case n.Busy || n.TargetPower != "", patient && (n.State == node.Servicing || n.State == node.Cleaning):
 		return offWait
-	case patient && (n.State == node.ServiceWait || n.State == node.ServiceHold):
+	case patient && (n.State == node.ServiceWait || n.State == node.ServiceHold || n.State == node.CleanWait || n.State == node.CleanHold):
 		return offAbort
 	case n.Power == node.PowerOff && n.LastError == "":
 		return offDone

@@ -26,18 +26,19 @@ const (
 )
 
 // decideProvisioning is pure. A deployment under way that is not the one that the host asks for
-// any more, or that a person interrupts, ends when the engine can be interrupted.
+// any more, or that a person interrupts, ends when the engine can be interrupted. An error in the status
+// is of an earlier attempt while the engine deploys; and a host that is not to be online goes off when it is deployed.
 func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) provisionStep {
 	changed := !isAttempted(h)
 	begun := record.Request == askDeploy
 	switch {
 	case n.State == node.Deploying, n.State == node.Active:
 		return provisionWork
-	case !wantsDeployment(h):
+	case !asksForDeployment(h), n.State == node.Available && !h.Spec.Online && !begun:
 		return provisionRemove
 	case n.State == node.Available && !changed:
 		return provisionWork // nothing is there to be removed; a refusal is tried again after a wait
-	case h.Status.ErrorType == v1alpha1.ErrorProvisioning:
+	case !begun && h.Status.ErrorType == v1alpha1.ErrorProvisioning && n.State != node.DeployWait && n.State != node.DeployHold:
 		return provisionRemove
 	case begun && (changed || forced(h)):
 		return provisionRemove

@@ -10,19 +10,20 @@ import (
 // missingRAID is pure: the volumes that the machine of a host has to be given next, nil for those that it has.
 // One RAID interface deletes the volumes of a controller and another those of the operating system, so when both
 // are to go, they go one after the other. Of the operating system only those are deleted that the machine was given
-// for this host: that wipes the partition tables of all disks.
+// for this host: that wipes the partition tables of all disks. After a request for volumes that has not
+// gone well the machine may have these, those from before, or a part of them.
 func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
-	wanted, effective := raidOf(h.Spec.RAID), raidOf(h.Status.Provisioning.RAID)
+	wanted, effective, requested := raidOf(h.Spec.RAID), raidOf(h.Status.Provisioning.RAID), h.Status.Operation.RAID
 	if effective == nil {
 		effective = &v1alpha1.RAIDConfig{}
 	}
 	hardwareIsGone := effective.HardwareRAIDVolumes != nil && len(effective.HardwareRAIDVolumes) == 0
 	switch {
-	case wanted == nil, sameRAID(wanted, effective):
+	case wanted == nil, requested == nil && sameRAID(wanted, effective):
 		return nil
 	case hasVolumes(wanted):
 		return wanted
-	case wanted.SoftwareRAIDVolumes != nil && len(effective.SoftwareRAIDVolumes) > 0:
+	case wanted.SoftwareRAIDVolumes != nil && (len(effective.SoftwareRAIDVolumes) > 0 || requested != nil && len(requested.SoftwareRAIDVolumes) > 0):
 		return &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{}}
 	case wanted.HardwareRAIDVolumes != nil && !hardwareIsGone && reachesController(h):
 		return &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}

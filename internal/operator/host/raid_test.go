@@ -18,6 +18,26 @@ var (
 	softwareVolume, noSoftware = []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}, []v1alpha1.SoftwareRAIDVolume{}
 )
 
+// TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell goes back to what the status shows, and to none.
+func TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell(t *testing.T) {
+	other := []v1alpha1.SoftwareRAIDVolume{{Level: "1"}, {Level: "0"}}
+	for name, tt := range map[string]struct {
+		wanted, effective, requested, want *v1alpha1.RAIDConfig
+	}{
+		"volumes of before":          {volumes(hardwareVolume, nil), volumes(hardwareVolume, nil), volumes(noHardware, nil), volumes(hardwareVolume, nil)},
+		"software volumes of before": {volumes(nil, softwareVolume), volumes(nil, softwareVolume), volumes(nil, other), volumes(nil, softwareVolume)},
+		"none, as before":            {volumes(nil, noSoftware), nil, volumes(nil, softwareVolume), volumes(nil, noSoftware)},
+		"none is asked for":          {nil, volumes(hardwareVolume, nil), volumes(noHardware, nil), nil},
+	} {
+		h := testHost(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.RAID, h.Status.Provisioning.RAID, h.Status.Operation.RAID = tt.wanted, tt.effective, tt.requested
+		})
+		if diff := cmp.Diff(tt.want, missingRAID(h)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestListWithVolumesDecidesAndSoftwareVolumesAreDeletedOnlyWhereTheHostHasSome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wanted, effective, want *v1alpha1.RAIDConfig

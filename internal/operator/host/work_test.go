@@ -46,12 +46,12 @@ func TestEveryOperationKnowsWhatToDoInEveryStateOfItsNode(t *testing.T) {
 		}},
 		"prepare": {prepareWorkflow, map[node.State]string{
 			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askProvide, node.Available: ends,
-			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: fails,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: askManage,
 			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: fails, node.AdoptFailed: fails,
 		}},
 		"configure": {configureWorkflow, map[node.State]string{
 			node.Enroll: askManage, node.Verifying: waits, node.Manageable: askClean, node.Available: askManage,
-			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: fails,
+			node.Inspecting: waits, node.InspectWait: waits, node.InspectFailed: askManage,
 			node.Cleaning: waits, node.CleanWait: waits, node.CleanFailed: fails, node.AdoptFailed: fails,
 		}},
 		"provision": {provisionWorkflow, map[node.State]string{
@@ -294,6 +294,7 @@ func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 	other := func(h *v1alpha1.BareMetalHost) { h.Spec.Image.URL = "https://images/b" }
 	method := func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "m2"} }
 	none := func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil }
+	offline := func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false }
 	force := func(h *v1alpha1.BareMetalHost) {
 		h.Annotations = map[string]string{v1alpha1.RebootAnnotation: `{"force":true}`}
 	}
@@ -306,6 +307,9 @@ func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 		state  node.State
 		want   provisionStep
 	}{
+		{"waits for its agent after a refusal", failed, node.DeployWait, provisionWork},
+		{"is held by a step after a refusal", failed, node.DeployHold, provisionWork},
+		{"waits for its agent, not to be online any more", offline, node.DeployWait, provisionWork},
 		{"waits for its agent", nil, node.DeployWait, provisionWork},
 		{"waits for its agent, another image", other, node.DeployWait, provisionRemove},
 		{"waits for its agent, another method", method, node.DeployWait, provisionRemove},
@@ -316,13 +320,30 @@ func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 		{"waits for its agent, forced by a key that holds it off", held, node.DeployWait, provisionWork},
 		{"engine is at work, another image", other, node.Deploying, provisionWork},
 		{"done, another image", other, node.Active, provisionWork},
-		{"failed", failed, node.DeployFailed, provisionRemove},
-		{"refused before anything was done", failed, node.Available, provisionWork},
-		{"not asked yet, image taken away", none, node.Available, provisionRemove},
+		{"failed after a refusal", failed, node.DeployFailed, provisionWork}, // which records this failure
+		{"image taken away in an available node", none, node.Available, provisionRemove},
+		{"accepted, not to be online any more", offline, node.Available, provisionWork},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			record := v1alpha1.OperationStatus{Request: askDeploy, Accepted: true}
 			if got := decideProvisioning(host(tt.change), provisioner.Node{State: tt.state}, record); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*v1alpha1.BareMetalHost)
+		state  node.State
+		want   provisionStep
+	}{
+		{"failed", failed, node.DeployFailed, provisionRemove},
+		{"refused before anything was done", failed, node.Available, provisionWork},
+		{"accepted after a refusal, and the answer was lost", failed, node.DeployWait, provisionWork},
+		{"not asked yet, not to be online any more", offline, node.Available, provisionRemove},
+	} {
+		t.Run("no request: "+tt.name, func(t *testing.T) {
+			if got := decideProvisioning(host(tt.change), provisioner.Node{State: tt.state}, v1alpha1.OperationStatus{}); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})

@@ -49,7 +49,7 @@ var prepareWorkflow = workflow{
 	node.Verifying:     wait,
 	node.Inspecting:    wait,
 	node.InspectWait:   wait,
-	node.InspectFailed: failsManage,
+	node.InspectFailed: toManage, // nobody asks for an inspection any more
 	node.Manageable:    toProvide,
 	node.Cleaning:      wait,
 	node.CleanWait:     wait,

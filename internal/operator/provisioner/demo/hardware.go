@@ -47,6 +47,8 @@ func (e *Engine) SetPower(_ context.Context, id string, change provisioner.Power
 		return fmt.Errorf("%w: demo node %s must not be switched off", provisioner.ErrConflict, id)
 	case m.work != nil:
 		return fmt.Errorf("%w: demo node %s is in state %q", provisioner.ErrBusy, id, m.node.State)
+	case m.node.State == node.Cleaning || m.node.State == node.CleanWait:
+		return fmt.Errorf("%w: demo node %s is cleaned, which powers it as it needs", provisioner.ErrInvalid, id)
 	}
 	m.node.LastError, m.node.TargetPower = "", action.to
 	e.record(m, VerbPower, change)
