@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"syscall"
 
@@ -39,9 +40,9 @@ const (
 var ErrNotCalled = errors.New("the agent was not called")
 
 // ownFaults are failures of a call that lie on the engine's machine, where somebody who
-// opens many connections can cause them.
+// opens many connections can cause them. An engine that is stopped cancels its calls.
 var ownFaults = []error{
-	ErrNotCalled, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
+	ErrNotCalled, context.Canceled, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
 }
 
 // ReplyOf returns what the error of a call says about the agent; nil means that it

@@ -56,17 +56,33 @@ func (c Command) Reason() string {
 }
 
 // Document is what agents get of a node with a command. It has no secrets: of the open
-// dictionaries only what ramdisks may read, see node.RamdiskKeys.
+// dictionaries only what ramdisks may read, see node.RamdiskKeys, and what steps of ironic-python-agent
+// take from them besides: files to inject, and settings of burn-ins.
 func Document(n *node.Node, more []string) map[string]any {
 	return map[string]any{
-		"uuid": n.UUID, "name": n.Name, "driver": n.Driver, "driver_info": struct{}{}, "extra": struct{}{},
-		"properties":           node.RamdiskKeys(n.Properties, more),
+		"uuid": n.UUID, "name": n.Name, "driver": n.Driver, "extra": struct{}{},
+		"automated_clean": n.AutomatedClean, "instance_uuid": n.InstanceUUID, "provision_state": n.ProvisionState, "resource_class": n.ResourceClass,
+		"driver_info":          node.OnlyKeys(n.DriverInfo, "agent_burnin_*"),
+		"properties":           node.RamdiskKeys(n.Properties, append([]string{"inject_files"}, more...)),
 		"instance_info":        node.RamdiskKeys(n.InstanceInfo, more),
 		"driver_internal_info": node.RamdiskKeys(n.DriverInternalInfo.Without(TokenKey), more),
 		"raid_config":          n.RAIDConfig,
 		"target_raid_config":   n.TargetRAIDConfig,
 		"deploy_interface":     n.Interfaces[node.DeployInterface],
 	}
+}
+
+// instanceKeys are the keys of instance_info from which hardware managers deploy by themselves.
+var instanceKeys = []string{
+	"configdrive", "image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_type",
+}
+
+// DeploymentDocument is Document for a step that may deploy by itself, such as a hardware manager's:
+// it has the image and the config drive, which may have secrets of the instance.
+func DeploymentDocument(n *node.Node, more []string) map[string]any {
+	document := Document(n, more)
+	document["instance_info"] = node.RamdiskKeys(n.InstanceInfo, append(instanceKeys[:len(instanceKeys):len(instanceKeys)], more...))
+	return document
 }
 
 // PortDocuments is what agents get of a node's ports with a command.

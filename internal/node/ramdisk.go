@@ -18,9 +18,15 @@ var ramdiskKeys = []string{
 // that agents use, and more. A key in more that ends with * stands for all that begin so.
 // Secrets below these keys, such as the agent's token, have still to be masked.
 func RamdiskKeys(o Object, more []string) Object {
+	return OnlyKeys(o, slices.Concat(ramdiskKeys, more)...)
+}
+
+// OnlyKeys returns an object with some of its keys. One that ends with * stands for all that
+// begin so.
+func OnlyKeys(o Object, keys ...string) Object {
 	kept := map[string]any{}
 	for key, value := range o.Fields() {
-		if matchesKey(key, ramdiskKeys) || matchesKey(key, more) {
+		if matchesKey(key, keys) {
 			kept[key] = value
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -273,5 +274,48 @@ func TestPhaseOfAnotherReleaseSendsNothing(t *testing.T) {
 	s := &standIn{}
 	if _, err := driverOf(s, true).run(t.Context(), machine, erase, driver.Turn{Phase: "from the future"}); err == nil || len(s.sent) > 0 {
 		t.Errorf("got %v with %d sent, want a failure and nothing sent", err, len(s.sent))
+	}
+}
+
+// TestStepGetsWhatItReadsOfTheNode also wants that secrets of the instance are only in the documents of steps
+// that deploy.
+func TestStepGetsWhatItReadsOfTheNode(t *testing.T) {
+	n := &node.Node{
+		UUID: "node-1", ProvisionState: node.Deploying,
+		DriverInfo:   node.ObjectOf(map[string]any{"agent_burnin_cpu_timeout": 600, "redfish_password": "secret"}),
+		Properties:   node.ObjectOf(map[string]any{"inject_files": []string{"a"}, "serial": "s"}),
+		InstanceInfo: node.ObjectOf(map[string]any{"configdrive": map[string]any{"user_data": "ignition"}, "image_source": "http://192.0.2.1/i", "image_pull_secret": "secret"}),
+	}
+	given := map[string]string{"configdrive": `{"user_data":"ignition"}`, "image_source": `"http://192.0.2.1/i"`}
+	for name, tc := range map[string]struct {
+		kind     driver.StepKind
+		step     string
+		instance map[string]string
+	}{
+		"a hardware manager deploys": {driver.DeploySteps, "install_coreos", given},
+		"the agent writes the image": {driver.DeploySteps, writeImage.Step, map[string]string{}}, // by its arguments
+		"cleaning":                   {driver.CleanSteps, "burnin_cpu", map[string]string{}},
+	} {
+		s := &standIn{commands: []agent.Command{asked}}
+		if _, err := driverOf(s, true).runAgentStep(t.Context(), n, tc.kind, node.Step{Interface: "deploy", Step: tc.step}, driver.Turn{Attempt: driver.Continued, Phase: phaseToSend, Handle: asked.ID}); err != nil || len(s.sent) != 1 {
+			t.Fatalf("%s: %d commands were sent, %v", name, len(s.sent), err)
+		}
+		text, err := json.Marshal(s.sent[0]["node"])
+		var document struct {
+			State        node.State                 `json:"provision_state"`
+			DriverInfo   map[string]json.RawMessage `json:"driver_info"`
+			Properties   map[string]json.RawMessage `json:"properties"`
+			InstanceInfo map[string]json.RawMessage `json:"instance_info"`
+		}
+		if err = errors.Join(err, json.Unmarshal(text, &document)); err != nil {
+			t.Fatal(err)
+		}
+		instance := map[string]string{}
+		for key, value := range document.InstanceInfo {
+			instance[key] = string(value)
+		}
+		if !maps.Equal(instance, tc.instance) || len(document.DriverInfo) != 1 || len(document.Properties) != 1 || document.State != node.Deploying {
+			t.Errorf("%s: got %s, want instance_info %v, one setting of burn-ins and the files to inject", name, text, tc.instance)
+		}
 	}
 }

@@ -22,7 +22,8 @@ func TestImageIsDescribedToTheAgent(t *testing.T) {
 		md5      bool           // is allowed
 	}{
 		"qcow2 with a checksum":   {instance: map[string]any{"image_source": "http://192.0.2.1/i.qcow2", "image_checksum": sum}, want: map[string]any{"disk_format": "qcow2", "os_hash_algo": "sha256", "os_hash_value": sum}},
-		"raw, by its name":        {instance: map[string]any{"image_source": "https://192.0.2.1/i.img", "image_checksum": sum + sum}, want: map[string]any{"disk_format": "raw", "stream_raw_images": true, "os_hash_algo": "sha512"}},
+		"either format":           {instance: map[string]any{"image_source": "https://192.0.2.1/i.img", "image_checksum": sum}, want: map[string]any{"disk_format": nil, "stream_raw_images": false}},
+		"raw, by its name":        {instance: map[string]any{"image_source": "https://192.0.2.1/i.RAW", "image_checksum": sum + sum}, want: map[string]any{"disk_format": "raw", "stream_raw_images": true, "os_hash_algo": "sha512"}},
 		"algorithm and value":     {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_os_hash_algo": "SHA-256", "image_os_hash_value": strings.ToUpper(sum)}, want: map[string]any{"os_hash_algo": "sha256", "os_hash_value": sum}},
 		"URL of checksums":        {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_checksum": "http://192.0.2.1/sums"}, want: map[string]any{"checksum": "http://192.0.2.1/sums"}},
 		"URL and its algorithm":   {instance: map[string]any{"image_source": "http://192.0.2.1/i", "image_os_hash_algo": "SHA-512", "image_os_hash_value": "https://192.0.2.1/sums"}, want: map[string]any{"os_hash_algo": "sha512", "os_hash_value": "https://192.0.2.1/sums", "checksum": nil}},

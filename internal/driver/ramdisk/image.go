@@ -30,7 +30,7 @@ func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 		return nil, node.Invalid("The image_source of node %s is no http or https URL.", n.UUID)
 	}
 	format := cmp.Or(n.InstanceInfo.Text("image_disk_format"), formatOf(parsed.Path))
-	if !slices.Contains(diskFormats, format) {
+	if format != "" && !slices.Contains(diskFormats, format) {
 		return nil, node.Invalid("The image of node %s has the format %q: set image_disk_format in its instance_info to one of %s.",
 			n.UUID, node.CutText(format), node.Choices(diskFormats))
 	}
@@ -38,8 +38,11 @@ func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 		return nil, node.Invalid("The image_type of node %s is %q; only whole-disk images can be written.", n.UUID, node.CutText(kind))
 	}
 	info := map[string]any{
-		"id": imageID(n.InstanceInfo, parsed), "urls": []string{source}, "disk_format": format, "container_format": "bare",
+		"id": imageID(n.InstanceInfo, parsed), "urls": []string{source}, "container_format": "bare",
 		"image_type": "whole-disk", "stream_raw_images": format == "raw", "node_uuid": n.UUID,
+	}
+	if format != "" {
+		info["disk_format"] = format
 	}
 	return info, addChecksum(n, info, allowMD5)
 }
@@ -120,10 +123,13 @@ func configDrive(n *node.Node) (any, error) {
 	return drive, nil
 }
 
-// formatOf guesses the format of an image by the end of its path.
+// formatOf is the format of an image that the end of its path tells, empty for none: the agent looks for
+// itself then. Images of both formats end with .img, and a raw image that is written as it comes is not looked at.
 func formatOf(path string) string {
-	if strings.HasSuffix(strings.ToLower(path), ".raw") || strings.HasSuffix(strings.ToLower(path), ".img") {
-		return "raw"
+	for _, format := range diskFormats {
+		if strings.HasSuffix(strings.ToLower(path), "."+format) {
+			return format
+		}
 	}
-	return "qcow2"
+	return ""
 }

@@ -149,6 +149,9 @@ func (d Driver) runAgentStep(ctx context.Context, n *node.Node, kind driver.Step
 			if err != nil {
 				return nil, err
 			}
+			if kind == driver.DeploySteps && step.Step != writeImage.Step { // which has them as its arguments
+				params["node"] = agent.DeploymentDocument(n, d.options.LookupKeys)
+			}
 			sent := map[string]any{"interface": step.Interface, "step": step.Step, "priority": step.Priority, "args": step.Args}
 			if step.Args == nil {
 				sent["args"] = struct{}{}
