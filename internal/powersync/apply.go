@@ -34,6 +34,7 @@ func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed nod
 	if what == restore {
 		return due, s.differs(ctx, e, n, observed)
 	}
+	s.setRestores(e, 0)
 	if what == accept {
 		if err := s.store(ctx, n, observed); err != nil {
 			return due, err
@@ -95,9 +96,11 @@ func (s *Syncer) store(ctx context.Context, n *node.Node, observed node.PowerSta
 }
 
 // restore has the power state that the node says restored, unless something is
-// suspended: then it notes once, in the database and in the node's history, why not.
-func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerState) error {
+// suspended: then it notes once, in the database and in the node's history, why not. It gives up
+// a machine that changes its state again and again.
+func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed node.PowerState) error {
 	var begin func()
+	before := s.restoresOf(e)
 	err := s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
 		begin = nil
 		suspension, err := tx.Suspension()
@@ -110,6 +113,9 @@ func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerS
 		if older, err := tx.Older(); older || err != nil {
 			return err // the machine is read again
 		}
+		if before >= s.cfg.Tries {
+			return s.giveUp(tx, after, observed, before)
+		}
 		after.TargetPowerState = after.PowerState
 		if begin, err = s.owner.Restore(tx, after); err != nil {
 			return err
@@ -118,9 +124,20 @@ func (s *Syncer) restore(ctx context.Context, n *node.Node, observed node.PowerS
 			fmt.Sprintf("The machine was found in %q although nobody asked the engine for it; %q is being restored.", observed, n.PowerState))
 	})
 	if err == nil && begin != nil {
+		s.setRestores(e, before+1)
 		begin()
 	}
 	return err
+}
+
+// giveUp puts a node into maintenance whose machine does not stay in its power state, which is that of the
+// machine from now on.
+func (s *Syncer) giveUp(tx *store.Tx, n *node.Node, observed node.PowerState, times int) error {
+	reason := fmt.Sprintf("The power state %q of node %s was restored %d times in a row, and its machine was found in %q each time: see what is wrong with the machine, "+
+		"then request the power state that you want.", n.PowerState, n.UUID, times, observed)
+	n.PowerState = observed
+	n.Maintenance, n.Fault, n.MaintenanceReason, n.LastError = true, node.FaultPowerFailure, reason, reason
+	return s.owner.Record(tx, n, node.SeverityError, reason)
 }
 
 // noteDifference stores why a power state is not restored.
@@ -160,6 +177,6 @@ func (s *Syncer) recoverNode(ctx context.Context, e *entry, n *node.Node, observ
 		}
 		after.PowerState = observed
 		after.Maintenance, after.Fault, after.MaintenanceReason, after.LastError = false, "", "", ""
-		return s.owner.Record(tx, after, node.SeverityInfo, "The power state can be read again; maintenance is over.")
+		return s.owner.Record(tx, after, node.SeverityInfo, "The power state can be read; maintenance is over.")
 	})
 }

@@ -26,6 +26,38 @@ func TestMachineThatWasSwitchedIsBroughtBackOnce(t *testing.T) {
 	})
 }
 
+// TestMachineThatDoesNotStayInItsPowerStateIsGivenUp has one that is switched again each time that it was brought back.
+func TestMachineThatDoesNotStayInItsPowerStateIsGivenUp(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(switched)
+		r.run("one")
+		for range 5 {
+			pass(2 * interval)
+			r.write(func(tx *store.Tx) error { // the request has gone well
+				before, err := tx.Node(n.UUID)
+				if err != nil {
+					return err
+				}
+				after := *before
+				after.TargetPowerState = ""
+				return tx.UpdateNode(before, &after)
+			})
+		}
+		if r.restored[n.UUID] != 3 {
+			t.Errorf("restored %d times, want 3", r.restored[n.UUID])
+		}
+		rows := r.history(n)
+		if len(rows) < 4 || !strings.Contains(rows[3], "was restored 3 times in a row") {
+			t.Errorf("history %q", rows)
+		}
+		pass(2 * recovery)
+		if got := r.stored(n); got.PowerState != node.PowerOn || got.Maintenance || r.restored[n.UUID] != 3 {
+			t.Errorf("after a while: power %q, maintenance %v, restored %d times; want it left as it is", got.PowerState, got.Maintenance, r.restored[n.UUID])
+		}
+	})
+}
+
 func TestObservedPowerIsKept(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t

@@ -63,6 +63,7 @@ type entry struct {
 
 	round      uint64 // how often it was due so far
 	failures   int    // in a row
+	restores   int    // in a row, without a reading in between that showed what was restored
 	readAt     time.Time
 	differedAt time.Time // when its machine was last found in another state; zero if it was not since a person let it go on
 }

@@ -203,12 +203,12 @@ func (s *Syncer) update(e *entry, n *node.Node, now time.Time) {
 	soon := now.Add(firstDue(s.cfg.Interval, e.spread()))
 	switch {
 	case !sameMachine(before, n): // somebody may have put it right
-		e.failures = 0
+		e.failures, e.restores = 0, 0
 		if soon.Before(e.due) {
 			e.due = soon
 		}
 	case n.Fault == node.FaultPowerFailure && before.Fault != n.Fault:
-		e.failures = 0
+		e.failures, e.restores = 0, 0
 		e.due = now.Add(nextDue(s.cfg.Recovery, false, e.spread()))
 	case before.Fault == node.FaultPowerFailure && before.Fault != n.Fault, dormant && e.due.Before(now):
 		e.due = soon

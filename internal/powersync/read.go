@@ -169,6 +169,20 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	return power.PowerState(bounded, n)
 }
 
+// setRestores notes how often the power state of a node was restored in a row.
+func (s *Syncer) setRestores(e *entry, times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.restores = times
+}
+
+// restoresOf returns that number.
+func (s *Syncer) restoresOf(e *entry) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return e.restores
+}
+
 // count notes how a reading ended and returns how many failed in a row, and whether it
 // is the first.
 func (s *Syncer) count(e *entry, failed bool) (failures int, first bool) {

@@ -57,7 +57,7 @@ func (s *Syncer) differs(ctx context.Context, e *entry, n *node.Node, observed n
 			return err
 		}
 	}
-	return s.restore(ctx, n, observed)
+	return s.restore(ctx, e, n, observed)
 }
 
 // suspend lets nothing be changed any more until a person says so.
