@@ -2,6 +2,7 @@ package ramdisk
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,9 @@ type order struct {
 	// lost says that the agent goes down with the command, so that it is done when the agent
 	// has begun it.
 	lost bool
+	// keep is what the result of the command changes in the node, or why the result is a failure
+	// although the agent calls it a success. Nil keeps nothing.
+	keep func(result json.RawMessage) (func(*node.Node), error)
 }
 
 // last is the name of the command without its extension, as the agent lists it.
@@ -165,7 +169,14 @@ func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 		}
 		return await(c.ID), nil
 	case agent.CommandSucceeded:
-		return driver.Outcome{}, nil
+		if o.keep == nil {
+			return driver.Outcome{}, nil
+		}
+		change, err := o.keep(c.Result)
+		if err != nil {
+			return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: node.CutText(err.Error())}
+		}
+		return driver.Outcome{Apply: change}, nil
 	case agent.CommandVersionMismatch:
 		return driver.Outcome{}, &node.DriverError{
 			Op: o.does(n), Reason: "the ramdisk has other hardware managers than when it was asked for its steps: request the work again. " + c.Reason(),

@@ -98,21 +98,3 @@ func (d Driver) Reboot(ctx context.Context, n *node.Node, turn driver.Turn) (dri
 
 // restartCommand makes an agent restart its machine.
 const restartCommand = "standby.run_image"
-
-// RAID offers and runs the RAID steps of the agent.
-type RAID struct{ Driver }
-
-var _ driver.Stepper = RAID{}
-
-// Validate accepts every node: only the agent knows the controllers.
-func (RAID) Validate(*node.Node) error { return nil }
-
-// Steps lists the steps that the agent has told of.
-func (RAID) Steps(n *node.Node, kind driver.StepKind) []node.Step {
-	return askedSteps(n, kind, node.RAIDInterface.String())
-}
-
-// RunStep makes a turn of a step.
-func (r RAID) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
-	return r.runAgentStep(ctx, n, kind, step, turn)
-}

@@ -142,7 +142,12 @@ func (d Driver) params(ctx context.Context, n *node.Node) (map[string]any, error
 
 // runAgentStep makes a turn of a step that the agent runs.
 func (d Driver) runAgentStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
-	return d.run(ctx, n, order{
+	return d.run(ctx, n, d.stepOrder(n, kind, step), turn)
+}
+
+// stepOrder is the command that runs a step.
+func (d Driver) stepOrder(n *node.Node, kind driver.StepKind, step node.Step) order {
+	return order{
 		name: fmt.Sprintf("%s.execute_%s_step", kind, kind),
 		params: func(ctx context.Context) (map[string]any, error) {
 			params, err := d.params(ctx, n)
@@ -161,5 +166,5 @@ func (d Driver) runAgentStep(ctx context.Context, n *node.Node, kind driver.Step
 			params["step"], params[string(kind)+"_version"] = sent, version
 			return params, nil
 		},
-	}, turn)
+	}
 }

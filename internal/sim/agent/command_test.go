@@ -62,6 +62,34 @@ func TestCommandsSucceedWithPlausibleResults(t *testing.T) {
 	}
 }
 
+func TestRAIDStepHasTheVolumesThatItMadeAsItsResult(t *testing.T) {
+	software, other := `{"logical_disks":[{"size_gb":"MAX","raid_level":"1","controller":"software"}]}`, `{"logical_disks":[{"size_gb":9,"raid_level":"5"}]}`
+	for name, tc := range map[string]struct {
+		command, node, step string
+		want                string // the result of the step
+	}{
+		"target":                    {"clean", `{"target_raid_config":` + software + `}`, `{"step":"create_configuration"}`, software},
+		"no target":                 {"clean", `{"target_raid_config":{}}`, `{"step":"create_configuration"}`, `{}`},
+		"target for a controller":   {"service", `{"target_raid_config":` + other + `}`, `{"step":"create_configuration"}`, `{}`},
+		"argument":                  {"deploy", `{}`, `{"step":"apply_configuration","args":{"raid_config":` + software + `}}`, software},
+		"argument for a controller": {"deploy", `{}`, `{"step":"apply_configuration","args":{"raid_config":` + other + `}}`, `{}`},
+		"deletion":                  {"clean", `{"target_raid_config":` + software + `}`, `{"step":"delete_configuration"}`, `null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAgent(t, nil, func(c *Config) { c.Clock = newFakeClock(true) })
+			_, got := answered(t, a, tc.command+".execute_"+tc.command+"_step", `{"ports":[],"node":`+tc.node+`,"step":`+tc.step+`}`)
+			result, _ := got["command_result"].(map[string]any)
+			var want any
+			if err := json.Unmarshal([]byte(tc.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, result[tc.command+"_result"]); diff != "" || got["command_status"] != statusSucceeded {
+				t.Errorf("the answer is %v; its result differs (-want +got):\n%s", got, diff)
+			}
+		})
+	}
+}
+
 func TestWriteImageStepHasTheResultOfTheImageCommand(t *testing.T) {
 	a := newAgent(t, nil, func(c *Config) { c.Clock = newFakeClock(true) })
 	image := serveImage(t, []byte("a file system")).info(`,"image_type":"partition"`)

@@ -56,7 +56,7 @@ func (k stepKind) execute(x *execution, p params) (any, *commandError) {
 	if !k.knows(step.Step) {
 		return nil, methodNotFound(step.Step)
 	}
-	outcome, failure := x.runStep(step)
+	outcome, failure := x.runStep(step, p["node"])
 	if failure != nil {
 		return nil, failure
 	}
@@ -84,12 +84,23 @@ func (k stepKind) knows(name string) bool {
 	return false
 }
 
-// runStep carries out a step. Only writing an image has a result.
-func (x *execution) runStep(step stepArgument) (any, *commandError) {
-	if erasingSteps[step.Step] {
+// createConfigurationStep makes the volumes of the node's target_raid_config.
+const createConfigurationStep = "create_configuration"
+
+// runStep carries out a step on a node. Only writing an image and making volumes have a result.
+func (x *execution) runStep(step stepArgument, node json.RawMessage) (any, *commandError) {
+	switch {
+	case erasingSteps[step.Step]:
 		return nil, x.erase(step.Step)
-	}
-	if step.Step != writeImageStep {
+	case step.Step == createConfigurationStep:
+		var n struct {
+			Target json.RawMessage `json:"target_raid_config"`
+		}
+		_ = json.Unmarshal(node, &n) // no node has no target
+		return volumesMade(n.Target), nil
+	case step.Step == applyConfiguration.Step:
+		return volumesMade(step.Args["raid_config"]), nil
+	case step.Step != writeImageStep:
 		return nil, nil
 	}
 	if f := checkImageInfo(step.Args); f != nil {
@@ -99,6 +110,23 @@ func (x *execution) runStep(step stepArgument) (any, *commandError) {
 		}
 	}
 	return prepareImage(x, step.Args)
+}
+
+// volumesMade is the result of making the volumes of a RAID configuration: that configuration. As the
+// generic hardware manager, it makes only those of the operating system, and an empty result says that there are none.
+func volumesMade(config json.RawMessage) any {
+	var wanted struct {
+		Disks []struct {
+			Controller string `json:"controller"`
+		} `json:"logical_disks"`
+	}
+	_ = json.Unmarshal(config, &wanted) // another text has no volumes
+	for _, d := range wanted.Disks {
+		if d.Controller == "software" {
+			return config
+		}
+	}
+	return struct{}{}
 }
 
 // checkVersions compares the versions of hardware managers in a request, if it has any,

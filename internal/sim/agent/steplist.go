@@ -41,7 +41,7 @@ func abortable(names ...string) []stepInfo {
 
 var cleanSteps = stepKind{name: "clean", class: "CleanExtension", managers: map[string][]stepInfo{
 	proliant: {
-		{Step: "create_configuration", Interface: "raid"},
+		{Step: createConfigurationStep, Interface: "raid"},
 		{Step: "delete_configuration", Interface: "raid"},
 		{Step: "erase_devices", Interface: "deploy"},
 		{Step: "update_firmware_sum", Interface: "management"},
@@ -74,7 +74,7 @@ var serviceSteps = stepKind{name: "service", class: "ServiceExtension", managers
 		[]stepInfo{
 			{Step: "delete_configuration", Interface: "raid", Abortable: true},
 			applyConfiguration,
-			{Step: "create_configuration", Interface: "raid", Abortable: true},
+			{Step: createConfigurationStep, Interface: "raid", Abortable: true},
 		},
 		abortable("burnin_cpu", "burnin_memory", "burnin_network"),
 		[]stepInfo{{Step: "write_image", Interface: "deploy"}, injectFiles},
@@ -104,7 +104,7 @@ var stepDurations = map[string]span{
 	"burnin_disk":            seconds(10, 30),
 	"burnin_memory":          seconds(10, 20),
 	"burnin_network":         seconds(5, 10),
-	"create_configuration":   seconds(5, 10),
+	createConfigurationStep:  seconds(5, 10),
 	"delete_configuration":   seconds(3, 6),
 	"apply_configuration":    seconds(5, 10),
 	"update_firmware_sum":    seconds(30, 60),
