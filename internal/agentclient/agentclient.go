@@ -67,6 +67,8 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
 	case pinned || isStatus(response):
 		return nil
+	case response.broken != nil:
+		return fmt.Errorf("call agent of node %s: the answer broke off: %w", e.Node, response.broken)
 	default:
 		return fmt.Errorf("call agent of node %s: what answered is no agent (status %d)", e.Node, response.code)
 	}
@@ -117,15 +119,24 @@ func (c Client) send(ctx context.Context, request *http.Request, config *tls.Con
 		conn = secured
 	}
 	if err := request.Write(conn); err != nil {
-		return answer{}, err
+		return answer{}, because(ctx, err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, limit)), request)
 	if err != nil {
-		return answer{}, err
+		return answer{}, because(ctx, err)
 	}
 	defer response.Body.Close()
 	body, broken := io.ReadAll(response.Body)
-	return answer{response.StatusCode, body, broken}, nil
+	return answer{response.StatusCode, body, because(ctx, broken)}, nil
+}
+
+// because puts the end of the context, if it has ended, before an error of its connection: the
+// connection was closed for it and does not say why.
+func because(ctx context.Context, err error) error {
+	if ended := ctx.Err(); err != nil && ended != nil {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
 }
 
 var defaultPorts = map[string]string{"http": "80", "https": "443"}

@@ -176,6 +176,31 @@ func TestTheContextBoundsACall(t *testing.T) {
 	}
 }
 
+// TestAnEngineThatIsStoppedDoesNotTakeTheAgentForGone has the engine end while it waits for each part of the
+// answer.
+func TestAnEngineThatIsStoppedDoesNotTakeTheAgentForGone(t *testing.T) {
+	own := newPair(t, nil)
+	for scheme, served := range map[string]*pair{"http": nil, "https": &own} {
+		for name, begin := range map[string]string{"header": "", "body": "{"} {
+			t.Run(name+" over "+scheme, func(t *testing.T) {
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				url := serve(t, served, func(w http.ResponseWriter, r *http.Request) {
+					if begin != "" {
+						_, _ = io.WriteString(w, begin)
+						_ = http.NewResponseController(w).Flush()
+					}
+					stop()
+					<-r.Context().Done() // until the engine has hung up
+				})
+				if err := ask(ctx, agent.Rules{}, url, ""); err == nil || agent.ReplyOf(err) != agent.NotCalled {
+					t.Errorf("error = %v, want one that says nothing about the agent", err)
+				}
+			})
+		}
+	}
+}
+
 func TestACallGoesNowhereElse(t *testing.T) {
 	var strayed atomic.Bool
 	stray := serve(t, nil, func(w http.ResponseWriter, _ *http.Request) {
