@@ -36,7 +36,7 @@ var (
 var imageFields = []Field{
 	{Flag: "image", Name: "image_source", Help: "http or https `URL` of a whole-disk image"},
 	{Flag: "checksum", Name: "image_checksum", Help: "SHA-256 or SHA-512 checksum of the image, or the `URL` of a file with checksums"},
-	{Flag: "image-format", Name: "image_disk_format", Choices: []string{"raw", "qcow2"}, Help: "format of the image: raw or qcow2 (default: by its name)"},
+	{Flag: "image-format", Name: "image_disk_format", Choices: []string{"raw", "qcow2"}, Help: "format of the image: raw or qcow2 (default: as its name ends, else the agent finds out)"},
 	{Flag: "boot-iso", Name: "boot_iso", Help: "`URL` of an ISO image that the machine boots at each start instead (deploy interface ramdisk)"},
 }
 
