@@ -229,6 +229,7 @@ func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 	engine, downloads := m.all.clients.of(boot.insecure)
 	config := agent.Config{
 		Version:          options.AgentVersion,
+		CoreOS:           options.CoreOS,
 		Engine:           boot.engine,
 		CallbackURLs:     boot.callbacks,
 		Token:            boot.token,

@@ -72,6 +72,8 @@ type Options struct {
 	// AgentVersion is the version of ironic-python-agent that the ramdisks run, one that
 	// [agent.CheckVersion] accepts; empty means [agent.DefaultVersion].
 	AgentVersion string
+	// CoreOS gives the ramdisks a hardware manager that installs CoreOS, see [agent.Config].
+	CoreOS bool
 	// BootTime is the mean time from power on until the ramdisk is up.
 	BootTime time.Duration
 	// HeartbeatTimeout replaces the engine's heartbeat timeout; zero keeps it.

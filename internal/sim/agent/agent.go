@@ -104,6 +104,9 @@ type Config struct {
 	Client *http.Client
 	// Downloads fetches images, checksums and config drives; nil means Client.
 	Downloads *http.Client
+	// CoreOS gives the ramdisk a hardware manager with the deploy step install_coreos, as that of Metal3's
+	// image of the agent.
+	CoreOS bool
 	// Disks are those of the machine; nil means disks that are empty at every boot.
 	Disks *disk.Set
 	// UEFI says that the machine was booted in UEFI mode, in which boot loaders get an entry in

@@ -50,6 +50,9 @@ func (a *Agent) execute(fullName string, p params) (r *result, first resultDocum
 		return nil, first, busyFault(running)
 	}
 	table, ok := extensions[extension]
+	if a.config.CoreOS && extension == coreOSSteps.name {
+		table = coreOSCommands
+	}
 	if !ok {
 		return nil, first, notFoundFault("Extension", extension)
 	}

@@ -49,7 +49,7 @@ func (a *Agent) begin(fullName string, number int, p params) *execution {
 		x.step = step.Step
 		names, detail = append(names, step.Step), detail+" "+step.Step
 	}
-	x.writes = name == "prepare_image" || name == "cache_image" || x.step == writeImageStep
+	x.writes = name == "prepare_image" || name == "cache_image" || x.step == writeImageStep || x.step == installCoreOS.Step
 	x.fate = a.config.Journal.Draw(effect.Command{Names: names, Number: number, Writes: x.writes})
 	x.number = a.config.Journal.Add(effect.Effect{
 		Time: a.clock.Now().UTC(), Kind: effect.AgentCommand, Detail: detail, Fault: x.fate.Fault(), Task: effectDone,

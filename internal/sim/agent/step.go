@@ -92,6 +92,8 @@ func (x *execution) runStep(step stepArgument, node json.RawMessage) (any, *comm
 	switch {
 	case erasingSteps[step.Step]:
 		return nil, x.erase(step.Step)
+	case step.Step == installCoreOS.Step:
+		return nil, x.installCoreOS(node)
 	case step.Step == createConfigurationStep:
 		var n struct {
 			Target json.RawMessage `json:"target_raid_config"`

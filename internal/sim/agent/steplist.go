@@ -110,4 +110,5 @@ var stepDurations = map[string]span{
 	"update_firmware_sum":    seconds(30, 60),
 	"flash_firmware_sum":     seconds(30, 60),
 	"write_image":            seconds(8, 20),
+	"install_coreos":         seconds(8, 20),
 }

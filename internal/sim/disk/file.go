@@ -8,6 +8,9 @@ const (
 	MetaData = "openstack/latest/meta_data.json"
 )
 
+// Ignition is the path of the Ignition configuration on a disk to which CoreOS was installed.
+const Ignition = "boot/ignition/config.ign"
+
 // WriteFile keeps a file on a disk until the disk is wiped or gets another image. The disk may have no image. Files
 // are in memory only.
 func (s *Set) WriteFile(device, path string, content []byte) {
