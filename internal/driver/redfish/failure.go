@@ -88,11 +88,13 @@ func (t *trace) ends(method string, answer *http.Response, err error) {
 }
 
 // refused reports whether a failed call is sure to have changed nothing. A read that
-// fails says nothing about a change that an earlier call made.
-func (t *trace) refused(attempt driver.Attempt) bool {
+// fails says nothing about a change that an earlier call made, unless that is known: a step
+// that is in sendPhase after a turn that succeeded has not made its request yet.
+func (t *trace) refused(turn driver.Turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return !t.changed && (t.sent || attempt == driver.Fresh || attempt == driver.Refused)
+	unsent := turn.Attempt == driver.Continued && turn.Phase == sendPhase
+	return !t.changed && (t.sent || unsent || turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
 }
 
 // neverSent reports whether a request failed before anything of it was sent.
@@ -137,7 +139,7 @@ func (c *call) failure(op string, err error) error {
 		return &cleaned
 	}
 	return &node.DriverError{
-		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn.Attempt),
+		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn),
 		Reason: node.CutText(c.cleaned(reason(err))),
 	}
 }

@@ -93,6 +93,41 @@ func TestBMCWithoutAnUpdateServiceIsAskedAgain(t *testing.T) {
 	}
 }
 
+func TestReadThatFailsBeforeTheFlashLeavesItsOutcomeKnown(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", file)}
+	if err := f.until("send"); err != nil {
+		t.Fatal(err)
+	}
+	m.RefuseReads()
+	_, err := f.next()
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || !failure.Retryable || !failure.Refused {
+		t.Fatalf("error = %v, want a temporary refusal: nothing was requested", err)
+	}
+	m.Heal()
+	f.turn.Attempt = driver.Refused // as the engine stores it
+	if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
+		t.Errorf("error = %v, effects %q, want one flash", err, m.Effects())
+	}
+}
+
+func TestBMCThatCannotUpdateFromAURLIsNotAsked(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.Trim(r.URL.Path, "/") == "redfish/v1/UpdateService" {
+			said(w, http.StatusOK, `{"@odata.id": "/redfish/v1/UpdateService", "Actions": {}}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", "http://192.0.2.1/bmc.bin")}
+	_, err := f.next()
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || failure.Retryable || !failure.Refused || !strings.Contains(failure.Reason, "SimpleUpdate") {
+		t.Errorf("error = %v, want a final refusal that names the action", err)
+	}
+}
+
 func TestRequestThatNeverCameIsSentAgain(t *testing.T) {
 	// Rows of before have another name for the phase in which the request is looked for.
 	for name, stored := range map[string]string{"in this version": "search", "stored before": "look"} {
@@ -136,9 +171,12 @@ func TestEarlierFailureIsNotTakenForThatOfTheUpdate(t *testing.T) {
 	m, d := newMachine(t, "hpe", redfishtest.Options{Times: bmc.RealisticTimes()})
 	isOn(m)
 	m.Pass(10 * time.Minute)
-	var asked atomic.Int64
+	var asked atomic.Bool
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-		if strings.Trim(r.URL.Path, "/") == "redfish/v1/UpdateService" && asked.Add(1) == 2 { // right after the request
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "SimpleUpdate") {
+			asked.Store(true)
+		}
+		if strings.Trim(r.URL.Path, "/") == "redfish/v1/UpdateService" && asked.CompareAndSwap(true, false) { // right after the request
 			said(w, http.StatusOK, `{"@odata.id": "/redfish/v1/UpdateService", "Oem": {"Hpe": {"State": "Error", "Result": {"MessageId": "UpdateFailed"}}}}`)
 			return
 		}

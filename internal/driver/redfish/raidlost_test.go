@@ -102,6 +102,24 @@ func (m *machine) goOn(do func(context.Context, driver.Turn) (driver.Outcome, er
 	}
 }
 
+func TestLoginThatFailsBeforeARequestLeavesItsOutcomeKnown(t *testing.T) {
+	m, d := raidMachine(t, "dell", all())
+	do := m.stepTurn(d, raidStep("create_configuration", nil))
+	out, err := do(t.Context(), driver.Turn{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn := drivertest.After(driver.Turn{}, out)
+	if turn.Phase != "send" {
+		t.Fatalf("phase = %q, want that the request follows", turn.Phase)
+	}
+	m.info(map[string]any{"redfish_password": "not-this-one"})
+	var failure *node.DriverError
+	if _, err := do(t.Context(), turn); !errors.As(err, &failure) || !failure.Retryable || !failure.Refused {
+		t.Errorf("error = %v, want a temporary refusal: nothing was requested", err)
+	}
+}
+
 func isUnknown(err error) bool { return err != nil && strings.Contains(err.Error(), "outcome unknown") }
 
 // TestRequestWhoseAnswerIsLostIsLookedFor loses the answer, or the request, of a volume.

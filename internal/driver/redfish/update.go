@@ -60,6 +60,15 @@ func (w updating) in(phase string) driver.Outcome {
 
 // begin notes what was there before, so that the request can be told from earlier ones.
 func (w updating) begin() (driver.Outcome, error) {
+	service, err := w.updateService()
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	if !hasSimpleUpdate(service) {
+		return driver.Outcome{}, &node.DriverError{
+			Op: "update the firmware of " + w.file.component, Refused: true, Reason: "the BMC does not update from a URL: its update service has no action SimpleUpdate",
+		}
+	}
 	version, err := w.version(w.file.component)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -175,6 +184,16 @@ func (c *call) updateService() (*schemas.UpdateService, error) {
 		err = &node.DriverError{Op: "update firmware", Retryable: true, Refused: true, Reason: "the BMC shows no update service"}
 	}
 	return service, err
+}
+
+// hasSimpleUpdate reports whether an update service has the action that the update needs.
+func hasSimpleUpdate(service *schemas.UpdateService) bool {
+	var offered struct {
+		Actions struct {
+			SimpleUpdate struct{ Target string } `json:"#UpdateService.SimpleUpdate"`
+		}
+	}
+	return json.Unmarshal(service.RawData, &offered) == nil && offered.Actions.SimpleUpdate.Target != ""
 }
 
 // serviceProgress reads the state of the update service, where an iLO has that of its
