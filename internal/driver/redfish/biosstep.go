@@ -3,8 +3,10 @@ package redfish
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,22 +230,42 @@ func late(why string) error {
 }
 
 // verifySettings waits until the machine shows the settings. Those of the factory are
-// not known: the restart is all there is to wait for.
+// not known: the restart is all there is to wait for. A BMC shows the settings of a machine
+// that starts late, and none or only some of them before.
 func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn, done record) (driver.Outcome, error) {
+	var present schemas.SettingsAttributes
 	bios, err := c.bios(n)
-	if err != nil {
+	var missing *node.NotSupportedError
+	switch {
+	case err == nil:
+		present = bios.Attributes
+	case !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound:
 		return driver.Outcome{}, err
 	}
-	changes, err := changesOf(bios.Attributes, nil, wanted)
+	left := unshown(present, wanted)
 	switch {
-	case err != nil:
-		return driver.Outcome{}, err
-	case len(changes) > 0 && turn.Elapsed > biosWithin:
-		return driver.Outcome{}, late(strings.Join(differing(bios.Attributes, changes), ", "))
-	case len(changes) > 0:
+	case len(left) > 0 && turn.Elapsed > biosWithin:
+		return driver.Outcome{}, late(strings.Join(left, ", "))
+	case len(left) > 0:
 		return done.outcome(driver.Outcome{Park: parkFor(done.took(turn)), Phase: verifyPhase}), nil
 	case done.WasOff && !n.DisablePowerOff:
 		return done.outcome(driver.Outcome{Again: driver.NextTurn, Phase: switchOffPhase}), nil
 	}
 	return driver.Outcome{}, nil
+}
+
+// unshown lists the wanted settings that the machine does not show, with what it shows.
+func unshown(present schemas.SettingsAttributes, wanted map[string]any) []string {
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		has, ok := present[name]
+		value, reason := valueFor(name, present, attribute{}, wanted[name])
+		switch {
+		case !ok:
+			texts = append(texts, name+" is not shown")
+		case reason != "" || has != value:
+			texts = append(texts, fmt.Sprintf("%s is %s, not %s", name, valueText(has), valueText(wanted[name])))
+		}
+	}
+	return texts
 }

@@ -3,8 +3,10 @@ package redfish_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -154,6 +156,67 @@ func TestBIOSStepRefusesWhatTheMachineCannotHave(t *testing.T) {
 	}
 	if got := m.Effects(); len(got) != 1 {
 		t.Errorf("effects = %q, want none of a step", got)
+	}
+}
+
+func TestBIOSStepWaitsForSettingsThatTheRestartedMachineDoesNotShowYet(t *testing.T) {
+	const system = "/redfish/v1/Systems/System.Embedded.1"
+	for name, shown := range map[string]struct{ path, document string }{
+		"no settings":    {system + "/Bios", `{"Attributes": {}}`},
+		"other settings": {system + "/Bios", `{"Attributes": {"Other": "Enabled"}}`},
+		"no BIOS":        {system, `{"PowerState": "On"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+			isOn(m)
+			m.Pass(10 * time.Minute)
+			var early atomic.Bool
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if early.Load() && r.URL.Path == shown.path {
+					said(w, http.StatusOK, shown.document)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			setting, value := otherValue(m)
+			turn := driver.Turn{}
+			do := func() (driver.Outcome, error) {
+				out, err := stepper(d, node.BIOSInterface).RunStep(t.Context(), m.node, driver.CleanSteps, biosStep(map[string]any{setting: value}), turn)
+				m.Pass(max(out.Again, out.Park))
+				return out, err
+			}
+			for turn.Phase != "verify" {
+				out, err := do()
+				if err != nil || out.Done() {
+					t.Fatalf("outcome = %+v, %v before the machine was restarted", out, err)
+				}
+				turn = drivertest.After(turn, out)
+			}
+			early.Store(true)
+			if out, err := do(); err != nil || out.Phase != "verify" {
+				t.Errorf("outcome = %+v, %v, want that the step waits", out, err)
+			}
+			began := turn
+			turn.Elapsed = time.Hour
+			if _, err := do(); err == nil || !strings.Contains(err.Error(), setting+" is not shown") || strings.Contains(err.Error(), "nothing was changed") {
+				t.Errorf("after an hour: %v, want what the machine does not show", err)
+			}
+			early.Store(false)
+			turn = began
+			for {
+				out, err := do()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out.Done() {
+					break
+				}
+				turn = drivertest.After(turn, out)
+			}
+			if got := m.BIOS()[setting]; got != value {
+				t.Errorf("%s = %v, want %s", setting, got, value)
+			}
+		})
 	}
 }
 
