@@ -90,9 +90,14 @@ func (s *session) post(ctx context.Context, c command, data []byte) error {
 }
 
 // raise gives the session its privilege level: it begins with that of a user (section
-// 22.18).
+// 22.18). A level that the account or the channel does not have is a *statusError, as from a
+// BMC that refuses it earlier: the completion codes for it mean something else elsewhere.
 func (s *session) raise(ctx context.Context, privilege byte) error {
 	_, err := s.read(ctx, setSessionPrivilege, privilege)
+	var answer *completionError
+	if errors.As(err, &answer) && slices.Contains([]completion{0x80, 0x81}, answer.code) {
+		return &statusError{statusUnauthorizedRole}
+	}
 	return err
 }
 

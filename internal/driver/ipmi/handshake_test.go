@@ -1,0 +1,69 @@
+package ipmi
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// answering returns the address of a BMC that answers each datagram with what answer makes of it.
+func answering(t *testing.T, answer func(datagram []byte) []byte) string {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		buffer := make([]byte, maxDatagram)
+		for {
+			n, client, err := conn.ReadFromUDP(buffer)
+			if err != nil {
+				return
+			}
+			if _, err := conn.WriteToUDP(answer(buffer[:n]), client); err != nil {
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-ended
+	})
+	return conn.LocalAddr().String()
+}
+
+func TestAccountBelowTheWantedPrivilegeLevelIsRefusedForGood(t *testing.T) {
+	const console, bmc = 1, 2 // IDs of the session
+	suite := suites[0]
+	keys := suite.deriveKeys([]byte("secret"))
+	for _, code := range []completion{0x80, 0x81} {
+		address := answering(t, func(datagram []byte) []byte {
+			asked, ok := suite.unseal(keys, bmc, datagram)
+			if !ok {
+				return nil
+			}
+			said := []byte{consoleAddress, asked[1] | 1<<2}
+			said = append(said, checksum(said))
+			said = append(said, bmcAddress, asked[4], asked[5], byte(code))
+			said = append(said, checksum(said[3:]))
+			return suite.seal(keys, packet{kind: payloadMessage, session: console, sequence: 1, payload: said})
+		})
+		w, err := dial(t.Context(), address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
+		s := &session{wire: w, suite: suite, keys: keys, answer: 5 * time.Second, id: console, bmcID: bmc}
+		err = (&call{}).failure("read the power state", s.raise(t.Context(), 4))
+		var failure *node.DriverError
+		if !errors.As(err, &failure) || failure.Retryable || !strings.Contains(failure.Reason, "the account does not have the privilege level") {
+			t.Errorf("completion code %#02x: %v, want a final failure that names the privilege level", byte(code), err)
+		}
+	}
+}
