@@ -89,8 +89,11 @@ var statuses = map[status]string{
 	statusUnauthorizedName:   "it refuses the user name or password",
 	statusWrongCode:          "it refuses the user name or password",
 	statusNoSuite:            "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
+	statusIllegalParameter:   "it does not know a parameter of the request, such as the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
 	statusNoAuthentication:   "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
 	statusNoIntegrity:        "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
+	statusNoAuthPayload:      "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
+	statusNoIntegrityPayload: "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
 	statusNoConfidentiality:  "it does not have the cipher suite: enable 17 or 3 on the BMC, or correct ipmi_cipher_suite",
 }
 

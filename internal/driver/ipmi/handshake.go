@@ -18,6 +18,8 @@ const (
 	statusNoResources        status = 0x01
 	statusNoAuthentication   status = 0x04
 	statusNoIntegrity        status = 0x05
+	statusNoAuthPayload      status = 0x06
+	statusNoIntegrityPayload status = 0x07
 	statusInvalidRole        status = 0x09
 	statusUnauthorizedRole   status = 0x0A
 	statusNoResourcesForRole status = 0x0B
@@ -25,6 +27,7 @@ const (
 	statusWrongCode          status = 0x0F
 	statusNoConfidentiality  status = 0x10
 	statusNoSuite            status = 0x11
+	statusIllegalParameter   status = 0x12
 )
 
 // statusError is a status that ends the opening of a session.
@@ -45,11 +48,16 @@ func isRefusedLogin(err error) bool {
 		errors.As(err, &refused) && (refused.status == statusUnauthorizedName || refused.status == statusWrongCode)
 }
 
+// noSuite are the statuses of a BMC that does not have the offered cipher suite. One that was
+// made before an algorithm had its number may call it an illegal parameter.
+var noSuite = []status{
+	statusNoAuthentication, statusNoIntegrity, statusNoAuthPayload, statusNoIntegrityPayload, statusNoConfidentiality, statusNoSuite, statusIllegalParameter,
+}
+
 // lacksSuite reports whether the BMC does not have the offered cipher suite.
 func lacksSuite(err error) bool {
 	var refused *statusError
-	return errors.As(err, &refused) &&
-		slices.Contains([]status{statusNoAuthentication, statusNoIntegrity, statusNoConfidentiality, statusNoSuite}, refused.status)
+	return errors.As(err, &refused) && slices.Contains(noSuite, refused.status)
 }
 
 // maxHandshakes is how often the opening of a session is begun for one call.

@@ -1,6 +1,7 @@
 package ipmi
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"strings"
@@ -64,6 +65,32 @@ func TestAccountBelowTheWantedPrivilegeLevelIsRefusedForGood(t *testing.T) {
 		var failure *node.DriverError
 		if !errors.As(err, &failure) || failure.Retryable || !strings.Contains(failure.Reason, "the account does not have the privilege level") {
 			t.Errorf("completion code %#02x: %v, want a final failure that names the privilege level", byte(code), err)
+		}
+	}
+}
+
+func TestSuiteThatTheBMCLacksIsFollowedByTheNextOne(t *testing.T) {
+	for _, refusal := range []status{0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12} {
+		offers := make(chan byte, len(suites)) // authentication algorithms
+		address := answering(t, func(datagram []byte) []byte {
+			asked, ok := decodePacket(datagram)
+			if !ok || asked.kind != payloadOpenRequest {
+				return nil
+			}
+			offers <- asked.payload[12]
+			return packet{kind: payloadOpenResponse, payload: append([]byte{0, byte(refusal), 0, 0}, asked.payload[4:8]...)}.encode()
+		})
+		_, err := connect(t.Context(), access{address: address, privilege: 4}, 5*time.Second)
+		close(offers)
+		var offered []byte
+		for one := range offers {
+			offered = append(offered, one)
+		}
+		if want := []byte{suites[0].authentication, suites[1].authentication}; !bytes.Equal(offered, want) {
+			t.Errorf("status %#02x: authentication algorithms %v were offered, want %v", byte(refusal), offered, want)
+		}
+		if err == nil || !strings.Contains(err.Error(), "correct ipmi_cipher_suite") {
+			t.Errorf("status %#02x of both: %v, want the key to correct", byte(refusal), err)
 		}
 	}
 }
