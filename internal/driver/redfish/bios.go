@@ -71,16 +71,18 @@ func describeSetting(s *node.BIOSSetting, a attribute) {
 	for _, value := range a.Value {
 		s.AllowableValues = append(s.AllowableValues, value.ValueName)
 	}
-	s.LowerBound, s.UpperBound = signed(a.LowerBound), signed(a.UpperBound)
-	s.MinLength, s.MaxLength = signed(a.MinLength), signed(a.MaxLength)
+	s.LowerBound, s.UpperBound = boundOf(a.LowerBound), boundOf(a.UpperBound)
+	s.MinLength, s.MaxLength = a.MinLength, a.MaxLength
 }
 
-func signed[T int | uint64](value *T) *int64 {
-	if value == nil {
+// boundOf is a bound as the Bare Metal API has it, nil for one that is missing or that it
+// cannot have.
+func boundOf(number json.Number) *int64 {
+	value, err := number.Int64()
+	if err != nil {
 		return nil
 	}
-	converted := int64(*value)
-	return &converted
+	return &value
 }
 
 // valueText writes a value as the Bare Metal API does: numbers and booleans as text.

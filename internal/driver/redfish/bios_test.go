@@ -1,11 +1,14 @@
 package redfish
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stmcginnis/gofish/schemas"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
@@ -42,9 +45,9 @@ func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
 }
 
 func TestSettingsAreShownWithTheirRegistry(t *testing.T) {
-	low, high, longest := uint64(1), uint64(9), 16
+	longest := int64(16)
 	settings := settingsOf(schemas.SettingsAttributes{"Delay": 5.0, "Turbo": true, "Asset": "x"}, map[string]attribute{
-		"Delay": {Type: schemas.IntegerAttributeType, LowerBound: &low, UpperBound: &high, ResetRequired: true},
+		"Delay": {Type: schemas.IntegerAttributeType, LowerBound: "1", UpperBound: "9", ResetRequired: true},
 		"Asset": {Type: schemas.StringAttributeType, MaxLength: &longest, ReadOnly: true},
 	})
 	if len(settings) != 3 || settings[0].Name != "Asset" || settings[1].Value != "5" || settings[2].Value != "true" {
@@ -58,5 +61,24 @@ func TestSettingsAreShownWithTheirRegistry(t *testing.T) {
 	}
 	if turbo := settings[2]; turbo.ReadOnly != nil || turbo.AttributeType != "" {
 		t.Errorf("Turbo = %+v, want nothing of a registry that does not have it", turbo)
+	}
+}
+
+func TestBoundsOfAnySignAndSizeAreReadFromARegistry(t *testing.T) {
+	var list attributeList
+	if err := json.Unmarshal([]byte(`[
+		{"AttributeName": "Offset", "LowerBound": -20, "UpperBound": 20},
+		{"AttributeName": "Mask", "LowerBound": null, "UpperBound": 18446744073709551615}
+	]`), &list); err != nil || len(list) != 2 {
+		t.Fatalf("attributes = %+v, %v, want both", list, err)
+	}
+	var offset, mask node.BIOSSetting
+	describeSetting(&offset, list[0])
+	describeSetting(&mask, list[1])
+	if offset.LowerBound == nil || *offset.LowerBound != -20 || *offset.UpperBound != 20 {
+		t.Errorf("Offset = %+v, want bounds -20 and 20", offset)
+	}
+	if mask.LowerBound != nil || mask.UpperBound != nil {
+		t.Errorf("Mask = %+v, want no bound that the API cannot have", mask)
 	}
 }

@@ -23,8 +23,8 @@ type attribute struct {
 	ReadOnly, ResetRequired, IsSystemUniqueProperty bool
 
 	Value                  []attributeValue // that it can have
-	LowerBound, UpperBound *uint64
-	MinLength, MaxLength   *int
+	LowerBound, UpperBound json.Number      // of any sign and size; one that is out of range must not cost the registry
+	MinLength, MaxLength   *int64
 }
 
 type attributeValue struct{ ValueName string }
