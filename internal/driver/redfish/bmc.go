@@ -105,16 +105,17 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 		b.accept(made)
 		return made.token, nil
 	}
-	switch status := statusOf(err); {
-	case status == http.StatusUnauthorized:
+	err = &loginError{err}
+	switch {
+	case refusesCredentials(err):
 		b.tries.Refuse()
-	case status != 0 && b.access.auth == authAuto:
+	case statusOf(err) != 0 && b.access.auth == authAuto:
 		b.mu.Lock()
 		b.basicTo = b.clock().Add(basicFor)
 		b.mu.Unlock()
 		return "", nil
 	}
-	return "", &loginError{err}
+	return "", err
 }
 
 // present returns what requests use now, unless it has expired.

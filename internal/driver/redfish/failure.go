@@ -125,6 +125,37 @@ func statusOf(err error) int {
 	return 0
 }
 
+// credentialMessages are messages of a refused login that say that the credentials are wrong,
+// by the end of their identifier.
+var credentialMessages = []string{
+	"ResourceAtUriUnauthorized", // Base registry
+	"UnauthorizedLoginAttempt",  // iLO
+}
+
+// sessionMessages are messages of a refused login that say something else.
+var sessionMessages = []string{"SessionLimitExceeded", "ServiceDisabled", "InsufficientPrivilege"} // Base registry
+
+// refusesCredentials reports whether a BMC says that the user name or password is wrong. Some
+// answer a login with 403 then, or with 400 and a message.
+func refusesCredentials(err error) bool {
+	has := func(ids []string) bool {
+		return says(err, func(info schemas.ErrExtendedInfo) bool {
+			return slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
+		})
+	}
+	var login *loginError
+	status := statusOf(err)
+	switch {
+	case status == http.StatusUnauthorized:
+		return true
+	case !errors.As(err, &login):
+		return false
+	case status == http.StatusForbidden:
+		return !has(sessionMessages) && !temporary(err)
+	}
+	return status == http.StatusBadRequest && has(credentialMessages)
+}
+
 // failure turns an error of the library or the network into one of the driver.
 func (c *call) failure(op string, err error) error {
 	var invalid *node.ValidationError
@@ -171,7 +202,7 @@ func retryable(err error) bool {
 	switch {
 	case isCertificate(err):
 		return false
-	case status == http.StatusUnauthorized: // tried once more
+	case refusesCredentials(err): // tried once more
 		return true
 	case status >= 400 && status < 500:
 		return slices.Contains(tryLater, status) || temporary(err)
@@ -190,7 +221,7 @@ func reason(err error) string {
 		return "the certificate of the BMC is of an unknown authority: set redfish_verify_ca to a file with the authority, or to false to trust any certificate"
 	case isCertificate(err):
 		return fmt.Sprintf("the certificate of the BMC is not valid (%v): renew it, or set redfish_verify_ca to false to trust any certificate", rootOf(err))
-	case errors.As(err, &answer) && answer.HTTPReturnedStatusCode == http.StatusUnauthorized:
+	case errors.As(err, &answer) && refusesCredentials(err):
 		return "the BMC refuses the user name or password (" + messages(answer) + "): check redfish_username and redfish_password"
 	case errors.As(err, &login) && errors.As(err, &answer):
 		return "the BMC grants no session: " + messages(answer)

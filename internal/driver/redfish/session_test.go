@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +182,53 @@ func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
 			m.info(map[string]any{"redfish_password": redfishtest.Password})
 			if right := read(t, d, m.node); right != nil {
 				t.Errorf("with other credentials: %v", right)
+			}
+		})
+	}
+}
+
+func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
+	const credentials, granted = "refuses the user name or password", "grants no session"
+	message := func(id string) string {
+		return `{"error": {"code": "Base.1.0.GeneralError", "@Message.ExtendedInfo": [{"MessageId": "` + id + `"}]}}`
+	}
+	for name, test := range map[string]struct {
+		status   int
+		document string
+		reason   string
+		logins   int // of three calls, each after the pause
+	}{
+		"forbidden":                        {http.StatusForbidden, `{}`, credentials, 2},
+		"forbidden, and the URI":           {http.StatusForbidden, message("Base.1.8.ResourceAtUriUnauthorized"), credentials, 2},
+		"forbidden, as there are too many": {http.StatusForbidden, message("Base.1.8.SessionLimitExceeded"), granted, 3},
+		"forbidden to the account":         {http.StatusForbidden, message("Base.1.8.InsufficientPrivilege"), granted, 3},
+		"a bad request, and an attempt":    {http.StatusBadRequest, message("iLO.2.14.UnauthorizedLoginAttempt"), credentials, 2},
+		"a bad request":                    {http.StatusBadRequest, message("Base.1.8.PropertyMissing"), granted, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			now := time.Now()
+			d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+			defer func() { _ = d.Close(context.Background()) }()
+			var logins atomic.Int64
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/Sessions") {
+					logins.Add(1)
+					said(w, test.status, test.document)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			m.info(map[string]any{"redfish_auth_type": "session"})
+			if first := read(t, d, m.node); first == nil || !strings.Contains(first.Reason, test.reason) || first.Retryable != (test.reason == credentials) {
+				t.Errorf("first try: %v, want that the BMC %s", first, test.reason)
+			}
+			for range 2 {
+				now = now.Add(2 * time.Minute)
+				_ = read(t, d, m.node)
+			}
+			if got := int(logins.Load()); got != test.logins {
+				t.Errorf("the credentials were sent %d times by three calls, want %d", got, test.logins)
 			}
 		})
 	}
