@@ -107,7 +107,7 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	}
 	err = &loginError{err}
 	switch {
-	case refusesCredentials(err):
+	case refusesCredentials(err) && (statusOf(err) != http.StatusForbidden || b.access.auth != authAuto):
 		b.tries.Refuse()
 	case statusOf(err) != 0 && b.access.auth == authAuto:
 		b.mu.Lock()

@@ -234,6 +234,20 @@ func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 	}
 }
 
+func TestBMCThatForbidsSessionsIsReadWithBasicAuthentication(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/Sessions") {
+			said(w, http.StatusForbidden, `{}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	if failure := read(t, d, m.node); failure != nil {
+		t.Errorf("with redfish_auth_type auto: %v", failure)
+	}
+}
+
 func TestCertificateIsVerifiedUnlessTheNodeSaysOtherwise(t *testing.T) {
 	m, d := newMachine(t, "hpe")
 	right := m.node.DriverInfo.Text("redfish_verify_ca")
