@@ -82,23 +82,14 @@ func numberOf[T any](at func(*T) *int64) value[T] {
 	}
 }
 
-// wordSetOf is an array of strings, kept as a sorted set; each must pass check.
-func wordSetOf[T any](at func(*T) *node.Words, check func(string) error) value[T] {
-	return keptWordsOf(at, check, node.WordsOf)
-}
-
-// wordListOf is wordSetOf in the order of the client.
+// wordListOf is an array of strings, kept in the order of the client; each must pass check.
 func wordListOf[T any](at func(*T) *node.Words, check func(string) error) value[T] {
-	return keptWordsOf(at, check, node.WordsInOrder)
-}
-
-func keptWordsOf[T any](at func(*T) *node.Words, check func(string) error, kept func(...string) node.Words) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return appendWords(dst, *at(item)) },
 		read: func(item *T, raw json.RawMessage) error {
 			words, err := readWords(raw, check)
 			if err == nil {
-				*at(item) = kept(words...)
+				*at(item) = node.WordsInOrder(words...)
 			}
 			return err
 		},

@@ -29,7 +29,7 @@ func TestStoreIsTestedByOneCallerAfterAnotherWentAway(t *testing.T) {
 			t.Fatalf("error = %v, want it unavailable", err)
 		}
 		refused("after an outage")
-		time.Sleep(pause) // of this bubble's clock
+		<-time.After(pause) // of this bubble's clock
 		ctx, cancel := context.WithCancel(t.Context())
 		err := b.call(ctx, "put", "a", func(ctx context.Context) error {
 			refused("while the store is tested")
@@ -47,7 +47,7 @@ func TestStoreIsTestedByOneCallerAfterAnotherWentAway(t *testing.T) {
 			t.Errorf("error = %v, %d requests, want a third one that has no answer", err, requests)
 		}
 		refused("after the second test")
-		time.Sleep(pause)
+		<-time.After(pause)
 		if err := b.call(t.Context(), "put", "a", func(context.Context) error { return nil }); err != nil {
 			t.Errorf("when the store is back: %v", err)
 		}

@@ -51,6 +51,7 @@ func TestRunningMachineIsReadyWhateverBecomesOfItsData(t *testing.T) {
 		part   string
 	}{
 		"a person deletes it": {func(t *testing.T, b *bench, d *v1beta2.Metal3Data) {
+			t.Helper()
 			edit(b, d, func(d *v1beta2.Metal3Data) { d.Finalizers = []string{v1beta2.DataFinalizer} })
 			report(b, d, func(d *v1beta2.Metal3Data) { d.Status.ErrorMessage = new("The deletion waits.") })
 			if err := b.api.Delete(t.Context(), d); err != nil {
