@@ -204,11 +204,15 @@ func TestWhatBelongsToANodeUnderWorkStays(t *testing.T) {
 func TestVIFsLeaveTogether(t *testing.T) {
 	w := newWorld(t)
 	n := w.free()
-	if _, err := w.Portgroups().Create(t.Context(), &node.Portgroup{NodeUUID: n.UUID, StandalonePortsSupported: true}); err != nil {
+	g, err := w.Portgroups().Create(t.Context(), &node.Portgroup{NodeUUID: n.UUID, StandalonePortsSupported: true})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.CreatePort(t.Context(), &node.Port{NodeUUID: n.UUID, Address: "02:00:00:00:00:01", PXEEnabled: true}); err != nil {
-		t.Fatal(err)
+	for _, p := range []*node.Port{{Address: "02:00:00:00:00:01"}, {Address: "02:00:00:00:00:02", PortgroupUUID: g.UUID}} {
+		p.NodeUUID, p.PXEEnabled = n.UUID, true
+		if _, err := w.CreatePort(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, id := range []string{"a", "b"} {
 		if err := w.AttachVIF(t.Context(), n.UUID, node.VIFRequest{ID: id}); err != nil {

@@ -81,10 +81,9 @@ func TestSuiteThatTheBMCLacksIsFollowedByTheNextOne(t *testing.T) {
 			return packet{kind: payloadOpenResponse, payload: append([]byte{0, byte(refusal), 0, 0}, asked.payload[4:8]...)}.encode()
 		})
 		_, err := connect(t.Context(), access{address: address, privilege: 4}, 5*time.Second)
-		close(offers)
 		var offered []byte
-		for one := range offers {
-			offered = append(offered, one)
+		for len(offers) > 0 { // each is there before its answer
+			offered = append(offered, <-offers)
 		}
 		if want := []byte{suites[0].authentication, suites[1].authentication}; !bytes.Equal(offered, want) {
 			t.Errorf("status %#02x: authentication algorithms %v were offered, want %v", byte(refusal), offered, want)
