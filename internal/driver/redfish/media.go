@@ -230,8 +230,13 @@ func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
 			return err
 		}
 	}
-	// Inserted and WriteProtected are true by default, and some BMCs refuse them.
+	// Inserted and WriteProtected are true by default, and some BMCs refuse them. A virtual
+	// device without the action gets the image as a change of its properties, which have no
+	// default.
 	params := &schemas.VirtualMediaInsertMediaParameters{Image: image}
+	if !slot.SupportsMediaInsert {
+		params.Inserted, params.WriteProtected = new(true), new(true)
+	}
 	_, err := slot.InsertMedia(params)
 	if misses(err, "TransferProtocolType") {
 		protocol := transferOf(image)

@@ -1,0 +1,107 @@
+package redfish_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// bay is a virtual device that behaves as no simulated one does.
+type bay struct {
+	plain bool // it has no actions: its own document is changed
+
+	image string           // in it
+	asked []map[string]any // requests to insert an image
+}
+
+// bays stand in for a BMC at its virtual devices, which can be a CD each.
+type bays []*bay
+
+// answer answers requests to the virtual devices, which are called 0, 1 and so on.
+func (b bays) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+	owner, below, found := strings.Cut(strings.TrimRight(r.URL.Path, "/"), "/VirtualMedia")
+	at := owner + "/VirtualMedia"
+	switch {
+	case !found:
+		bmc.ServeHTTP(w, r)
+		return
+	case below == "":
+		members := []map[string]string{}
+		for i := range b {
+			members = append(members, map[string]string{"@odata.id": fmt.Sprintf("%s/%d", at, i)})
+		}
+		shown(w, map[string]any{"@odata.id": at, "Members": members})
+		return
+	}
+	var i int
+	if _, err := fmt.Sscanf(below, "/%d", &i); err != nil || i >= len(b) {
+		said(w, http.StatusNotFound, `{}`)
+		return
+	}
+	one, body := b[i], map[string]any{}
+	if r.Method != http.MethodGet {
+		_ = json.NewDecoder(r.Body).Decode(&body)
+	}
+	switch {
+	case r.Method == http.MethodGet:
+		shown(w, one.document(fmt.Sprintf("%s/%d", at, i)))
+	case (r.Method == http.MethodPatch) != one.plain:
+		said(w, http.StatusMethodNotAllowed, `{}`)
+	case body["Image"] == nil:
+		one.image = ""
+		said(w, http.StatusOK, `{}`)
+	default:
+		one.insert(w, body)
+	}
+}
+
+// insert answers a request to insert an image. Without actions it has to say that the image is
+// inserted.
+func (b *bay) insert(w http.ResponseWriter, body map[string]any) {
+	b.asked = append(b.asked, body)
+	if !b.plain || body["Inserted"] == true {
+		b.image, _ = body["Image"].(string)
+	}
+	said(w, http.StatusOK, `{}`)
+}
+
+func (b *bay) document(at string) map[string]any {
+	document := map[string]any{
+		"@odata.id": at, "Id": path.Base(at), "MediaTypes": []string{"CD", "DVD"}, "Inserted": b.image != "", "Image": nil,
+	}
+	if b.image != "" {
+		document["Image"] = b.image
+	}
+	if !b.plain {
+		actions := at + "/Actions/VirtualMedia."
+		document["Actions"] = map[string]any{
+			"#VirtualMedia.InsertMedia": map[string]string{"target": actions + "InsertMedia"},
+			"#VirtualMedia.EjectMedia":  map[string]string{"target": actions + "EjectMedia"},
+		}
+	}
+	return document
+}
+
+// shown answers with a document.
+func shown(w http.ResponseWriter, document any) {
+	text, _ := json.Marshal(document)
+	said(w, http.StatusOK, string(text))
+}
+
+// bootISO is the image that the tests of virtual devices insert.
+var bootISO = node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.iso"}
+
+func TestVirtualDeviceWithoutAnActionIsToldThatItIsInserted(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	only := &bay{plain: true}
+	m.behind(bays{only}.answer)
+	err := insert(t, d, m.node, bootISO)
+	if err != nil || only.image != bootISO.ImageURL || only.asked[0]["WriteProtected"] != true {
+		t.Errorf("error = %v, it was sent %v, want the image, inserted and protected", err, only.asked)
+	}
+}
