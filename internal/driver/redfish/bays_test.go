@@ -13,7 +13,8 @@ import (
 
 // bay is a virtual device that behaves as no simulated one does.
 type bay struct {
-	plain bool // it has no actions: its own document is changed
+	plain   bool // it has no actions: its own document is changed
+	refuses int  // the status with which it refuses an image; 0 for none
 
 	image string           // in it
 	asked []map[string]any // requests to insert an image
@@ -64,6 +65,10 @@ func (b bays) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 // inserted.
 func (b *bay) insert(w http.ResponseWriter, body map[string]any) {
 	b.asked = append(b.asked, body)
+	if b.refuses != 0 {
+		said(w, b.refuses, `{}`)
+		return
+	}
 	if !b.plain || body["Inserted"] == true {
 		b.image, _ = body["Image"].(string)
 	}
@@ -103,5 +108,43 @@ func TestVirtualDeviceWithoutAnActionIsToldThatItIsInserted(t *testing.T) {
 	err := insert(t, d, m.node, bootISO)
 	if err != nil || only.image != bootISO.ImageURL || only.asked[0]["WriteProtected"] != true {
 		t.Errorf("error = %v, it was sent %v, want the image, inserted and protected", err, only.asked)
+	}
+}
+
+func TestMediumIsInTheFirstVirtualDeviceThatTakesIt(t *testing.T) {
+	const other = "http://192.0.2.9/other.iso"
+	for name, test := range map[string]struct {
+		bays  bays
+		in    int // the virtual device with the image; -1 for none
+		asked []int
+	}{
+		"all do":                       {bays{{}, {}}, 0, []int{1, 0}},
+		"one has no action":            {bays{{plain: true}, {}}, 1, []int{0, 1}},
+		"one refuses the request":      {bays{{refuses: http.StatusBadRequest}, {}}, 1, []int{1, 1}},
+		"one refuses the method":       {bays{{refuses: http.StatusMethodNotAllowed}, {}}, 1, []int{1, 1}},
+		"one is busy":                  {bays{{refuses: http.StatusConflict}, {}}, -1, []int{1, 0}},
+		"one breaks":                   {bays{{refuses: http.StatusInternalServerError}, {}}, -1, []int{1, 0}},
+		"only one without an action":   {bays{{refuses: http.StatusBadRequest}, {plain: true}}, 1, []int{1, 1}},
+		"the other one has an image":   {bays{{refuses: http.StatusBadRequest}, {image: other}}, -1, []int{1, 0}},
+		"both refuse":                  {bays{{refuses: http.StatusBadRequest}, {refuses: http.StatusBadRequest}}, -1, []int{1, 1}},
+		"all have an image of another": {bays{{image: other}, {image: other}}, 0, []int{1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "hpe")
+			m.behind(test.bays.answer)
+			before := test.bays[1].image
+			err := insert(t, d, m.node, bootISO)
+			if (err == nil) != (test.in >= 0) {
+				t.Errorf("error = %v, want one: %t", err, test.in < 0)
+			}
+			for i, one := range test.bays {
+				if (one.image == bootISO.ImageURL) != (i == test.in) || len(one.asked) != test.asked[i] {
+					t.Errorf("the virtual device %d has %q after %d requests, want %d", i, one.image, len(one.asked), test.asked[i])
+				}
+			}
+			if test.in != 1 && test.bays[1].image != before {
+				t.Errorf("the image %q of somebody else is gone", before)
+			}
+		})
 	}
 }

@@ -97,23 +97,23 @@ func canBe(slot *schemas.VirtualMedia, device string) bool {
 	return slices.Contains(devicesOf(slot), device)
 }
 
-// slotFor picks the virtual device for a device of the Bare Metal API, or returns nil.
-// Free ones come first, then those that can be little else, then those whose BMC lists that
+// slotsFor lists the virtual devices for a device of the Bare Metal API, the best first: those
+// with an action to insert a medium, which some BMCs give only to those that take one from a
+// URL, then free ones, then those that can be little else, then those whose BMC lists that
 // kind first: a machine that is told to boot from its virtual CD takes that one. Their paths
 // decide last: a BMC may list them in another order each time.
-func slotFor(slots []*schemas.VirtualMedia, device string) *schemas.VirtualMedia {
+func slotsFor(slots []*schemas.VirtualMedia, device string) []*schemas.VirtualMedia {
 	able := slices.DeleteFunc(slices.Clone(slots), func(slot *schemas.VirtualMedia) bool { return !canBe(slot, device) })
-	if len(able) == 0 {
-		return nil
-	}
-	return slices.MinFunc(able, func(a, b *schemas.VirtualMedia) int {
+	slices.SortFunc(able, func(a, b *schemas.VirtualMedia) int {
 		return cmp.Or(
+			first(a.SupportsMediaInsert, b.SupportsMediaInsert),
 			first(inserted(b), inserted(a)),
 			cmp.Compare(len(devicesOf(a)), len(devicesOf(b))),
 			first(isFirst(a, device), isFirst(b, device)),
 			cmp.Compare(a.ODataID, b.ODataID),
 		)
 	})
+	return able
 }
 
 // first orders two slots of which one has something that the better one has.
@@ -201,11 +201,11 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 		case turn.Phase == mediumSent && turn.Elapsed > mediumWithin:
 			return &node.DriverError{Op: op, Reason: "the BMC accepted the image and did not show it within " + mediumWithin.String() + "; check that it reaches the address of the image"}
 		case turn.Phase != mediumSent:
-			slot := slotFor(slots, medium.DeviceType)
-			if slot == nil {
+			able := slotsFor(slots, medium.DeviceType)
+			if len(able) == 0 {
 				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no " + free(medium) + "virtual device of the type " + node.CutText(medium.DeviceType)}
 			}
-			if err := c.insert(slot, medium.ImageURL); err != nil {
+			if err := c.insertInto(able, medium.ImageURL); err != nil {
 				return err
 			}
 		}
@@ -221,6 +221,26 @@ func free(medium node.Medium) string {
 		return "other "
 	}
 	return ""
+}
+
+// insertInto puts an image into the first of these virtual devices that does not refuse it for
+// good. Only the best is emptied for it: what is in the others may be somebody else's. The error
+// of a refusal is that of the best.
+func (c *call) insertInto(able []*schemas.VirtualMedia, image string) error {
+	var refusal error
+	for i, slot := range able {
+		if i > 0 && inserted(slot) {
+			continue
+		}
+		err := c.insert(slot, image)
+		if !isRefusal(err) || retryable(err) {
+			return err
+		}
+		if refusal == nil {
+			refusal = err
+		}
+	}
+	return refusal
 }
 
 // insert puts an image into a virtual device.
