@@ -15,6 +15,8 @@ import (
 type bay struct {
 	plain   bool // it has no actions: its own document is changed
 	refuses int  // the status with which it refuses an image; 0 for none
+	// wants are properties without which it refuses an image, one after the other.
+	wants []string
 
 	image string           // in it
 	asked []map[string]any // requests to insert an image
@@ -69,6 +71,12 @@ func (b *bay) insert(w http.ResponseWriter, body map[string]any) {
 		said(w, b.refuses, `{}`)
 		return
 	}
+	for _, property := range b.wants {
+		if body[property] == nil {
+			said(w, http.StatusBadRequest, generalError(property))
+			return
+		}
+	}
 	if !b.plain || body["Inserted"] == true {
 		b.image, _ = body["Image"].(string)
 	}
@@ -90,6 +98,12 @@ func (b *bay) document(at string) map[string]any {
 		}
 	}
 	return document
+}
+
+// generalError is an answer that names a property in its text only.
+func generalError(property string) string {
+	return `{"error": {"code": "Base.1.0.GeneralError", "message": "A general error has occurred.", "@Message.ExtendedInfo": [
+		{"MessageId": "Base.1.0.GeneralError", "Message": "The parameter ` + property + ` is required."}]}}`
 }
 
 // shown answers with a document.
@@ -146,5 +160,32 @@ func TestMediumIsInTheFirstVirtualDeviceThatTakesIt(t *testing.T) {
 				t.Errorf("the image %q of somebody else is gone", before)
 			}
 		})
+	}
+}
+
+func TestImageIsSentWithThePropertiesThatTheBMCMisses(t *testing.T) {
+	for _, wants := range [][]string{{"TransferProtocolType"}, {"TransferProtocolType", "TransferMethod"}, {"TransferMethod", "TransferProtocolType"}} {
+		m, d := newMachine(t, "hpe")
+		only := &bay{wants: wants}
+		m.behind(bays{only}.answer)
+		if err := insert(t, d, m.node, bootISO); err != nil || len(only.asked) != len(wants)+1 {
+			t.Errorf("%v: error = %v after %v", wants, err, only.asked)
+			continue
+		}
+		last := only.asked[len(wants)]
+		for property, value := range map[string]any{"TransferProtocolType": "HTTP", "TransferMethod": "Stream"} {
+			if last[property] != nil && last[property] != value {
+				t.Errorf("%v: %s is %v, want %v", wants, property, last[property], value)
+			}
+		}
+	}
+}
+
+func TestBMCThatRefusesWhatItMissedIsNotAskedForever(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	only := &bay{wants: []string{"TransferMethod", "no property of TransferMethod"}}
+	m.behind(bays{only}.answer)
+	if err := insert(t, d, m.node, bootISO); err == nil || len(only.asked) != 2 {
+		t.Errorf("error = %v after %v, want a failure after two requests", err, only.asked)
 	}
 }

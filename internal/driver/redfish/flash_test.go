@@ -312,3 +312,24 @@ func TestUpdateReadsNothingElseThanItsComponent(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestUpdateIsRequestedAgainWithTheProtocolThatTheBMCMisses(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	m.before = len(m.Server.Effects())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method == http.MethodPost && strings.Contains(r.URL.Path, "SimpleUpdate") {
+			text, _ := io.ReadAll(r.Body)
+			if !strings.Contains(string(text), `"TransferProtocol":"HTTP"`) {
+				said(w, http.StatusBadRequest, generalError("TransferProtocol"))
+				return
+			}
+			r.Body = io.NopCloser(strings.NewReader(string(text)))
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
+		t.Errorf("error = %v, effects %q, want one flash", err, m.Effects())
+	}
+}

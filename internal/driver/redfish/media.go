@@ -257,13 +257,17 @@ func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
 	if !slot.SupportsMediaInsert {
 		params.Inserted, params.WriteProtected = new(true), new(true)
 	}
-	_, err := slot.InsertMedia(params)
-	if misses(err, "TransferProtocolType") {
-		protocol := transferOf(image)
-		params.TransferProtocolType = &protocol
-		_, err = slot.InsertMedia(params)
+	for {
+		_, err := slot.InsertMedia(params)
+		switch {
+		case params.TransferProtocolType == nil && misses(err, "TransferProtocolType"):
+			params.TransferProtocolType = new(transferOf(image))
+		case params.TransferMethod == nil && misses(err, "TransferMethod"):
+			params.TransferMethod = new(schemas.StreamTransferMethod)
+		default:
+			return err
+		}
 	}
-	return err
 }
 
 // transferOf is the protocol by which a BMC gets an image.

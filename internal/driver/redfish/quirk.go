@@ -70,17 +70,15 @@ func temporary(err error) bool {
 	})
 }
 
-// missingMessages are messages of refusals of requests that are not complete.
-var missingMessages = []string{"ActionParameterMissing", "PropertyMissing", "CreateFailedMissingReqProperties"} // Base registry
-
-// misses reports whether a BMC refused a request because it lacks a property.
+// misses reports whether a BMC refused a request because it lacks a property: its answer names
+// one that the request does not have. Some name it in the text of a general error only.
 func misses(err error, property string) bool {
-	return isRefusal(err) && says(err, func(info schemas.ErrExtendedInfo) bool {
-		named := slices.ContainsFunc(append(slices.Clone(info.RelatedProperties), info.MessageArgs...), func(text string) bool {
-			return strings.HasSuffix(text, property)
-		})
-		return named && slices.ContainsFunc(missingMessages, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
-	})
+	var answer *schemas.Error
+	return isRefusal(err) && errors.As(err, &answer) && (strings.Contains(answer.Message, property) ||
+		says(err, func(info schemas.ErrExtendedInfo) bool {
+			return strings.Contains(info.Message, property) ||
+				slices.ContainsFunc(slices.Concat(info.RelatedProperties, info.MessageArgs), func(text string) bool { return strings.HasSuffix(text, property) })
+		}))
 }
 
 // says reports whether a BMC answered with an error that has such a message.

@@ -109,6 +109,10 @@ func (w updating) send() (driver.Outcome, error) {
 		}
 	}
 	task, err := service.SimpleUpdate(params)
+	if misses(err, "TransferProtocol") {
+		params.TransferProtocol = transferOf(address)
+		task, err = service.SimpleUpdate(params)
+	}
 	if err != nil {
 		return driver.Outcome{}, err
 	}
