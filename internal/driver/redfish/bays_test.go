@@ -16,7 +16,9 @@ type bay struct {
 	plain   bool // it has no actions: its own document is changed
 	refuses int  // the status with which it refuses an image; 0 for none
 	// wants are properties without which it refuses an image, one after the other.
-	wants []string
+	wants  []string
+	shows  any  // what it shows for the URL of an image; nil for the URL itself
+	sticks bool // it accepts to eject, and does not
 
 	image string           // in it
 	asked []map[string]any // requests to insert an image
@@ -56,7 +58,9 @@ func (b bays) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 	case (r.Method == http.MethodPatch) != one.plain:
 		said(w, http.StatusMethodNotAllowed, `{}`)
 	case body["Image"] == nil:
-		one.image = ""
+		if !one.sticks {
+			one.image = ""
+		}
 		said(w, http.StatusOK, `{}`)
 	default:
 		one.insert(w, body)
@@ -87,7 +91,10 @@ func (b *bay) document(at string) map[string]any {
 	document := map[string]any{
 		"@odata.id": at, "Id": path.Base(at), "MediaTypes": []string{"CD", "DVD"}, "Inserted": b.image != "", "Image": nil,
 	}
-	if b.image != "" {
+	switch {
+	case b.image != "" && b.shows != nil:
+		document["Image"] = b.shows
+	case b.image != "":
 		document["Image"] = b.image
 	}
 	if !b.plain {
@@ -187,5 +194,49 @@ func TestBMCThatRefusesWhatItMissedIsNotAskedForever(t *testing.T) {
 	m.behind(bays{only}.answer)
 	if err := insert(t, d, m.node, bootISO); err == nil || len(only.asked) != 2 {
 		t.Errorf("error = %v after %v, want a failure after two requests", err, only.asked)
+	}
+}
+
+func TestInsertedMediumMayBeShownWithAnotherURL(t *testing.T) {
+	const image = "http://192.0.2.1:80/a%20b/boot.iso"
+	for name, test := range map[string]struct {
+		bay   bay
+		fails bool
+	}{
+		"none":                  {bay{shows: json.RawMessage("null")}, false},
+		"its end":               {bay{shows: "boot.iso"}, false},
+		"its beginning":         {bay{shows: "http://192.0.2.1:80/a%20b/bo"}, false},
+		"without escapes":       {bay{shows: "http://192.0.2.1:80/a b/boot.iso"}, false},
+		"without a port":        {bay{shows: "http://192.0.2.1/a%20b/boot.iso"}, false},
+		"that of another":       {bay{shows: "http://192.0.2.9/boot.iso"}, true},
+		"instead of an earlier": {bay{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null")}, false},
+		"an earlier that stays": {bay{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null"), sticks: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "hpe")
+			m.behind(bays{&test.bay}.answer)
+			if err := insert(t, d, m.node, node.Medium{DeviceType: "cdrom", ImageURL: image}); (err != nil) != test.fails {
+				t.Errorf("error = %v, want one: %t", err, test.fails)
+			}
+		})
+	}
+}
+
+func TestMediaWithoutAURLAreBesideEachOther(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	unnamed := bays{{shows: json.RawMessage("null")}, {shows: json.RawMessage("null")}}
+	m.behind(unnamed.answer)
+	second, third := bootISO, bootISO
+	second.ImageURL, second.Beside = "http://192.0.2.1/second.iso", bootISO.ImageURL
+	third.ImageURL, third.Beside = "http://192.0.2.1/third.iso", bootISO.ImageURL
+	for _, medium := range []node.Medium{bootISO, second} {
+		if err := insert(t, d, m.node, medium); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Nobody can tell which of them the third may replace.
+	err := insert(t, d, m.node, third)
+	if err == nil || unnamed[0].image != bootISO.ImageURL || unnamed[1].image != second.ImageURL {
+		t.Errorf("error = %v, the virtual devices have %q and %q, want a refusal", err, unnamed[0].image, unnamed[1].image)
 	}
 }

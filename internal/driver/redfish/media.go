@@ -176,7 +176,8 @@ func (d Driver) Media(ctx context.Context, n *node.Node) ([]node.Medium, error) 
 // first.
 const mediumWithin = 2 * time.Minute
 
-// mediumSent is the phase after the BMC has accepted a medium.
+// mediumSent is the phase after the BMC has accepted a medium. Its handle is the path of the
+// virtual device that took it, if that was empty.
 const mediumSent = "inserted"
 
 // AttachMedium makes a turn of inserting an image into the virtual device of its type.
@@ -189,27 +190,28 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 		if err != nil {
 			return err
 		}
-		slots = slices.DeleteFunc(slots, func(slot *schemas.VirtualMedia) bool {
-			return medium.Beside != "" && inserted(slot) && slot.Image == medium.Beside
-		})
 		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
-			return inserted(slot) && slot.Image == medium.ImageURL && canBe(slot, medium.DeviceType)
+			took := turn.Phase == mediumSent && slot.ODataID == turn.Handle && mayShow(slot, medium.ImageURL)
+			return inserted(slot) && canBe(slot, medium.DeviceType) && (slot.Image == medium.ImageURL || took)
 		}) {
 			return nil
 		}
+		filled := turn.Handle
 		switch {
 		case turn.Phase == mediumSent && turn.Elapsed > mediumWithin:
 			return &node.DriverError{Op: op, Reason: "the BMC accepted the image and did not show it within " + mediumWithin.String() + "; check that it reaches the address of the image"}
 		case turn.Phase != mediumSent:
-			able := slotsFor(slots, medium.DeviceType)
+			able := slices.DeleteFunc(slotsFor(slots, medium.DeviceType), func(slot *schemas.VirtualMedia) bool {
+				return medium.Beside != "" && inserted(slot) && mayShow(slot, medium.Beside)
+			})
 			if len(able) == 0 {
 				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no " + free(medium) + "virtual device of the type " + node.CutText(medium.DeviceType)}
 			}
-			if err := c.insertInto(able, medium.ImageURL); err != nil {
+			if filled, err = c.insertInto(able, medium.ImageURL); err != nil {
 				return err
 			}
 		}
-		out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediumSent}
+		out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediumSent, Handle: filled}
 		return nil
 	})
 	return out, err
@@ -223,33 +225,67 @@ func free(medium node.Medium) string {
 	return ""
 }
 
+// mayShow reports whether what a virtual device shows may be an image: some BMCs show no URL,
+// or a part of it, or write it in another way.
+func mayShow(slot *schemas.VirtualMedia, image string) bool {
+	if strings.Contains(decoded(image), decoded(slot.Image)) {
+		return true
+	}
+	a, err := url.Parse(slot.Image)
+	if err != nil {
+		return false
+	}
+	b, err := url.Parse(image)
+	return err == nil && strings.EqualFold(a.Hostname(), b.Hostname()) && a.Path == b.Path
+}
+
+// decoded is a URL without escapes, or a text that is none as it is.
+func decoded(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
 // insertInto puts an image into the first of these virtual devices that does not refuse it for
-// good. Only the best is emptied for it: what is in the others may be somebody else's. The error
-// of a refusal is that of the best.
-func (c *call) insertInto(able []*schemas.VirtualMedia, image string) error {
-	var refusal error
+// good, and returns its path if it was empty, so that it tells by being full that it has the
+// image. Only the best is emptied for it: what is in the others may be somebody else's. The
+// error of a refusal is that of the best.
+func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (filled string, refusal error) {
 	for i, slot := range able {
 		if i > 0 && inserted(slot) {
 			continue
 		}
-		err := c.insert(slot, image)
-		if !isRefusal(err) || retryable(err) {
-			return err
+		empty, err := c.empty(slot)
+		if err == nil {
+			err = insert(slot, image)
 		}
-		if refusal == nil {
-			refusal = err
+		switch {
+		case isRefusal(err) && !retryable(err):
+			refusal = cmp.Or(refusal, err)
+		case err == nil && empty:
+			return slot.ODataID, nil
+		default:
+			return "", err
 		}
 	}
-	return refusal
+	return "", refusal
+}
+
+// empty ejects what is in a virtual device, and reports whether this shows that it has nothing.
+func (c *call) empty(slot *schemas.VirtualMedia) (bool, error) {
+	if !inserted(slot) {
+		return true, nil
+	}
+	if _, err := slot.EjectMedia(); err != nil {
+		return false, err
+	}
+	now, err := schemas.GetVirtualMedia(c.api, slot.ODataID)
+	return err == nil && !inserted(now), nil //nolint:nilerr // it is ejected, whatever this read says
 }
 
 // insert puts an image into a virtual device.
-func (c *call) insert(slot *schemas.VirtualMedia, image string) error {
-	if inserted(slot) {
-		if _, err := slot.EjectMedia(); err != nil {
-			return err
-		}
-	}
+func insert(slot *schemas.VirtualMedia, image string) error {
 	// Inserted and WriteProtected are true by default, and some BMCs refuse them. A virtual
 	// device without the action gets the image as a change of its properties, which have no
 	// default.
