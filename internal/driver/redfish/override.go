@@ -16,6 +16,11 @@ type bootChange struct {
 	// clears: it removes the URL of an earlier UEFI HTTP boot, which firmware would boot
 	// from instead of asking DHCP for one.
 	clears bool
+	// shown is for how many boots the override is that the BMC shows; empty where a change
+	// must name it.
+	shown schemas.BootSourceOverrideEnabled
+	// keeps: it leaves that out, which the BMC has already.
+	keeps bool
 }
 
 // urlless are boot settings with null for the URL, which the library leaves out.
@@ -26,6 +31,9 @@ type urlless struct {
 
 // body is the change as it is sent.
 func (b bootChange) body() any {
+	if b.keeps {
+		b.BootSourceOverrideEnabled = ""
+	}
 	if b.clears {
 		return map[string]any{"Boot": urlless{Boot: b.Boot}}
 	}
@@ -40,7 +48,10 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 	if present && !change.clears {
 		return nil
 	}
-	if q.wholeOverride && change.BootSourceOverrideMode == "" {
+	switch {
+	case !q.wholeOverride:
+		change.shown = system.Boot.BootSourceOverrideEnabled
+	case change.BootSourceOverrideMode == "":
 		change.BootSourceOverrideMode = system.Boot.BootSourceOverrideMode
 	}
 	if present {
@@ -79,6 +90,7 @@ func (c *call) confirmOverride(want schemas.Boot, accepted bootChange, before *s
 	}
 	if pending != nil {
 		path := settingsPath(system)
+		accepted.keeps = false // they may have another
 		accepted, err = requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try) })
 		switch {
 		case isRefusal(err) && shows(pending, want):
@@ -137,8 +149,9 @@ func requestOverride(change bootChange, send func(bootChange) error) (bootChange
 	return bootChange{}, refusal
 }
 
-// tries are the requests for a change, the best first. UEFI HTTP boot is not asked for while
-// it may have the URL of an earlier one.
+// tries are the requests for a change, the best first. Some BMCs refuse to be told for how many
+// boots it is where they have that already. UEFI HTTP boot is not asked for while it may have
+// the URL of an earlier one.
 func (b bootChange) tries() []bootChange {
 	durations := []bootChange{b}
 	if b.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled {
@@ -147,11 +160,17 @@ func (b bootChange) tries() []bootChange {
 		durations = append(durations, once)
 	}
 	var all []bootChange
-	for _, try := range durations {
+	add := func(try bootChange) {
 		all = append(all, try)
 		if try.clears && try.BootSourceOverrideTarget != schemas.UefiHTTPBootSource {
 			try.clears = false
 			all = append(all, try)
+		}
+	}
+	for _, try := range durations {
+		add(try)
+		if try.keeps = try.BootSourceOverrideEnabled == b.shown; try.keeps {
+			add(try)
 		}
 	}
 	return all

@@ -96,3 +96,48 @@ func TestOverrideMayWaitForTheNextReset(t *testing.T) {
 		})
 	}
 }
+
+func TestOverrideIsNotToldItsDurationWhereTheBMCRefusesWhatItHas(t *testing.T) {
+	once, forGood := false, true
+	for name, test := range map[string]struct {
+		vendor        string
+		before, after bool // for good
+		target        string
+		requests      int
+		fails         bool
+	}{
+		"once again":               {"dell", once, once, "Cd", 2, false},
+		"for good again":           {"dell", forGood, forGood, "Cd", 2, false},
+		"another":                  {"dell", once, forGood, "Cd", 1, false},
+		"it must be named, though": {"supermicro", once, once, "UsbCd", 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, test.vendor)
+			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe", Persistent: &test.before}, fresh); err != nil {
+				t.Fatal(err)
+			}
+			requests := 0
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if r.Method == http.MethodPatch {
+					requests++
+					text, _ := io.ReadAll(r.Body)
+					if strings.Contains(string(text), `"BootSourceOverrideEnabled":"`+string(m.Override().Enabled)+`"`) {
+						said(w, http.StatusBadRequest, `{}`)
+						return
+					}
+					r.Body = io.NopCloser(strings.NewReader(string(text)))
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			before := m.Override()
+			_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "cdrom", Persistent: &test.after}, fresh)
+			if (err != nil) != test.fails || requests != test.requests {
+				t.Errorf("error = %v after %d requests, want one: %t after %d", err, requests, test.fails, test.requests)
+			}
+			got := m.Override()
+			if changed := got.Target != before.Target; changed == test.fails || changed && test.before == test.after && got.Enabled != before.Enabled {
+				t.Errorf("boot settings %+v, were %+v", got, before)
+			}
+		})
+	}
+}
