@@ -72,17 +72,34 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 		return err
 	}
 	want.BootSourceOverrideEnabled = accepted.BootSourceOverrideEnabled
-	return c.confirmOverride(want, accepted, before)
+	if system, err = c.keepMode(accepted, system.Boot.BootSourceOverrideMode); err != nil {
+		return err
+	}
+	return c.confirmOverride(system, want, accepted, before)
+}
+
+// keepMode returns the system after a change. Some BMCs set the boot mode to BIOS with every
+// boot source: they are told that of before, once. It was not asked for, so one that insists on
+// its own has that.
+func (c *call) keepMode(accepted bootChange, before schemas.BootSourceOverrideMode) (*schemas.ComputerSystem, error) {
+	system, err := c.system()
+	if err != nil || before == "" || accepted.BootSourceOverrideMode != "" || system.Boot.BootSourceOverrideMode == before {
+		return system, err
+	}
+	restored, err := c.patchMode(system, before)
+	if isRefusal(err) {
+		return system, nil
+	}
+	return restored, err
 }
 
 // confirmOverride checks that the BMC shows an override that it has accepted, in the system or
 // in what the next reset applies. Where the request to the system had no effect, it goes to the
 // settings resource. One that this showed before proves nothing: it may be left from an earlier
 // boot.
-func (c *call) confirmOverride(want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
-	system, err := c.system()
-	if err != nil || overrides(system.Boot, want) {
-		return err
+func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
+	if overrides(system.Boot, want) {
+		return nil
 	}
 	pending := c.pendingOverride(system)
 	if shows(pending, want) && !shows(before, want) {
@@ -91,14 +108,14 @@ func (c *call) confirmOverride(want schemas.Boot, accepted bootChange, before *s
 	if pending != nil {
 		path := settingsPath(system)
 		accepted.keeps = false // they may have another
-		accepted, err = requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try) })
+		taken, err := requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try) })
 		switch {
 		case isRefusal(err) && shows(pending, want):
 			return nil // it has that
 		case err != nil:
 			return err
 		}
-		want.BootSourceOverrideEnabled = accepted.BootSourceOverrideEnabled
+		want.BootSourceOverrideEnabled = taken.BootSourceOverrideEnabled
 		if system, err = c.system(); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
 // nextReset is a BMC that shows boot settings in its system only after a reset, and in the
@@ -137,6 +138,46 @@ func TestOverrideIsNotToldItsDurationWhereTheBMCRefusesWhatItHas(t *testing.T) {
 			got := m.Override()
 			if changed := got.Target != before.Target; changed == test.fails || changed && test.before == test.after && got.Enabled != before.Enabled {
 				t.Errorf("boot settings %+v, were %+v", got, before)
+			}
+		})
+	}
+}
+
+func TestBootModeThatTheBMCChangesWithTheBootDeviceIsRestored(t *testing.T) {
+	// What the BMC does with a request that names the mode.
+	const takes, refuses, ignores, breaks = "takes it", "refuses it", "ignores it", "breaks"
+	for then, want := range map[string]bmc.Mode{takes: bmc.UEFI, refuses: bmc.Legacy, ignores: bmc.Legacy, breaks: bmc.Legacy} {
+		t.Run(then, func(t *testing.T) {
+			m, d := newUEFI(t, "dell")
+			var requests []string
+			m.behind(func(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+				if r.Method != http.MethodPatch {
+					proxy.ServeHTTP(w, r)
+					return
+				}
+				text, _ := io.ReadAll(r.Body)
+				sent := string(text)
+				requests = append(requests, sent)
+				named := strings.Contains(sent, `"BootSourceOverrideMode":"UEFI"`)
+				if !named {
+					sent = strings.Replace(sent, `{"Boot":{`, `{"Boot":{"BootSourceOverrideMode":"Legacy",`, 1)
+				}
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(sent)), int64(len(sent))
+				switch {
+				case named && then == refuses:
+					said(w, http.StatusBadRequest, `{}`)
+				case named && then == ignores:
+					said(w, http.StatusOK, `{}`)
+				case named && then == breaks:
+					said(w, http.StatusInternalServerError, `{}`)
+				default:
+					proxy.ServeHTTP(w, r)
+				}
+			})
+			_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh)
+			got := m.Override()
+			if (err != nil) != (then == breaks) || len(requests) != 2 || got.Mode != want || got.Target != bmc.TargetPXE || got.Enabled != bmc.Once {
+				t.Errorf("error = %v after %q, boot settings %+v, want the mode %s after two requests", err, requests, got, want)
 			}
 		})
 	}
