@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// bay is a virtual device that behaves as no simulated one does.
-type bay struct {
+// virtualSlot is a virtual device that behaves as no simulated one does.
+type virtualSlot struct {
 	plain   bool // it has no actions: its own document is changed
 	refuses int  // the status with which it refuses an image; 0 for none
 	// wants are properties without which it refuses an image, one after the other.
@@ -24,11 +24,11 @@ type bay struct {
 	asked []map[string]any // requests to insert an image
 }
 
-// bays stand in for a BMC at its virtual devices, which can be a CD each.
-type bays []*bay
+// virtualSlots stand in for a BMC at its virtual devices, which can be a CD each.
+type virtualSlots []*virtualSlot
 
 // answer answers requests to the virtual devices, which are called 0, 1 and so on.
-func (b bays) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+func (b virtualSlots) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 	owner, below, found := strings.Cut(strings.TrimRight(r.URL.Path, "/"), "/VirtualMedia")
 	at := owner + "/VirtualMedia"
 	switch {
@@ -69,7 +69,7 @@ func (b bays) answer(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 
 // insert answers a request to insert an image. Without actions it has to say that the image is
 // inserted.
-func (b *bay) insert(w http.ResponseWriter, body map[string]any) {
+func (b *virtualSlot) insert(w http.ResponseWriter, body map[string]any) {
 	b.asked = append(b.asked, body)
 	if b.refuses != 0 {
 		said(w, b.refuses, `{}`)
@@ -87,7 +87,7 @@ func (b *bay) insert(w http.ResponseWriter, body map[string]any) {
 	said(w, http.StatusOK, `{}`)
 }
 
-func (b *bay) document(at string) map[string]any {
+func (b *virtualSlot) document(at string) map[string]any {
 	document := map[string]any{
 		"@odata.id": at, "Id": path.Base(at), "MediaTypes": []string{"CD", "DVD"}, "Inserted": b.image != "", "Image": nil,
 	}
@@ -124,8 +124,8 @@ var bootISO = node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1/boot.
 
 func TestVirtualDeviceWithoutAnActionIsToldThatItIsInserted(t *testing.T) {
 	m, d := newMachine(t, "hpe")
-	only := &bay{plain: true}
-	m.behind(bays{only}.answer)
+	only := &virtualSlot{plain: true}
+	m.behind(virtualSlots{only}.answer)
 	err := insert(t, d, m.node, bootISO)
 	if err != nil || only.image != bootISO.ImageURL || only.asked[0]["WriteProtected"] != true {
 		t.Errorf("error = %v, it was sent %v, want the image, inserted and protected", err, only.asked)
@@ -135,35 +135,35 @@ func TestVirtualDeviceWithoutAnActionIsToldThatItIsInserted(t *testing.T) {
 func TestMediumIsInTheFirstVirtualDeviceThatTakesIt(t *testing.T) {
 	const other = "http://192.0.2.9/other.iso"
 	for name, test := range map[string]struct {
-		bays  bays
-		in    int // the virtual device with the image; -1 for none
-		asked []int
+		virtualSlots virtualSlots
+		in           int // the virtual device with the image; -1 for none
+		asked        []int
 	}{
-		"all do":                       {bays{{}, {}}, 0, []int{1, 0}},
-		"one has no action":            {bays{{plain: true}, {}}, 1, []int{0, 1}},
-		"one refuses the request":      {bays{{refuses: http.StatusBadRequest}, {}}, 1, []int{1, 1}},
-		"one refuses the method":       {bays{{refuses: http.StatusMethodNotAllowed}, {}}, 1, []int{1, 1}},
-		"one is busy":                  {bays{{refuses: http.StatusConflict}, {}}, -1, []int{1, 0}},
-		"one breaks":                   {bays{{refuses: http.StatusInternalServerError}, {}}, -1, []int{1, 0}},
-		"only one without an action":   {bays{{refuses: http.StatusBadRequest}, {plain: true}}, 1, []int{1, 1}},
-		"the other one has an image":   {bays{{refuses: http.StatusBadRequest}, {image: other}}, -1, []int{1, 0}},
-		"both refuse":                  {bays{{refuses: http.StatusBadRequest}, {refuses: http.StatusBadRequest}}, -1, []int{1, 1}},
-		"all have an image of another": {bays{{image: other}, {image: other}}, 0, []int{1, 0}},
+		"all do":                       {virtualSlots{{}, {}}, 0, []int{1, 0}},
+		"one has no action":            {virtualSlots{{plain: true}, {}}, 1, []int{0, 1}},
+		"one refuses the request":      {virtualSlots{{refuses: http.StatusBadRequest}, {}}, 1, []int{1, 1}},
+		"one refuses the method":       {virtualSlots{{refuses: http.StatusMethodNotAllowed}, {}}, 1, []int{1, 1}},
+		"one is busy":                  {virtualSlots{{refuses: http.StatusConflict}, {}}, -1, []int{1, 0}},
+		"one breaks":                   {virtualSlots{{refuses: http.StatusInternalServerError}, {}}, -1, []int{1, 0}},
+		"only one without an action":   {virtualSlots{{refuses: http.StatusBadRequest}, {plain: true}}, 1, []int{1, 1}},
+		"the other one has an image":   {virtualSlots{{refuses: http.StatusBadRequest}, {image: other}}, -1, []int{1, 0}},
+		"both refuse":                  {virtualSlots{{refuses: http.StatusBadRequest}, {refuses: http.StatusBadRequest}}, -1, []int{1, 1}},
+		"all have an image of another": {virtualSlots{{image: other}, {image: other}}, 0, []int{1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newMachine(t, "hpe")
-			m.behind(test.bays.answer)
-			before := test.bays[1].image
+			m.behind(test.virtualSlots.answer)
+			before := test.virtualSlots[1].image
 			err := insert(t, d, m.node, bootISO)
 			if (err == nil) != (test.in >= 0) {
 				t.Errorf("error = %v, want one: %t", err, test.in < 0)
 			}
-			for i, one := range test.bays {
+			for i, one := range test.virtualSlots {
 				if (one.image == bootISO.ImageURL) != (i == test.in) || len(one.asked) != test.asked[i] {
 					t.Errorf("the virtual device %d has %q after %d requests, want %d", i, one.image, len(one.asked), test.asked[i])
 				}
 			}
-			if test.in != 1 && test.bays[1].image != before {
+			if test.in != 1 && test.virtualSlots[1].image != before {
 				t.Errorf("the image %q of somebody else is gone", before)
 			}
 		})
@@ -173,8 +173,8 @@ func TestMediumIsInTheFirstVirtualDeviceThatTakesIt(t *testing.T) {
 func TestImageIsSentWithThePropertiesThatTheBMCMisses(t *testing.T) {
 	for _, wants := range [][]string{{"TransferProtocolType"}, {"TransferProtocolType", "TransferMethod"}, {"TransferMethod", "TransferProtocolType"}} {
 		m, d := newMachine(t, "hpe")
-		only := &bay{wants: wants}
-		m.behind(bays{only}.answer)
+		only := &virtualSlot{wants: wants}
+		m.behind(virtualSlots{only}.answer)
 		if err := insert(t, d, m.node, bootISO); err != nil || len(only.asked) != len(wants)+1 {
 			t.Errorf("%v: error = %v after %v", wants, err, only.asked)
 			continue
@@ -190,8 +190,8 @@ func TestImageIsSentWithThePropertiesThatTheBMCMisses(t *testing.T) {
 
 func TestBMCThatRefusesWhatItMissedIsNotAskedForever(t *testing.T) {
 	m, d := newMachine(t, "hpe")
-	only := &bay{wants: []string{"TransferMethod", "no property of TransferMethod"}}
-	m.behind(bays{only}.answer)
+	only := &virtualSlot{wants: []string{"TransferMethod", "no property of TransferMethod"}}
+	m.behind(virtualSlots{only}.answer)
 	if err := insert(t, d, m.node, bootISO); err == nil || len(only.asked) != 2 {
 		t.Errorf("error = %v after %v, want a failure after two requests", err, only.asked)
 	}
@@ -200,21 +200,21 @@ func TestBMCThatRefusesWhatItMissedIsNotAskedForever(t *testing.T) {
 func TestInsertedMediumMayBeShownWithAnotherURL(t *testing.T) {
 	const image = "http://192.0.2.1:80/a%20b/boot.iso"
 	for name, test := range map[string]struct {
-		bay   bay
-		fails bool
+		virtualSlot virtualSlot
+		fails       bool
 	}{
-		"none":                  {bay{shows: json.RawMessage("null")}, false},
-		"its end":               {bay{shows: "boot.iso"}, false},
-		"its beginning":         {bay{shows: "http://192.0.2.1:80/a%20b/bo"}, false},
-		"without escapes":       {bay{shows: "http://192.0.2.1:80/a b/boot.iso"}, false},
-		"without a port":        {bay{shows: "http://192.0.2.1/a%20b/boot.iso"}, false},
-		"that of another":       {bay{shows: "http://192.0.2.9/boot.iso"}, true},
-		"instead of an earlier": {bay{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null")}, false},
-		"an earlier that stays": {bay{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null"), sticks: true}, true},
+		"none":                  {virtualSlot{shows: json.RawMessage("null")}, false},
+		"its end":               {virtualSlot{shows: "boot.iso"}, false},
+		"its beginning":         {virtualSlot{shows: "http://192.0.2.1:80/a%20b/bo"}, false},
+		"without escapes":       {virtualSlot{shows: "http://192.0.2.1:80/a b/boot.iso"}, false},
+		"without a port":        {virtualSlot{shows: "http://192.0.2.1/a%20b/boot.iso"}, false},
+		"that of another":       {virtualSlot{shows: "http://192.0.2.9/boot.iso"}, true},
+		"instead of an earlier": {virtualSlot{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null")}, false},
+		"an earlier that stays": {virtualSlot{image: "http://192.0.2.9/other.iso", shows: json.RawMessage("null"), sticks: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newMachine(t, "hpe")
-			m.behind(bays{&test.bay}.answer)
+			m.behind(virtualSlots{&test.virtualSlot}.answer)
 			if err := insert(t, d, m.node, node.Medium{DeviceType: "cdrom", ImageURL: image}); (err != nil) != test.fails {
 				t.Errorf("error = %v, want one: %t", err, test.fails)
 			}
@@ -224,7 +224,7 @@ func TestInsertedMediumMayBeShownWithAnotherURL(t *testing.T) {
 
 func TestMediaWithoutAURLAreBesideEachOther(t *testing.T) {
 	m, d := newMachine(t, "hpe")
-	unnamed := bays{{shows: json.RawMessage("null")}, {shows: json.RawMessage("null")}}
+	unnamed := virtualSlots{{shows: json.RawMessage("null")}, {shows: json.RawMessage("null")}}
 	m.behind(unnamed.answer)
 	second, third := bootISO, bootISO
 	second.ImageURL, second.Beside = "http://192.0.2.1/second.iso", bootISO.ImageURL
