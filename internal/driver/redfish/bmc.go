@@ -85,7 +85,7 @@ func (b *bmc) known() *gofish.APIClient {
 // token returns the token of a session that is not the expired one, or none when the
 // requests use basic authentication.
 func (b *bmc) token(ctx context.Context, expired string) (string, error) {
-	if b.access.auth == authBasic {
+	if b.access.auth == authBasic || b.access.auth == authAuto && b.serviceLinks().grantsNone() {
 		return "", nil
 	}
 	select {

@@ -22,9 +22,13 @@ type session struct {
 
 // links are those of the service root that the library keeps to itself.
 type links struct {
-	Systems, Registries schemas.Link
-	Links               struct{ Sessions schemas.Link }
+	Systems, Registries, SessionService schemas.Link
+	Links                               struct{ Sessions schemas.Link }
 }
+
+// grantsNone reports whether the service root names neither sessions nor a service for them. A
+// BMC without them may answer a login with 401, as it does any request without credentials.
+func (l links) grantsNone() bool { return l.SessionService == "" && l.Links.Sessions == "" }
 
 // defaultSessions is where DSP0266 has the sessions of a BMC that has no link to them.
 const defaultSessions = "/redfish/v1/SessionService/Sessions"

@@ -248,6 +248,45 @@ func TestBMCThatForbidsSessionsIsReadWithBasicAuthentication(t *testing.T) {
 	}
 }
 
+func TestBMCWithoutSessionsIsNotAskedForOne(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	now := time.Now()
+	d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+	defer func() { _ = d.Close(context.Background()) }()
+	var sent, logins int
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		_, _, given := r.BasicAuth()
+		switch {
+		case strings.TrimRight(r.URL.Path, "/") == "/redfish/v1":
+			said(w, http.StatusOK, `{"@odata.id": "/redfish/v1", "Systems": {"@odata.id": "/redfish/v1/Systems"}}`)
+			return
+		case r.Method == http.MethodPost:
+			logins++
+		case given:
+			sent++
+		}
+		if !given { // whatever is asked
+			said(w, http.StatusUnauthorized, `{}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	if failure := read(t, d, m.node); failure != nil || logins != 0 || sent == 0 {
+		t.Errorf("failure = %v after %d logins, want none after none", failure, logins)
+	}
+	sent = 0
+	m.info(map[string]any{"redfish_password": "not-this-one"})
+	for range 3 {
+		if failure := read(t, d, m.node); failure == nil {
+			t.Error("the BMC was read with a wrong password")
+		}
+		now = now.Add(2 * time.Minute)
+	}
+	if sent != 2 || logins != 0 {
+		t.Errorf("the wrong credentials were sent %d times, and with %d logins, want 2 and none", sent, logins)
+	}
+}
+
 func TestCertificateIsVerifiedUnlessTheNodeSaysOtherwise(t *testing.T) {
 	m, d := newMachine(t, "hpe")
 	right := m.node.DriverInfo.Text("redfish_verify_ca")
