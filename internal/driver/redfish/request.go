@@ -92,11 +92,13 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer, err := b.send(r, token)
-	if err != nil || answer.StatusCode != http.StatusUnauthorized {
-		return answer, err
-	}
-	if token == "" { // the credentials themselves were refused
-		b.tries.Refuse()
+	switch {
+	case err != nil:
+		return nil, err
+	case token == "":
+		b.judge(answer)
+		return answer, nil
+	case answer.StatusCode != http.StatusUnauthorized:
 		return answer, nil
 	}
 	discard(answer)
@@ -113,6 +115,17 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		b.restore(r.Context(), before)
 	}
 	return answer, err
+}
+
+// judge learns from the answer to a request with basic authentication whether the BMC accepts
+// the credentials.
+func (b *bmc) judge(answer *http.Response) {
+	switch {
+	case answer.StatusCode == http.StatusUnauthorized:
+		b.tries.Refuse()
+	case answer.StatusCode < http.StatusMultipleChoices:
+		b.tries.Accept()
+	}
 }
 
 // isPublic reports whether a request needs no credentials: DSP0266 lets everybody read

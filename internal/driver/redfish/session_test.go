@@ -187,6 +187,33 @@ func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
 	}
 }
 
+func TestCredentialsThatABMCRefusesWhileItRestartsAreSentAfterwards(t *testing.T) {
+	for _, auth := range []string{"session", "basic"} {
+		t.Run(auth, func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			now, restarts := time.Now(), false
+			d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+			defer func() { _ = d.Close(context.Background()) }()
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if restarts {
+					said(w, http.StatusUnauthorized, `{}`)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			m.info(map[string]any{"redfish_auth_type": auth})
+			for i := range 3 {
+				for _, restarts = range []bool{false, true} {
+					if failure := read(t, d, m.node); (failure != nil) != restarts {
+						t.Fatalf("restart %d: %v, want a failure: %t", i, failure, restarts)
+					}
+					now = now.Add(2 * time.Minute)
+				}
+			}
+		})
+	}
+}
+
 func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 	const credentials, granted = "refuses the user name or password", "grants no session"
 	message := func(id string) string {
