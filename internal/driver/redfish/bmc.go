@@ -34,6 +34,7 @@ type bmc struct {
 	system  string            // path of the only system; empty before it is known
 	session session           // the zero value without one
 	basicTo time.Time         // until then basic authentication replaces a session
+	doubted bool              // the BMC forbade the last login without a reason, and has accepted nothing since
 }
 
 func newBMC(a access, o Options) *bmc {
@@ -111,7 +112,7 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 		b.tries.Refuse()
 	case statusOf(err) != 0 && b.access.auth == authAuto:
 		b.mu.Lock()
-		b.basicTo = b.clock().Add(basicFor)
+		b.basicTo, b.doubted = b.clock().Add(basicFor), refusesCredentials(err)
 		b.mu.Unlock()
 		return "", nil
 	}
@@ -133,8 +134,23 @@ func (b *bmc) present(expired string) (token string, ok bool) {
 func (b *bmc) accept(made session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.session, b.basicTo = made, time.Time{}
+	b.session, b.basicTo, b.doubted = made, time.Time{}, false
 	b.tries.Accept()
+}
+
+// believe forgets that the credentials may be wrong or were refused before.
+func (b *bmc) believe() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.doubted = false
+	b.tries.Accept()
+}
+
+// doubts reports whether the credentials may be wrong.
+func (b *bmc) doubts() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.doubted
 }
 
 // transport carries requests without adding credentials.

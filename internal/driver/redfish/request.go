@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/stmcginnis/gofish/schemas"
 )
 
 // checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
@@ -96,8 +98,7 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 	case err != nil:
 		return nil, err
 	case token == "":
-		b.judge(answer)
-		return answer, nil
+		return b.judge(r, answer)
 	case answer.StatusCode != http.StatusUnauthorized:
 		return answer, nil
 	}
@@ -111,21 +112,35 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	answer, err = b.send(again, token)
-	if err == nil && answer.StatusCode == http.StatusUnauthorized && token != "" {
+	switch {
+	case err == nil && token == "":
+		return b.judge(again, answer)
+	case err == nil && answer.StatusCode == http.StatusUnauthorized:
 		b.restore(r.Context(), before)
 	}
 	return answer, err
 }
 
 // judge learns from the answer to a request with basic authentication whether the BMC accepts
-// the credentials.
-func (b *bmc) judge(answer *http.Response) {
+// the credentials. Where it forbade the login without a reason, a read that it forbids without
+// one is a refused login, too.
+func (b *bmc) judge(r *http.Request, answer *http.Response) (*http.Response, error) {
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
 		b.tries.Refuse()
 	case answer.StatusCode < http.StatusMultipleChoices:
-		b.tries.Accept()
+		b.believe()
+	case answer.StatusCode == http.StatusForbidden && !changes(r.Method) && b.doubts():
+		text, err := textOf(answer)
+		if err != nil {
+			return nil, err
+		}
+		if err := (&loginError{schemas.ConstructError(answer.StatusCode, text)}); refusesCredentials(err) {
+			b.tries.Refuse()
+			return nil, err
+		}
 	}
+	return answer, nil
 }
 
 // isPublic reports whether a request needs no credentials: DSP0266 lets everybody read

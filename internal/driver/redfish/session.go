@@ -132,12 +132,10 @@ func (b *bmc) restore(ctx context.Context, earlier session) {
 // noteLinks keeps the links of the service root, which an answer holds, and returns the
 // answer for the library to read.
 func (b *bmc) noteLinks(answer *http.Response) (*http.Response, error) {
-	text, err := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
+	text, err := textOf(answer)
 	if err != nil {
 		return nil, err
 	}
-	answer.Body = io.NopCloser(bytes.NewReader(text))
 	var found links
 	if json.Unmarshal(text, &found) == nil {
 		b.mu.Lock()
@@ -145,6 +143,14 @@ func (b *bmc) noteLinks(answer *http.Response) (*http.Response, error) {
 		b.mu.Unlock()
 	}
 	return answer, nil
+}
+
+// textOf reads the body of an answer, which can be read once more.
+func textOf(answer *http.Response) ([]byte, error) {
+	text, err := io.ReadAll(answer.Body)
+	_ = answer.Body.Close()
+	answer.Body = io.NopCloser(bytes.NewReader(text))
+	return text, err
 }
 
 func (b *bmc) serviceLinks() links {

@@ -275,6 +275,63 @@ func TestBMCThatForbidsSessionsIsReadWithBasicAuthentication(t *testing.T) {
 	}
 }
 
+func TestReadThatIsForbiddenAsTheLoginWasCountsAsRefusedCredentials(t *testing.T) {
+	const noPrivilege = `{"error": {"@Message.ExtendedInfo": [{"MessageId": "Base.1.8.InsufficientPrivilege"}]}}`
+	for name, test := range map[string]struct {
+		document string // with which reads are forbidden
+		allows   int    // reads with the credentials before that
+		session  bool   // which the BMC has granted before
+		sent     int    // requests with the credentials by three calls, each after the pause
+	}{
+		"the first one":         {`{}`, 0, false, 2},
+		"without the privilege": {noPrivilege, 0, false, 3},
+		"one after others":      {`{}`, 1, false, 4},
+		"after a session":       {`{}`, 0, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			now := time.Now()
+			d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+			defer func() { _ = d.Close(context.Background()) }()
+			sent, grants := 0, test.session
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				_, _, given := r.BasicAuth()
+				if given {
+					sent++
+				}
+				switch {
+				case grants:
+					bmc.ServeHTTP(w, r)
+				case r.Method == http.MethodPost:
+					said(w, http.StatusForbidden, `{}`)
+				case r.Header.Get("X-Auth-Token") != "":
+					said(w, http.StatusUnauthorized, `{}`)
+				case given && sent > test.allows:
+					said(w, http.StatusForbidden, test.document)
+				default:
+					bmc.ServeHTTP(w, r)
+				}
+			})
+			if grants {
+				if failure := read(t, d, m.node); failure != nil {
+					t.Fatal(failure)
+				}
+				grants = false
+			}
+			for i := range 3 {
+				failure := read(t, d, m.node)
+				if failure == nil || test.sent == 2 && (failure.Retryable != (i < 2) || !strings.Contains(failure.Reason, "the user name")) {
+					t.Errorf("call %d: %v", i, failure)
+				}
+				now = now.Add(2 * time.Minute)
+			}
+			if sent != test.sent {
+				t.Errorf("the credentials were sent %d times after the login, want %d", sent, test.sent)
+			}
+		})
+	}
+}
+
 func TestBMCWithoutSessionsIsNotAskedForOne(t *testing.T) {
 	m, _ := newMachine(t, "dell")
 	now := time.Now()
