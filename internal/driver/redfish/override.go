@@ -96,7 +96,7 @@ func (c *call) keepMode(accepted bootChange, before schemas.BootSourceOverrideMo
 // confirmOverride checks that the BMC shows an override that it has accepted, in the system or
 // in what the next reset applies. Where the request to the system had no effect, it goes to the
 // settings resource. One that this showed before proves nothing: it may be left from an earlier
-// boot.
+// boot. For how many boots it is, some always show the same.
 func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
 	if overrides(system.Boot, want) {
 		return nil
@@ -121,7 +121,7 @@ func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot
 		}
 		pending = c.pendingOverride(system)
 	}
-	if overrides(system.Boot, want) || shows(pending, want) {
+	if bootsFrom(system.Boot, want) || pending != nil && bootsFrom(*pending, want) {
 		return nil
 	}
 	return &node.DriverError{Op: "set boot device", Retryable: true, Reason: node.CutText("the BMC accepted " +
@@ -242,12 +242,18 @@ func (c *call) patchSettings(path string, change bootChange) error {
 	return nil
 }
 
-// overrides reports whether an override has all that is wanted. Where no URL is, one of an
-// earlier request matters only for UEFI HTTP boot.
+// overrides reports whether an override has all that is wanted.
 func overrides(has, want schemas.Boot) bool {
+	return has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled && bootsFrom(has, want)
+}
+
+// bootsFrom reports whether an override has all that is wanted for the next boot at least. Where
+// no URL is, one of an earlier request matters only for UEFI HTTP boot.
+func bootsFrom(has, want schemas.Boot) bool {
+	inForce := has.BootSourceOverrideEnabled == schemas.OnceBootSourceOverrideEnabled ||
+		has.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled
 	anyURL := want.HTTPBootURI == "" && want.BootSourceOverrideTarget != schemas.UefiHTTPBootSource
-	return has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
-		has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled &&
+	return inForce && has.BootSourceOverrideTarget == want.BootSourceOverrideTarget &&
 		(anyURL || has.HTTPBootURI == want.HTTPBootURI) &&
 		(want.BootSourceOverrideMode == "" || has.BootSourceOverrideMode == want.BootSourceOverrideMode)
 }

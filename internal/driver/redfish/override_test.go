@@ -98,6 +98,33 @@ func TestOverrideMayWaitForTheNextReset(t *testing.T) {
 	}
 }
 
+func TestOverrideMayBeShownForOtherBootsThanItIs(t *testing.T) {
+	yes, no := true, false
+	for shown, fails := range map[string]bool{"Continuous": false, "Once": false, "Disabled": true, "": true} {
+		for _, persistent := range []*bool{&yes, &no} {
+			m, d := newMachine(t, "dell")
+			m.behind(func(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+				if r.Method != http.MethodGet || !strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/System.Embedded.1") {
+					proxy.ServeHTTP(w, r)
+					return
+				}
+				document := httptest.NewRecorder()
+				proxy.ServeHTTP(document, r)
+				text := document.Body.String()
+				for _, duration := range []bmc.Enabled{bmc.Disabled, bmc.Once, bmc.Continuous} {
+					text = strings.Replace(text, `"BootSourceOverrideEnabled":"`+string(duration)+`"`, `"BootSourceOverrideEnabled":"`+shown+`"`, 1)
+				}
+				said(w, document.Code, text)
+			})
+			_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe", Persistent: persistent}, fresh)
+			got := m.Override()
+			if (err != nil) != fails || got.Target != bmc.TargetPXE || (got.Enabled == bmc.Continuous) != *persistent {
+				t.Errorf("shown %q, for good %t: error = %v, boot settings %+v, want an error: %t", shown, *persistent, err, got, fails)
+			}
+		}
+	}
+}
+
 func TestOverrideIsNotToldItsDurationWhereTheBMCRefusesWhatItHas(t *testing.T) {
 	once, forGood := false, true
 	for name, test := range map[string]struct {
