@@ -72,11 +72,9 @@ func (f flags) device() node.BootDevice {
 	return node.BootDevice{Device: bootDevices[i].name, Persistent: &f.persistent}
 }
 
-// boots reports whether flags boot from the same device for as long. BMCs that boot in
-// one mode only need not keep the mode.
-func (f flags) boots(want flags) bool {
-	return f.valid && f.selector == want.selector && f.persistent == want.persistent
-}
+// boots reports whether flags boot from the same device. BMCs that boot in one mode only need
+// not keep the mode, and some do not show for how long the flags are.
+func (f flags) boots(want flags) bool { return f.valid && f.selector == want.selector }
 
 func (f flags) String() string {
 	if !f.valid {
@@ -139,7 +137,7 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		if err := c.wantHandled(ctx); err != nil {
 			return err
 		}
-		if has.boots(want) && has.uefi == want.uefi && (want.persistent || turn.Attempt == driver.Unknown) {
+		if has == want && (want.persistent || turn.Attempt == driver.Unknown) {
 			return nil
 		}
 		if err := c.change(ctx, setBootOptions, append([]byte{parameterFlags}, want.encode()...)...); err != nil {

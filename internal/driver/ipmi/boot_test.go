@@ -79,6 +79,25 @@ func TestBootFlagsForOneBootAreSentAlthoughTheBMCShowsThem(t *testing.T) {
 	}
 }
 
+func TestBMCMayShowNothingOfTheBootFlagsButTheDevice(t *testing.T) {
+	for _, persistent := range []bool{false, true} {
+		m, d := newMachine(t, "dell")
+		m.IPMI.ShowDeviceOnly()
+		want := bmc.Once
+		if persistent {
+			want = bmc.Continuous
+		}
+		for range 2 { // it cannot be seen whether it has them already
+			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "disk", Persistent: &persistent}, fresh); err != nil {
+				t.Errorf("for good %t: %v", persistent, err)
+			}
+		}
+		if got := m.Override(); got.Target != bmc.TargetDisk || got.Enabled != want || len(m.Effects()) != 2 {
+			t.Errorf("for good %t: boot settings %+v after %q, want %s after two requests", persistent, got, m.Effects(), want)
+		}
+	}
+}
+
 func TestBMCMayLackTheAcknowledgeOfBootFlags(t *testing.T) {
 	const acknowledge = 4
 	for code, lacks := range map[uint8]bool{0x80: true, 0x82: true, 0xC9: true, 0xCC: true, 0xD6: true, 0x81: false, 0xC0: false, 0xD4: false, 0xFF: false} {

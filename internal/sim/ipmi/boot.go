@@ -157,6 +157,11 @@ func (s *Service) readFlags() []byte {
 		return data
 	}
 	f := s.flagsOf(override)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.plain {
+		f.bits = flagValid
+	}
 	data[2], data[3] = f.bits, f.selector<<2
 	return data
 }

@@ -30,6 +30,7 @@ type Service struct {
 	sessions *sessions // nil while there were none
 	newest   bootFlags // that a client has set
 	lacking  map[uint8]types.CompletionCode
+	plain    bool // of boot flags that are valid, only the device is shown
 }
 
 // New returns the IPMI service of a BMC.
@@ -52,6 +53,14 @@ func (s *Service) lacks(parameter uint8) (types.CompletionCode, bool) {
 	defer s.mu.Unlock()
 	code, lacks := s.lacking[parameter]
 	return code, lacks
+}
+
+// ShowDeviceOnly makes the BMC one that keeps the boot flags and shows neither the mode nor that
+// they are for good.
+func (s *Service) ShowDeviceOnly() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plain = true
 }
 
 // maxDatagram is the size of the largest request, in bytes.
