@@ -283,6 +283,31 @@ func TestBMCThatStartsMayMissDocuments(t *testing.T) {
 	}
 }
 
+func TestBMCThatIsNotReadyAfterItsFlashIsWaitedFor(t *testing.T) {
+	for _, phase := range []string{"follow", "verify"} {
+		for _, message := range []string{"IDRAC.2.8.SWC0700", "IDRAC.2.8.SYS518"} {
+			m, d := newMachine(t, "dell")
+			isOn(m)
+			var ready atomic.Int64 // when it is, in seconds
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if r.Method == http.MethodGet && m.Now().Unix() < ready.Load() {
+					said(w, http.StatusBadRequest, `{"error": {"@Message.ExtendedInfo": [{"MessageId": "`+message+`"}]}}`)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+			if err := f.until(phase); err != nil {
+				t.Fatal(err)
+			}
+			ready.Store(m.Now().Add(time.Minute).Unix())
+			if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
+				t.Errorf("%s, %s: error = %v, version %s", phase, message, err, versions(m)["bmc"])
+			}
+		}
+	}
+}
+
 func TestEachComponentHasItsOwnTime(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	isOn(m)

@@ -61,6 +61,8 @@ var temporaryMessages = []string{
 	"ResourceInUse",                  // Base registry
 	"CreateLimitReachedForResource",  // Base registry: others hold all sessions
 	"ServiceInUnknownState",          // Base registry
+	"SWC0700",                        // iDRAC: it starts and is not ready
+	"SYS518",                         // iDRAC: it cannot read its data for now
 }
 
 // temporary reports whether the messages of an answer say that a refusal will end.
