@@ -2,6 +2,7 @@ package redfish_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -61,6 +62,28 @@ func TestPowerButtonIsNotPushedTwice(t *testing.T) {
 	_, err := d.SetPower(t.Context(), m.node, node.PowerOn, driver.Turn{Attempt: driver.Unknown})
 	if err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(m.Effects()) != 1 {
 		t.Errorf("error = %v, effects %q, want that the outcome is unknown", err, m.Effects())
+	}
+}
+
+func TestResetThatTheStateOfTheMachineForbidsIsTriedLater(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	var changes atomic.Bool
+	changes.Store(true)
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if changes.Load() && strings.Contains(r.URL.Path, "ComputerSystem.Reset") {
+			said(w, http.StatusBadRequest, `{"error": {"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.InvalidOperationForSystemState"}]}}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	_, err := d.SetPower(t.Context(), m.node, node.PowerOn, fresh)
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || !failure.Retryable || !failure.Refused {
+		t.Errorf("error = %v, want a temporary refusal", err)
+	}
+	changes.Store(false)
+	if _, err := d.SetPower(t.Context(), m.node, node.PowerOn, driver.Turn{Attempt: driver.Refused}); err != nil || m.Power() != bmc.On {
+		t.Errorf("later: %v, the machine is %s", err, m.Power())
 	}
 }
 

@@ -57,6 +57,7 @@ func (q quirks) describe() []string {
 // status says otherwise, by the end of their identifier.
 var temporaryMessages = []string{
 	"UnableToModifyDuringSystemPOST", // iLO: boot settings while the machine starts
+	"InvalidOperationForSystemState", // iLO: a reset while the power state changes
 	"ServiceTemporarilyUnavailable",  // Base registry
 	"ResourceInUse",                  // Base registry
 	"CreateLimitReachedForResource",  // Base registry: others hold all sessions
