@@ -153,18 +153,29 @@ func TestCredentialsThatTheBMCRepeatsAreNotShown(t *testing.T) {
 }
 
 func TestBMCThatRefusesItsOwnEntityTagIsChanged(t *testing.T) {
-	for name, accepts := range map[string]struct {
-		status int
-		tag    string
-	}{
-		"without a tag": {http.StatusPreconditionFailed, ""},
-		"with any":      {http.StatusPreconditionRequired, "*"},
+	const failed, required, ok = http.StatusPreconditionFailed, http.StatusPreconditionRequired, http.StatusOK
+	for name, answers := range map[string]struct{ weak, strong, none, any int }{
+		"without a tag":                          {failed, failed, ok, failed},
+		"with any":                               {required, required, required, ok},
+		"with the strong tag":                    {failed, ok, required, failed},
+		"with any, as it misses the refused tag": {failed, failed, required, ok},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newMachine(t, "dell")
 			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-				if r.Method == http.MethodPatch && r.Header.Get("If-Match") != accepts.tag {
-					said(w, accepts.status, `{}`)
+				status := answers.strong
+				switch tag := r.Header.Get("If-Match"); {
+				case r.Method != http.MethodPatch:
+					status = ok
+				case tag == "":
+					status = answers.none
+				case tag == "*":
+					status = answers.any
+				case strings.HasPrefix(tag, "W/"):
+					status = answers.weak
+				}
+				if status != ok {
+					said(w, status, `{}`)
 					return
 				}
 				bmc.ServeHTTP(w, r)

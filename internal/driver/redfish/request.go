@@ -35,7 +35,7 @@ func (b *bmc) checkServer(r *http.Request) error {
 }
 
 // RoundTrip sends a request with the credentials. A BMC that does not accept the entity tag
-// that it gave itself, or asks for one, gets the request without it, or with any; it did
+// that it gave itself, or asks for one, gets the request with another, or without; it did
 // nothing before.
 func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := b.checkServer(r); err != nil {
@@ -45,30 +45,44 @@ func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case err == nil && readsRoot(r) && answer.StatusCode == http.StatusOK:
 		return b.noteLinks(answer)
-	case err != nil || !changes(r.Method):
+	case !changes(r.Method):
 		return answer, err
 	}
-	tag := ""
-	switch {
-	case answer.StatusCode == http.StatusPreconditionFailed && r.Header.Get(ifMatch) != "":
-	case answer.StatusCode == http.StatusPreconditionRequired:
-		tag = "*"
-	default:
-		return answer, nil
+	for err == nil {
+		tag, other := otherTag(r.Header.Get(ifMatch), answer.StatusCode)
+		if !other {
+			break
+		}
+		discard(answer)
+		if r, err = repeated(r); err != nil {
+			return nil, err
+		}
+		r.Header.Del(ifMatch)
+		if tag != "" {
+			r.Header.Set(ifMatch, tag)
+		}
+		answer, err = b.authorized(r)
 	}
-	discard(answer)
-	again, err := repeated(r)
-	if err != nil {
-		return nil, err
-	}
-	again.Header.Del(ifMatch)
-	if tag != "" {
-		again.Header.Set(ifMatch, tag)
-	}
-	return b.authorized(again)
+	return answer, err
 }
 
 const ifMatch = "If-Match"
+
+// otherTag returns the entity tag to send after one with which the BMC refused a request; empty
+// for none. A weak tag never matches where a BMC compares as RFC 9110, section 13.1.1, says: the
+// strong one of the same version may. Each leads to a later one only, so this ends.
+func otherTag(refused string, status int) (tag string, other bool) {
+	strong, weak := strings.CutPrefix(refused, "W/")
+	switch {
+	case status == http.StatusPreconditionRequired:
+		return "*", refused != "*"
+	case status != http.StatusPreconditionFailed || refused == "":
+		return "", false
+	case weak:
+		return strong, true
+	}
+	return "", refused != "*"
+}
 
 // repeated returns a request to send again.
 func repeated(r *http.Request) (again *http.Request, err error) {
