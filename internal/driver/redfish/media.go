@@ -277,11 +277,21 @@ func (c *call) empty(slot *schemas.VirtualMedia) (bool, error) {
 	if !inserted(slot) {
 		return true, nil
 	}
-	if _, err := slot.EjectMedia(); err != nil {
+	if err := eject(slot); err != nil {
 		return false, err
 	}
 	now, err := schemas.GetVirtualMedia(c.api, slot.ODataID)
 	return err == nil && !inserted(now), nil //nolint:nilerr // it is ejected, whatever this read says
+}
+
+// eject takes the image out of a virtual device. One without the action has null for an image
+// then; the library would only say that nothing is inserted.
+func eject(slot *schemas.VirtualMedia) error {
+	if !slot.SupportsMediaEject {
+		return slot.Patch(slot.ODataID, map[string]any{"Image": nil, "Inserted": false})
+	}
+	_, err := slot.EjectMedia()
+	return err
 }
 
 // insert puts an image into a virtual device.
@@ -329,7 +339,7 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 		}
 		if turn.Phase != mediaEjected {
 			for _, slot := range full {
-				if _, err := slot.EjectMedia(); err != nil {
+				if err := eject(slot); err != nil {
 					return err
 				}
 			}

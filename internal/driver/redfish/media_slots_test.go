@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -58,7 +59,7 @@ func (b virtualSlots) answer(w http.ResponseWriter, r *http.Request, bmc http.Ha
 	case (r.Method == http.MethodPatch) != one.plain:
 		said(w, http.StatusMethodNotAllowed, `{}`)
 	case body["Image"] == nil:
-		if !one.sticks {
+		if _, named := body["Image"]; !one.sticks && (named || !one.plain) {
 			one.image = ""
 		}
 		said(w, http.StatusOK, `{}`)
@@ -68,7 +69,7 @@ func (b virtualSlots) answer(w http.ResponseWriter, r *http.Request, bmc http.Ha
 }
 
 // insert answers a request to insert an image. Without actions it has to say that the image is
-// inserted.
+// inserted, and an image that is in there stays.
 func (b *virtualSlot) insert(w http.ResponseWriter, body map[string]any) {
 	b.asked = append(b.asked, body)
 	if b.refuses != 0 {
@@ -81,7 +82,7 @@ func (b *virtualSlot) insert(w http.ResponseWriter, body map[string]any) {
 			return
 		}
 	}
-	if !b.plain || body["Inserted"] == true {
+	if !b.plain || body["Inserted"] == true && b.image == "" {
 		b.image, _ = body["Image"].(string)
 	}
 	said(w, http.StatusOK, `{}`)
@@ -129,6 +130,30 @@ func TestVirtualDeviceWithoutAnActionIsToldThatItIsInserted(t *testing.T) {
 	err := insert(t, d, m.node, bootISO)
 	if err != nil || only.image != bootISO.ImageURL || only.asked[0]["WriteProtected"] != true {
 		t.Errorf("error = %v, it was sent %v, want the image, inserted and protected", err, only.asked)
+	}
+}
+
+func TestVirtualDeviceWithoutAnActionIsToldThatItHasNoImage(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*machine, redfish.Driver) error
+		left   string
+	}{
+		"for another": {func(m *machine, d redfish.Driver) error { return insert(m.t, d, m.node, bootISO) }, bootISO.ImageURL},
+		"to detach": {func(m *machine, d redfish.Driver) error {
+			_, err := d.DetachMedia(m.t.Context(), m.node, nil, fresh)
+			return err
+		}, ""},
+		"as its method": {func(m *machine, d redfish.Driver) error {
+			_, err := vendorCall(m, d, "eject_vmedia", nil)
+			return err
+		}, ""},
+	} {
+		m, d := newMachine(t, "hpe")
+		only := &virtualSlot{plain: true, image: "http://192.0.2.9/other.iso"}
+		m.behind(virtualSlots{only}.answer)
+		if err := test.change(m, d); err != nil || only.image != test.left {
+			t.Errorf("%s: error = %v, it has the image %q, want %q", name, err, only.image, test.left)
+		}
 	}
 }
 

@@ -93,7 +93,7 @@ func (c *call) ejectMedia(n *node.Node, args node.Object) (any, error) {
 		return nil, err
 	}
 	for _, slot := range full {
-		if _, err := slot.EjectMedia(); err != nil {
+		if err := eject(slot); err != nil {
 			return nil, err
 		}
 	}
