@@ -244,6 +244,19 @@ func TestMediumIsAttachedAndDetached(t *testing.T) {
 	})
 }
 
+func TestMediumMayBeShownWithoutItsURL(t *testing.T) {
+	_, o := start(t, "hpe")
+	o.Medium = "http://192.0.2.1/test.iso"
+	edited(t, &o, func(medium map[string]any) { medium["Image"] = nil })
+	want(t, run(t.Context(), t, o), "attach a medium", bmctest.Works, "attached, read back, detached")
+}
+
+func TestVirtualDevicesMayHaveNoActionToInsert(t *testing.T) {
+	_, o := start(t, "hpe")
+	edited(t, &o, func(medium map[string]any) { delete(medium, "Actions") })
+	want(t, run(t.Context(), t, o), "virtual media", bmctest.Works, "cdrom at the manager (no action to insert)", "--medium")
+}
+
 func TestMediaOfOthersStay(t *testing.T) {
 	s, o := start(t, "supermicro")
 	if err := s.Insert(&bmc.Call{}, 1, bmc.Medium{Image: "http://192.0.2.1/theirs.img"}); err != nil {

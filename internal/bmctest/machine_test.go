@@ -1,9 +1,15 @@
 package bmctest_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +35,34 @@ func start(t *testing.T, vendor string, options ...redfishtest.Options) (*redfis
 	return s, bmctest.Options{
 		Address: s.URL, User: redfishtest.User, Password: redfishtest.Password, CAFile: file, Clock: clockOf(s),
 	}
+}
+
+// edited puts a server before a BMC that changes the documents of its virtual devices.
+func edited(t *testing.T, o *bmctest.Options, edit func(medium map[string]any)) {
+	t.Helper()
+	target, err := url.Parse(o.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		if answer.Request.Method != http.MethodGet || !strings.Contains(answer.Request.URL.Path, "/VirtualMedia/") {
+			return nil
+		}
+		var medium map[string]any
+		if err := json.NewDecoder(answer.Body).Decode(&medium); err != nil {
+			return err
+		}
+		edit(medium)
+		text, err := json.Marshal(medium)
+		answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		answer.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return err
+	}
+	front := httptest.NewTLSServer(proxy)
+	t.Cleanup(front.Close)
+	o.Address, o.CAFile, o.Insecure = front.URL, "", true
 }
 
 // clockOf is the clock of a BMC, which stands still but for the waits of the test.

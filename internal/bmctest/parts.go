@@ -18,7 +18,7 @@ func (t *redfishTest) virtualMedia(ctx context.Context) (finding, error) {
 		return finding{}, err
 	}
 	var texts []string
-	cd := false
+	cd, acts := false, false
 	for _, slot := range slots {
 		text := join(slot.Devices) + " at the " + slot.Owner
 		if slot.Occupied {
@@ -28,15 +28,21 @@ func (t *redfishTest) virtualMedia(ctx context.Context) (finding, error) {
 			text += " (no action to insert)"
 		}
 		texts = append(texts, text)
-		cd = cd || slot.Inserts && slices.Contains(slot.Devices, "cdrom")
+		if slices.Contains(slot.Devices, "cdrom") {
+			cd, acts = true, acts || slot.Inserts
+		}
 	}
 	if !cd {
 		return finding{
-			fails: true, text: "no virtual CD into which an image can be inserted: " + cmp.Or(strings.Join(texts, "; "), "none"),
+			fails: true, text: "no virtual CD: " + cmp.Or(strings.Join(texts, "; "), "none"),
 			advice: "Check whether the BMC needs a license for it, or boot over the network.",
 		}, nil
 	}
-	return finding{text: strings.Join(texts, "; ")}, nil
+	advice := ""
+	if !acts {
+		advice = "Try it with --medium: not every BMC takes an image without the action."
+	}
+	return finding{text: strings.Join(texts, "; "), advice: advice}, nil
 }
 
 func (t *redfishTest) bios(ctx context.Context) (finding, error) {
