@@ -27,6 +27,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
+// Simulated machines boot within seconds, and end with the process: those whose ramdisk is gone are soon
+// started again, or what they did fails and is repeated.
+const (
+	bootRetryTimeout = time.Minute
+	callbackTimeout  = 3 * time.Minute
+)
+
 // defaultAgentTimeout is short, so that machines get a new token soon after a restart.
 const defaultAgentTimeout = 30 * time.Second
 
@@ -270,6 +277,7 @@ func (u *Up) engineConfig() engine.Config {
 	}
 	cfg.Database.Dir = filepath.Join(u.opts.DataDir, "engine")
 	cfg.Agent.HeartbeatTimeout = u.opts.AgentTimeout
+	cfg.Conductor.BootRetryTimeout, cfg.Conductor.CallbackTimeout = bootRetryTimeout, callbackTimeout
 	cfg.Driver.EnabledHardwareTypes = []string{"manual-management", "redfish", "ipmi", "fake-hardware"}
 	cfg.AutoDiscovery.Enabled = true
 	cfg.AutoDiscovery.Driver = "manual-management"
