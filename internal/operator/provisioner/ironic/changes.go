@@ -44,8 +44,12 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	if can.disablePowerOff {
 		p.set("/disable_power_off", n.DisablePowerOff, r.DisablePowerOff)
 	}
-	if len(network)+len(n.NetworkData) > 0 && !r.KeepRamdisk {
+	switch {
+	case r.KeepRamdisk:
+	case len(network) > 0:
 		p.set("/network_data", n.NetworkData, network)
+	case len(n.NetworkData) > 0: // engines refuse an empty value
+		p.remove("/network_data")
 	}
 	if p.setInstance(n, r, own.PersistentBoot) {
 		putOff = true

@@ -85,6 +85,8 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			drivers = append(drivers, map[string]any{"name": name})
 		}
 		reply(w, map[string]any{"drivers": drivers})
+	case r.Method == http.MethodPatch && lacksNetworkData(body):
+		fault(w, http.StatusBadRequest, "Invalid network_data: 'links' is a required property")
 	case r.Method == http.MethodPatch && len(e.nodes) > 0:
 		reply(w, e.nodes[0])
 	case strings.HasSuffix(r.URL.Path, "/states/raid"), strings.HasSuffix(r.URL.Path, "/vmedia"):
@@ -109,6 +111,26 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, "{}")
 	}
+}
+
+// lacksNetworkData reports whether a patch sets network data without what their schema requires.
+func lacksNetworkData(body []byte) bool {
+	var operations []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	_ = json.Unmarshal(body, &operations)
+	for _, o := range operations {
+		var value map[string]any
+		if o.Path != "/network_data" || o.Value == nil {
+			continue
+		}
+		_ = json.Unmarshal(o.Value, &value)
+		if value["links"] == nil || value["networks"] == nil || value["services"] == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (e *upstream) list(w http.ResponseWriter, r *http.Request) {

@@ -244,7 +244,7 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			host: func(r *provisioner.Registration) { r.NetworkData = []byte(`{"links": []}`) },
 			want: []string{`add /network_data {"links":[]}`},
 		},
-		"no network of the ramdisk": {node: map[string]any{"network_data": map[string]any{"links": []any{}}}, want: []string{`add /network_data {}`}},
+		"no network of the ramdisk": {node: map[string]any{"network_data": map[string]any{"links": []any{}}}, want: []string{`remove /network_data`}},
 		"left by a deployment": {
 			node: map[string]any{"provision_state": "available", "instance_info": map[string]any{"image_source": "http://h/x"}, "instance_uuid": "i1"},
 			want: []string{`add /instance_info {}`, `remove /instance_uuid`},
@@ -405,6 +405,18 @@ func TestUpdateWithoutDifferenceChangesNothing(t *testing.T) {
 	}
 	if got := mutations(e); got != nil {
 		t.Errorf("calls %v", got)
+	}
+}
+
+func TestEngineThatChecksNetworkDataLetsThemBeRemoved(t *testing.T) {
+	network := map[string]any{"links": []any{}, "networks": []any{}, "services": []any{}}
+	e := &upstream{nodes: []map[string]any{webNode(map[string]any{"network_data": network})}, ports: []string{"00:00:5e:00:53:01"}}
+	if _, err := newEngine(t, e).Update(t.Context(), "a", webHost(t), provisioner.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`PATCH /v1/nodes/a [{"op":"remove","path":"/network_data"}]`}
+	if diff := cmp.Diff(want, mutations(e)); diff != "" {
+		t.Errorf("calls differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -572,29 +584,6 @@ func TestTakenNameOrAddressIsAConflict(t *testing.T) {
 		e := &upstream{answers: map[string][]int{tt.call: {409}}, refusal: tt.text}
 		if _, err := newEngine(t, e).Create(t.Context(), webHost(t)); !errors.Is(err, provisioner.ErrConflict) || !strings.Contains(err.Error(), tt.text) {
 			t.Errorf("%s: %v, want a conflict", tt.call, err)
-		}
-	}
-}
-
-func TestEachHintForTheRootDeviceHasItsKeyAndOperator(t *testing.T) {
-	no := false
-	for want, hints := range map[string]v1alpha1.RootDeviceHints{
-		`{"name":"s== /dev/sda"}`:                   {DeviceName: "/dev/sda"},
-		`{"by_path":"s== /dev/disk/by-path/pci-0"}`: {DeviceName: "/dev/disk/by-path/pci-0"},
-		`{"hctl":"s== 0:2:0:0"}`:                    {HCTL: "0:2:0:0"},
-		`{"model":"\u003cin\u003e Fast"}`:           {Model: "Fast"},
-		`{"vendor":"\u003cin\u003e ACME"}`:          {Vendor: "ACME"},
-		`{"serial":"s== S1"}`:                       {SerialNumber: "S1"},
-		`{"wwn":"s== 0x1"}`:                         {WWN: "0x1"},
-		`{"wwn_with_extension":"s== 0x12"}`:         {WWNWithExtension: "0x12"},
-		`{"wwn_vendor_extension":"s== 0x2"}`:        {WWNVendorExtension: "0x2"},
-		`{"size":"\u003e= 9"}`:                      {MinSizeGigabytes: 9},
-		`{"rotational":"false"}`:                    {Rotational: &no},
-		`null`:                                      {},
-	} {
-		got, err := json.Marshal(rootDevice(&hints))
-		if err != nil || string(got) != want {
-			t.Errorf("%+v: %s, %v; want %s", hints, got, err, want)
 		}
 	}
 }
