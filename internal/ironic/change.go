@@ -108,13 +108,22 @@ func (c *Client) SetPower(ctx context.Context, ident string, target nodes.Target
 	})
 }
 
-// SetRAID writes the volumes that the next creation of volumes makes.
+// SetRAID writes the volumes that the next creation of volumes makes. With none, the node forgets
+// those of an earlier request.
 func (c *Client) SetRAID(ctx context.Context, ident string, volumes []nodes.LogicalDisk) error {
-	opts := nodes.RAIDConfigOpts{LogicalDisks: volumes}
+	var opts nodes.RAIDConfigOptsBuilder = noVolumes{}
+	if len(volumes) > 0 {
+		opts = nodes.RAIDConfigOpts{LogicalDisks: volumes}
+	}
 	return c.onNode(ctx, "set volumes of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		return nodes.SetRAIDConfig(ctx, service, segment, opts).ExtractErr()
 	})
 }
+
+// noVolumes is a configuration without a list of volumes. Engines refuse one with an empty list.
+type noVolumes struct{}
+
+func (noVolumes) ToRAIDConfigMap() (map[string]any, error) { return map[string]any{}, nil }
 
 // SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
 func (c *Client) SetMaintenance(ctx context.Context, ident, reason string) error {

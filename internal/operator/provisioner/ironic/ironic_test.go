@@ -89,6 +89,8 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault(w, http.StatusBadRequest, "Invalid network_data: 'links' is a required property")
 	case r.Method == http.MethodPatch && len(e.nodes) > 0:
 		reply(w, e.nodes[0])
+	case strings.HasSuffix(r.URL.Path, "/states/raid") && strings.Contains(string(body), `"logical_disks":[]`):
+		fault(w, http.StatusBadRequest, "RAID config validation error: [] is too short")
 	case strings.HasSuffix(r.URL.Path, "/states/raid"), strings.HasSuffix(r.URL.Path, "/vmedia"):
 		w.WriteHeader(http.StatusNoContent)
 	case strings.Contains(r.URL.Query().Get("fields"), "auto_discovered") && key == "GET /v1/nodes":

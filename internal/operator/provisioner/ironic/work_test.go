@@ -118,14 +118,14 @@ func TestRequestsForWork(t *testing.T) {
 			do: func(ctx context.Context, e *Engine) error {
 				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{}, nil)
 			},
-			want: []string{`PUT /v1/nodes/a/states/raid {"logical_disks":[]}`},
+			want: []string{`PUT /v1/nodes/a/states/raid {}`},
 		},
 		"no volumes of a controller, instead of those of the operating system": {
 			state: "manageable", node: map[string]any{"raid_interface": "agent"},
 			do: func(ctx context.Context, e *Engine) error {
 				return e.SetTargetRAID(ctx, "a", &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}, nil)
 			},
-			want: []string{`PATCH /v1/nodes/a [{"op":"remove","path":"/raid_interface"}]`, `PUT /v1/nodes/a/states/raid {"logical_disks":[]}`},
+			want: []string{`PATCH /v1/nodes/a [{"op":"remove","path":"/raid_interface"}]`, `PUT /v1/nodes/a/states/raid {}`},
 		},
 		"deployment of an image": {
 			state: "available", node: map[string]any{"deploy_interface": "ramdisk"},
