@@ -13,6 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
+// patience is how long an inventory that cannot be read makes searches fail, because it may be
+// of the machine that is searched for. Afterwards they go on without it, and one of them tries to read it
+// again each time that this is over: a damaged inventory must not keep all hosts from being registered.
+const patience = 30 * time.Second
+
 // bmcIndex has the nodes that nobody uses by the addresses which their ramdisks told of their
 // BMCs. No list of the API shows these: they are in the inventories. Its methods are
 // called with the lock of the cache held.
@@ -29,6 +34,8 @@ type toldBMC struct {
 	inspectedAt time.Time
 	// again is when an inventory that could not be read is read again.
 	again time.Time
+	// failing is since when the engine could not say whether there is one.
+	failing time.Time
 }
 
 func newBMCIndex() bmcIndex {
@@ -119,13 +126,39 @@ func (c *Cache) loadBMCs(ctx context.Context) error {
 	group.SetLimit(portReaders)
 	for _, id := range c.dueBMCs() {
 		group.Go(func() error {
-			if _, err := c.Inventory(ctx, id); isPassing(ctx, err) {
-				return fmt.Errorf("read inventory of node %s: %w", id, err)
+			_, err := c.Inventory(ctx, id)
+			if !isPassing(ctx, err) || c.goesWithout(ctx, id, err) {
+				return nil
 			}
-			return nil
+			return fmt.Errorf("read inventory of node %s: %w", id, err)
 		})
 	}
 	return group.Wait()
+}
+
+// goesWithout notes that the inventory of a node could not be read, and reports whether searches
+// go on without it.
+func (c *Cache) goesWithout(ctx context.Context, id string, err error) bool {
+	if ctx.Err() != nil || errors.Is(err, provisioner.ErrDenied) {
+		return false // says nothing about this inventory
+	}
+	now := c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, there := c.nodes[id]
+	if !there || n.BelongsTo() != "" {
+		return true
+	}
+	told := toldBMC{inspectedAt: n.InspectedAt, failing: c.bmcs.told[id].failing, again: now}
+	if told.failing.IsZero() {
+		told.failing = now
+	}
+	over := now.Sub(told.failing) >= patience
+	if over {
+		told.again = now.Add(patience)
+	}
+	c.bmcs.set(id, told)
+	return over
 }
 
 func (c *Cache) dueBMCs() []string {

@@ -127,3 +127,48 @@ func TestSearchByBMCFailsWhileTheEngineCannotBeAsked(t *testing.T) {
 		t.Errorf("got %v, %v; want the node", got, err)
 	}
 }
+
+func TestInventoryThatNeverCanBeReadHoldsUpNoSearchForLong(t *testing.T) {
+	e := newFakeEngine(2)
+	withBMC(e, "n000", "192.0.2.201", "")
+	withBMC(e, "n001", "192.0.2.201", "")
+	e.inventoryErr, e.damaged = provisioner.ErrUnreachable, "n001"
+	f, now, _ := newTestCache(e, Options{Interval: time.Hour})
+	reads := func(want ...string) {
+		t.Helper()
+		slices.Sort(e.inventoryReads)
+		if diff := cmp.Diff(want, e.inventoryReads); diff != "" {
+			t.Errorf("inventories read differ (-want +got):\n%s", diff)
+		}
+		e.inventoryReads = nil
+	}
+	if _, err := f.WithBMC(t.Context(), bmc4); !errors.Is(err, provisioner.ErrUnreachable) {
+		t.Errorf("error %v, though the machine may be that of the inventory that could not be read", err)
+	}
+	reads("n000", "n001")
+	*now = now.Add(patience)
+	for range 2 {
+		if got, err := f.WithBMC(t.Context(), bmc4); err != nil || len(got) != 1 {
+			t.Errorf("got %v, %v; want the other node", got, err)
+		}
+	}
+	reads("n001")
+	e.damaged = "none"
+	*now = now.Add(patience)
+	if got, err := f.WithBMC(t.Context(), bmc4); err != nil || len(got) != 2 {
+		t.Errorf("got %v, %v; want both nodes", got, err)
+	}
+	reads("n001")
+}
+
+func TestSearchByBMCFailsAsLongAsTheEngineDeniesAccess(t *testing.T) {
+	e := newFakeEngine(1)
+	e.inventoryErr = provisioner.ErrDenied
+	f, now, _ := newTestCache(e, Options{Interval: time.Hour})
+	for range 3 {
+		if _, err := f.WithBMC(t.Context(), bmc4); !errors.Is(err, provisioner.ErrDenied) {
+			t.Errorf("error %v, want that access is denied", err)
+		}
+		*now = now.Add(patience)
+	}
+}

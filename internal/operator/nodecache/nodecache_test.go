@@ -34,9 +34,10 @@ type fakeEngine struct {
 	// portLists is how often the ports of all nodes were read, and portListErr the error.
 	portLists   int
 	portListErr error
-	// inventories are by ID; inventoryErr is the error of reading any.
+	// inventories are by ID; inventoryErr is the error of reading any, or only that of the node damaged.
 	inventories    map[string]*provisioner.Inventory
 	inventoryErr   error
+	damaged        string
 	inventoryReads []string // IDs whose inventories were read
 }
 
@@ -104,7 +105,7 @@ func (e *fakeEngine) Inventory(_ context.Context, id string) (*provisioner.Inven
 	defer e.mu.Unlock()
 	e.inventoryReads = append(e.inventoryReads, id)
 	switch inv := e.inventories[id]; {
-	case e.inventoryErr != nil:
+	case e.inventoryErr != nil && (e.damaged == "" || e.damaged == id):
 		return nil, e.inventoryErr
 	case inv == nil:
 		return nil, provisioner.ErrNoInventory
