@@ -160,7 +160,7 @@ func checkInspectionMode(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findi
 	switch mode {
 	case "", v1alpha1.InspectionModeDisabled, v1alpha1.InspectionModeAgent:
 	case v1alpha1.InspectionModeFast:
-		if access != nil && !access.Abilities.FastInspection {
+		if access != nil && access.FastInspectInterface == "" {
 			f.refuse(path, mode, "a BMC of the scheme %s does not tell the inventory; use agent, or an address of Redfish", access.Scheme)
 		}
 	default:

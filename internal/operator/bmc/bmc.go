@@ -25,8 +25,11 @@ type Access struct {
 	// Interfaces are the interfaces of the driver that differ from its defaults, by
 	// the field of the node, such as boot_interface. Software RAID needs another
 	// raid_interface, and the inspect_interface is not among them, because it follows
-	// from the host's inspection mode: see [FastInspectInterface].
+	// from the host's inspection mode.
 	Interfaces map[string]string
+	// FastInspectInterface is the inspect_interface that reads the inventory from the BMC without
+	// a ramdisk; "" for none.
+	FastInspectInterface string
 	// Settings are the keys of driver_info that locate the BMC. They have no
 	// credentials.
 	Settings map[string]any
@@ -52,13 +55,7 @@ type Abilities struct {
 	HardwareRAID, BIOS, Firmware bool
 	// SecureBoot says that secure boot can be switched.
 	SecureBoot bool
-	// FastInspection says that the BMC tells the inventory without a ramdisk.
-	FastInspection bool
 }
-
-// FastInspectInterface is the engine's inspect interface that reads the inventory from the
-// BMC, for schemes with the ability FastInspection.
-const FastInspectInterface = "redfish"
 
 // Parse reads the address of a BMC: [scheme[+http|+https]://]host[:port][/path][?query].
 // Without a scheme it is IPMI; scheme:host without slashes is allowed, too. The
@@ -85,7 +82,7 @@ func Parse(details v1alpha1.BMCDetails) (Access, error) {
 		settings[s.family.verifyKey] = false
 	}
 	return Access{
-		Address: details.Address, Scheme: s.name, Driver: s.driver, Interfaces: maps.Clone(s.interfaces),
+		Address: details.Address, Scheme: s.name, Driver: s.driver, Interfaces: maps.Clone(s.interfaces), FastInspectInterface: s.fastInspect,
 		Settings: settings, Abilities: s.abilities, Endpoint: endpoint,
 	}, nil
 }
@@ -97,7 +94,8 @@ func (a Access) Generic() Access {
 	if !ok || s.generic == "" {
 		return a
 	}
-	a.Driver, a.Interfaces = schemes[s.generic].driver, maps.Clone(schemes[s.generic].interfaces)
+	generic := schemes[s.generic]
+	a.Driver, a.Interfaces, a.FastInspectInterface = generic.driver, maps.Clone(generic.interfaces), generic.fastInspect
 	return a
 }
 

@@ -39,6 +39,7 @@ type expectation struct {
 	transport      string
 	port           uint16
 	interfaces     map[string]string
+	fastInspect    string
 	abilities      bmc.Abilities
 }
 
@@ -55,7 +56,7 @@ func expectations() map[string]expectation {
 	redfish := func(boot string) map[string]string {
 		return map[string]string{"boot_interface": boot, "firmware_interface": "redfish", "raid_interface": "redfish"}
 	}
-	network := bmc.Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, FastInspection: true}
+	network := bmc.Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true}
 	http, media := network, network
 	http.BootsISO, media.BootsISO, media.VirtualMedia = true, true, true
 
@@ -65,13 +66,13 @@ func expectations() map[string]expectation {
 		"libvirt": {scheme: "libvirt", driver: "ipmi", family: "ipmi", port: 623, interfaces: ipmi, abilities: bmc.Abilities{NeedsMAC: true}},
 	}
 	for name, e := range map[string]expectation{
-		"redfish":              {scheme: "redfish", driver: "redfish", interfaces: redfish("ipxe"), abilities: network},
-		"ilo5-redfish":         {scheme: "redfish", driver: "redfish", interfaces: redfish("ipxe"), abilities: network},
-		"redfish-virtualmedia": {scheme: "redfish-virtualmedia", driver: "redfish", interfaces: redfish("redfish-virtual-media"), abilities: media},
-		"ilo5-virtualmedia":    {scheme: "redfish-virtualmedia", driver: "redfish", interfaces: redfish("redfish-virtual-media"), abilities: media},
-		"redfish-uefihttp":     {scheme: "redfish-uefihttp", driver: "redfish", interfaces: redfish("redfish-https"), abilities: http},
-		"idrac-redfish":        {scheme: "idrac-redfish", driver: "idrac", interfaces: iDRAC("ipxe"), abilities: network},
-		"idrac-virtualmedia":   {scheme: "idrac-virtualmedia", driver: "idrac", interfaces: iDRAC("idrac-redfish-virtual-media"), abilities: media},
+		"redfish":              {scheme: "redfish", driver: "redfish", interfaces: redfish("ipxe"), fastInspect: "redfish", abilities: network},
+		"ilo5-redfish":         {scheme: "redfish", driver: "redfish", interfaces: redfish("ipxe"), fastInspect: "redfish", abilities: network},
+		"redfish-virtualmedia": {scheme: "redfish-virtualmedia", driver: "redfish", interfaces: redfish("redfish-virtual-media"), fastInspect: "redfish", abilities: media},
+		"ilo5-virtualmedia":    {scheme: "redfish-virtualmedia", driver: "redfish", interfaces: redfish("redfish-virtual-media"), fastInspect: "redfish", abilities: media},
+		"redfish-uefihttp":     {scheme: "redfish-uefihttp", driver: "redfish", interfaces: redfish("redfish-https"), fastInspect: "redfish", abilities: http},
+		"idrac-redfish":        {scheme: "idrac-redfish", driver: "idrac", interfaces: iDRAC("ipxe"), fastInspect: "idrac-redfish", abilities: network},
+		"idrac-virtualmedia":   {scheme: "idrac-virtualmedia", driver: "idrac", interfaces: iDRAC("idrac-redfish-virtual-media"), fastInspect: "idrac-redfish", abilities: media},
 	} {
 		e.family, e.transport, e.port = "redfish", "https", 443
 		all[name], all[name+"+https"], all[strings.ToUpper(name)] = e, e, e
@@ -101,7 +102,7 @@ func TestEverySchemeIsReadWithEveryFormOfHostAndPort(t *testing.T) {
 				address = name + "://" + s.text
 			}
 			want := bmc.Access{
-				Address: address, Scheme: e.scheme, Driver: e.driver, Interfaces: e.interfaces, Abilities: e.abilities,
+				Address: address, Scheme: e.scheme, Driver: e.driver, Interfaces: e.interfaces, FastInspectInterface: e.fastInspect, Abilities: e.abilities,
 				Settings: e.settings(s), Endpoint: bmc.Endpoint{Family: e.family, Host: s.endpoint, Port: s.port},
 			}
 			if s.port == 0 {

@@ -9,19 +9,20 @@ import (
 
 // scheme is one row of the table of schemes.
 type scheme struct {
-	name       string
-	family     *family
-	driver     string
-	interfaces map[string]string
-	abilities  Abilities
-	generic    string // scheme for engines without the driver of the vendor
+	name        string
+	family      *family
+	driver      string
+	interfaces  map[string]string
+	fastInspect string // see [Access]
+	abilities   Abilities
+	generic     string // scheme for engines without the driver of the vendor
 }
 
 // Abilities of the schemes that speak Redfish, by the way of the ramdisk into the machine.
 var (
-	overNetwork = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, FastInspection: true}
-	overMedia   = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, FastInspection: true, BootsISO: true, VirtualMedia: true}
-	overHTTP    = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, FastInspection: true, BootsISO: true}
+	overNetwork = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true}
+	overMedia   = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, BootsISO: true, VirtualMedia: true}
+	overHTTP    = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, BootsISO: true}
 )
 
 // schemes is the table of all schemes that addresses can have, by name.
@@ -29,12 +30,12 @@ var schemes = map[string]scheme{
 	"ipmi":    {name: "ipmi", family: ipmiFamily, driver: "ipmi", interfaces: ipmiInterfaces},
 	"libvirt": {name: "libvirt", family: ipmiFamily, driver: "ipmi", interfaces: ipmiInterfaces, abilities: Abilities{NeedsMAC: true}},
 
-	"redfish":              {name: "redfish", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("ipxe"), abilities: overNetwork},
-	"redfish-virtualmedia": {name: "redfish-virtualmedia", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("redfish-virtual-media"), abilities: overMedia},
-	"redfish-uefihttp":     {name: "redfish-uefihttp", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("redfish-https"), abilities: overHTTP},
+	"redfish":              {name: "redfish", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("ipxe"), fastInspect: "redfish", abilities: overNetwork},
+	"redfish-virtualmedia": {name: "redfish-virtualmedia", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("redfish-virtual-media"), fastInspect: "redfish", abilities: overMedia},
+	"redfish-uefihttp":     {name: "redfish-uefihttp", family: redfishFamily, driver: "redfish", interfaces: redfishInterfaces("redfish-https"), fastInspect: "redfish", abilities: overHTTP},
 
-	"idrac-redfish":      {name: "idrac-redfish", family: redfishFamily, driver: "idrac", interfaces: idracInterfaces("ipxe"), abilities: overNetwork, generic: "redfish"},
-	"idrac-virtualmedia": {name: "idrac-virtualmedia", family: redfishFamily, driver: "idrac", interfaces: idracInterfaces("idrac-redfish-virtual-media"), abilities: overMedia, generic: "redfish-virtualmedia"},
+	"idrac-redfish":      {name: "idrac-redfish", family: redfishFamily, driver: "idrac", interfaces: idracInterfaces("ipxe"), fastInspect: "idrac-redfish", abilities: overNetwork, generic: "redfish"},
+	"idrac-virtualmedia": {name: "idrac-virtualmedia", family: redfishFamily, driver: "idrac", interfaces: idracInterfaces("idrac-redfish-virtual-media"), fastInspect: "idrac-redfish", abilities: overMedia, generic: "redfish-virtualmedia"},
 }
 
 // aliases are other names of schemes.

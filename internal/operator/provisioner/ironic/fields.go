@@ -142,11 +142,11 @@ const firmwareSince = 86
 func interfacesOf(access bmc.Access, mode v1alpha1.InspectionMode, can engineAbilities) (map[string]string, error) {
 	wanted := map[string]string{}
 	switch {
-	case mode == v1alpha1.InspectionModeFast && !access.Abilities.FastInspection:
+	case mode == v1alpha1.InspectionModeFast && access.FastInspectInterface == "":
 		return nil, fmt.Errorf("%w: a machine with the driver %s cannot be inspected through its BMC; set spec.inspectionMode to agent",
 			provisioner.ErrUnsupported, access.Driver)
 	case mode == v1alpha1.InspectionModeFast:
-		wanted["inspect_interface"] = bmc.FastInspectInterface
+		wanted["inspect_interface"] = access.FastInspectInterface
 	case can.inspection != "":
 		wanted["inspect_interface"] = can.inspection
 	case mode != v1alpha1.InspectionModeDisabled:

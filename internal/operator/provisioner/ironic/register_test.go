@@ -558,19 +558,20 @@ func TestMachinesAreInspectedWithWhatTheEngineHas(t *testing.T) {
 
 func TestDriverOfAVendorIsReplacedWhereTheEngineLacksIt(t *testing.T) {
 	for _, tt := range []struct {
-		drivers []string
-		want    string
+		drivers       []string
+		want, inspect string
 	}{
-		{[]string{"idrac", "redfish"}, `"driver":"idrac"`},
-		{[]string{"redfish"}, `"driver":"redfish"`},
+		{[]string{"idrac", "redfish"}, `"driver":"idrac"`, `"inspect_interface":"idrac-redfish"`},
+		{[]string{"redfish"}, `"driver":"redfish"`, `"inspect_interface":"redfish"`},
 	} {
 		e := &upstream{drivers: tt.drivers}
 		r := webHost(t)
+		r.InspectionMode = v1alpha1.InspectionModeFast
 		r.Access = accessTo(t, "idrac-virtualmedia://192.0.2.1/redfish/v1/Systems/1")
 		if _, err := newEngine(t, e).Create(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if got := mutations(e)[0]; !strings.Contains(got, tt.want) {
+		if got := mutations(e)[0]; !strings.Contains(got, tt.want) || !strings.Contains(got, tt.inspect) {
 			t.Errorf("engine with %v: %s", tt.drivers, got)
 		}
 	}
