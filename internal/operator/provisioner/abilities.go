@@ -237,7 +237,8 @@ type MediaController interface {
 
 // Subscriber subscribes to events of BMCs.
 type Subscriber interface {
-	// Subscribe asks the BMC to send its events and returns the subscription's ID.
+	// Subscribe asks the BMC to send its events and returns the subscription's ID. ErrFailed says
+	// that the BMC may have made the subscription nevertheless.
 	Subscribe(ctx context.Context, id string, s Subscription) (string, error)
 	// Unsubscribe ends a subscription. One that does not exist is no error.
 	Unsubscribe(ctx context.Context, id, subscription string) error

@@ -36,6 +36,9 @@ var (
 	// ErrUnsupported means that the engine, its API version or the node's driver
 	// cannot do what was asked for.
 	ErrUnsupported = errors.New("engine does not support the request")
+	// ErrFailed means that the engine asked the machine, which refused or failed. The request may
+	// have had its effect all the same.
+	ErrFailed = errors.New("the machine refuses the request or fails at it")
 	// ErrNotOwned means that the node carries the mark of another host, or none.
 	ErrNotOwned = errors.New("node does not belong to this host")
 	// ErrDenied means that the engine refuses the operator's credentials, or the node is

@@ -166,7 +166,7 @@ func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscrip
 		made, err = r.Engine.Subscribe(ctx, id, provisioner.Subscription{
 			Destination: s.Spec.Destination, Context: s.Spec.Context, Headers: headers,
 		})
-		err = refused("subscribe to the events of", id, err, true)
+		err = refused("subscribe to the events of", id, err, !errors.Is(err, provisioner.ErrFailed))
 		if err == nil && made == "" {
 			err = fmt.Errorf("%w: it returned no ID for the subscription of node %s", provisioner.ErrUnreachable, id)
 		}
@@ -204,11 +204,8 @@ func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscr
 func (r *Reconciler) find(ctx context.Context, s *v1alpha1.BMCEventSubscription, id string) (string, error) {
 	active, err := r.Engine.Subscriptions(ctx, id)
 	if err != nil {
-		if errors.Is(err, provisioner.ErrBusy) || isOfEngine(err) {
-			return "", err
-		}
 		// The request that may have arrived stays recorded.
-		return "", fmt.Errorf("%w: list the subscriptions of node %s: %w", provisioner.ErrUnreachable, id, err)
+		return "", refused("list the subscriptions of", id, err, false)
 	}
 	var others v1alpha1.BMCEventSubscriptionList
 	if err := r.Client.List(ctx, &others, client.InNamespace(s.Namespace), client.MatchingFields{hostField: s.Spec.HostName}); err != nil {

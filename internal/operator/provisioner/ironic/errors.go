@@ -2,6 +2,7 @@ package ironic
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/ironic"
@@ -70,6 +71,16 @@ func translate(err error) error {
 		}
 	}
 	return err
+}
+
+// translateOfBMC is translate for a call that the BMC answers while the engine waits. Both
+// engines pass its refusal on as an internal error.
+func translateOfBMC(err error) error {
+	var failed *ironic.Error
+	if errors.As(err, &failed) && failed.Status == http.StatusInternalServerError {
+		return &kindError{kind: provisioner.ErrFailed, err: err}
+	}
+	return translate(err)
 }
 
 // kindError is an error of the client under a kind of the operator.

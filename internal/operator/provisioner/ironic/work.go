@@ -168,7 +168,7 @@ func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
 // Subscribe subscribes to events of the BMC; see [provisioner.Subscriber].
 func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscription) (string, error) {
 	subscription, err := e.client.Subscribe(ctx, id, ironic.Subscription{Destination: s.Destination, Context: s.Context, HttpHeaders: s.Headers})
-	return subscription, translate(err)
+	return subscription, translateOfBMC(err)
 }
 
 // Unsubscribe ends a subscription; see [provisioner.Subscriber]. Engines do not say in one
@@ -181,20 +181,20 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 			return nil
 		}
 	}
-	return ignoreNotFound(translate(err))
+	return ignoreNotFound(translateOfBMC(err))
 }
 
 // Subscriptions lists those of the BMC; see [provisioner.Subscriber]. Each is read by itself.
 func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
 	ids, err := e.client.Subscriptions(ctx, id)
 	if err != nil {
-		return nil, translate(err)
+		return nil, translateOfBMC(err)
 	}
 	var all []provisioner.ActiveSubscription
 	for _, subscription := range ids {
 		s, err := e.client.ReadSubscription(ctx, id, subscription)
 		if err != nil {
-			return nil, translate(err)
+			return nil, translateOfBMC(err)
 		}
 		all = append(all, provisioner.ActiveSubscription{ID: subscription, Destination: s.Destination, Context: s.Context})
 	}

@@ -428,8 +428,26 @@ func TestSubscriptionReturnsItsID(t *testing.T) {
 	}
 }
 
+func TestRefusalOfABMCDoesNotMeanThatTheEngineIsAway(t *testing.T) {
+	for status, want := range map[int]error{500: provisioner.ErrFailed, 502: provisioner.ErrUnreachable, 503: provisioner.ErrUnreachable, 504: provisioner.ErrUnreachable} {
+		const path = " /v1/nodes/a/vendor_passthru"
+		e := &upstream{
+			answers: map[string][]int{"POST" + path: {status}, "GET" + path: {status, status}, "DELETE" + path: {status}},
+			refusal: "Redfish exception occurred. Error: Failed to create subscription on node a.",
+		}
+		engine := newEngine(t, e)
+		_, subscribe := engine.Subscribe(t.Context(), "a", provisioner.Subscription{Destination: "https://h/"})
+		_, list := engine.Subscriptions(t.Context(), "a")
+		for call, err := range map[string]error{"subscribe": subscribe, "list": list, "unsubscribe": engine.Unsubscribe(t.Context(), "a", "s1")} {
+			if !errors.Is(err, want) || errors.Is(err, provisioner.ErrUnreachable) != (status != 500) {
+				t.Errorf("%s, answer %d: %v, want %v", call, status, err, want)
+			}
+		}
+	}
+}
+
 func TestMissingSubscriptionIsNoError(t *testing.T) {
-	for id, want := range map[string]error{"gone": nil, "s1": provisioner.ErrUnreachable} {
+	for id, want := range map[string]error{"gone": nil, "s1": provisioner.ErrFailed} {
 		e := &upstream{
 			answers: map[string][]int{"DELETE /v1/nodes/a/vendor_passthru": {500}}, refusal: "Failed to delete",
 			replies: map[string]any{"GET /v1/nodes/a/vendor_passthru": map[string]any{"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}}}},
