@@ -172,16 +172,26 @@ func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscri
 }
 
 // Unsubscribe ends a subscription; see [provisioner.Subscriber]. Engines do not say in one
-// way that a subscription does not exist, so that the list of the BMC decides.
+// way that a subscription does not exist, so that the list of the BMC decides. From Ironic, that something
+// is not found may mean any failure of the BMC, or that the node has no conductor now.
 func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error {
 	err := e.client.Unsubscribe(ctx, id, subscription)
-	if errors.Is(err, ironic.ErrRejected) || errors.Is(err, ironic.ErrServer) {
-		left, listErr := e.client.Subscriptions(ctx, id)
-		if listErr == nil && !slices.Contains(left, subscription) {
-			return nil
-		}
+	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrServer) && !errors.Is(err, ironic.ErrNotFound) {
+		return translate(err)
 	}
-	return ignoreNotFound(translateOfBMC(err))
+	left, listErr := e.client.Subscriptions(ctx, id)
+	switch {
+	case errors.Is(listErr, ironic.ErrNotFound):
+		if _, nodeErr := e.client.Node(ctx, id, "uuid"); nodeErr != nil {
+			return ignoreNotFound(translate(nodeErr))
+		}
+		return &kindError{kind: provisioner.ErrUnreachable, err: err}
+	case listErr != nil:
+		return translateOfBMC(listErr)
+	case slices.Contains(left, subscription):
+		return &kindError{kind: provisioner.ErrFailed, err: err}
+	}
+	return nil
 }
 
 // Subscriptions lists those of the BMC; see [provisioner.Subscriber]. Each is read by itself.

@@ -446,14 +446,36 @@ func TestRefusalOfABMCDoesNotMeanThatTheEngineIsAway(t *testing.T) {
 	}
 }
 
-func TestMissingSubscriptionIsNoError(t *testing.T) {
-	for id, want := range map[string]error{"gone": nil, "s1": provisioner.ErrFailed} {
+func TestOnlyAMissingSubscriptionHasEnded(t *testing.T) {
+	there := map[string]any{"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}}}
+	const path = " /v1/nodes/a/vendor_passthru"
+	for name, tt := range map[string]struct {
+		answer int   // to the deletion
+		list   []int // statuses of the list before it has s1
+		gone   bool  // the node is, too
+		id     string
+		want   error
+	}{
+		"it is not there":                     {500, nil, false, "gone", nil},
+		"it is not there, the engine says":    {400, nil, false, "gone", nil},
+		"it is not there, nothing is found":   {404, nil, false, "gone", nil},
+		"the BMC fails":                       {500, nil, false, "s1", provisioner.ErrFailed},
+		"the BMC fails, and nothing is found": {404, nil, false, "s1", provisioner.ErrFailed},
+		"the BMC does not answer":             {404, []int{500}, false, "s1", provisioner.ErrFailed},
+		"the node has no conductor":           {404, []int{404}, false, "s1", provisioner.ErrUnreachable},
+		"the node is gone":                    {404, []int{404}, true, "s1", nil},
+		"the engine is busy":                  {503, nil, false, "s1", provisioner.ErrUnreachable},
+	} {
 		e := &upstream{
-			answers: map[string][]int{"DELETE /v1/nodes/a/vendor_passthru": {500}}, refusal: "Failed to delete",
-			replies: map[string]any{"GET /v1/nodes/a/vendor_passthru": map[string]any{"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}}}},
+			nodes:   []map[string]any{rawNode("a", nil)},
+			answers: map[string][]int{"DELETE" + path: {tt.answer}, "GET" + path: tt.list}, refusal: "Failed to delete",
+			replies: map[string]any{"GET" + path: there},
 		}
-		if err := newEngine(t, e).Unsubscribe(t.Context(), "a", id); !errors.Is(err, want) || want == nil && err != nil {
-			t.Errorf("subscription %s: %v, want %v", id, err, want)
+		if tt.gone {
+			e.nodes = nil
+		}
+		if err := newEngine(t, e).Unsubscribe(t.Context(), "a", tt.id); !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
 }
