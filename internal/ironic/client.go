@@ -48,7 +48,8 @@ type Options struct {
 	// trailing /v1 and slash. It must not carry credentials.
 	Endpoint string
 	// Microversion fixes the API version, for instance "1.84". Empty or
-	// "latest" negotiates the highest that both sides understand, once.
+	// "latest" negotiates the highest that both sides understand, and again after some
+	// minutes.
 	Microversion string
 	// Username and Password enable HTTP basic authentication. Both or none.
 	Username string
@@ -79,12 +80,15 @@ type Client struct {
 	interval time.Duration
 
 	// base asks without a microversion; service, once negotiated, with it.
-	base    *gophercloud.ServiceClient
-	wanted  string
-	mu      sync.Mutex
-	service *gophercloud.ServiceClient
+	base         *gophercloud.ServiceClient
+	wanted       string
+	now          func() time.Time
+	mu           sync.Mutex
+	service      *gophercloud.ServiceClient
+	negotiatedAt time.Time
 
-	// flagUnknown remembers that this engine has no auto_discovered field.
+	// flagUnknown remembers that this engine has no auto_discovered field, until another version
+	// is negotiated.
 	flagUnknown atomic.Bool
 }
 
@@ -124,6 +128,7 @@ func New(opts Options) (*Client, error) {
 		interval: cmp.Or(opts.RetryInterval, DefaultRetryInterval),
 		base:     service,
 		wanted:   wanted,
+		now:      time.Now,
 	}
 	if c.timeout <= 0 {
 		c.timeout = DefaultTimeout

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestEndpointIsTakenWithOrWithoutVersion(t *testing.T) {
@@ -122,14 +123,46 @@ func TestVersionIsNegotiatedAgainAfterTheEngineRefusesIt(t *testing.T) {
 	}
 }
 
+func TestEngineThatWasUpgradedIsUsedAtItsVersionAfterAWhile(t *testing.T) {
+	f, client := newFakeEngine(t, func(f *fakeEngine) { f.highest = "1.86" })
+	now := time.Now()
+	client.now = func() time.Time { return now }
+	supports := func(want bool) {
+		t.Helper()
+		if got, err := client.Supports(t.Context(), 95); got != want || err != nil {
+			t.Errorf("API version 1.95 is supported: %v, %v; want %v", got, err, want)
+		}
+	}
+	supports(false)
+	client.flagUnknown.Store(true)
+	now = now.Add(versionAge)
+	supports(false)
+	if !client.flagUnknown.Load() {
+		t.Error("what is known of the engine was forgotten, though it is the same")
+	}
+	f.highest = "1.95"
+	supports(false)
+	now = now.Add(versionAge)
+	supports(true)
+	if client.flagUnknown.Load() {
+		t.Error("the field that the engine lacked at its former version counts as unknown")
+	}
+	if len(f.requests) != 3 {
+		t.Errorf("requests %v, want one for each time that passed", f.paths())
+	}
+}
+
 func TestChosenVersionIsNotNegotiated(t *testing.T) {
 	f, _ := newFakeEngine(t, nil)
 	client, err := New(Options{Endpoint: serve(t, f), Microversion: "1.50"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := client.Microversion(t.Context()); v != "1.50" || err != nil || len(f.requests) != 0 {
-		t.Errorf("got %s, %v after %v", v, err, f.paths())
+	for range 2 {
+		if v, err := client.Microversion(t.Context()); v != "1.50" || err != nil || len(f.requests) != 0 {
+			t.Errorf("got %s, %v after %v", v, err, f.paths())
+		}
+		client.now = func() time.Time { return time.Now().Add(versionAge) }
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -22,9 +23,14 @@ import (
 // enrolled a node. Ingot has it from microversion 1.84, upstream Ironic not.
 const flagField = "auto_discovered"
 
+// versionAge is how long a negotiated version is used: an engine that was upgraded can do more
+// afterwards. That its answers name another version is no reason to ask before, because they do so in
+// turns while replicas of two versions answer.
+const versionAge = 5 * time.Minute
+
 // Microversion returns the API version that this client uses with the engine,
-// such as "1.84". The first call that needs it reads the engine's root document; a
-// failure is not cached.
+// such as "1.84". The first call that needs it, and the first after versionAge, reads the
+// engine's root document; a failure is not cached.
 func (c *Client) Microversion(ctx context.Context) (string, error) {
 	service, err := c.negotiated(ctx, "negotiate the API version")
 	if err != nil {
@@ -36,10 +42,11 @@ func (c *Client) Microversion(ctx context.Context) (string, error) {
 // negotiated returns the service client that carries the version header. An
 // error names op, what the caller wants the engine for.
 func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.ServiceClient, error) {
+	now := c.now()
 	c.mu.Lock()
-	service := c.service
+	service, age := c.service, now.Sub(c.negotiatedAt)
 	c.mu.Unlock()
-	if service != nil {
+	if service != nil && (age < versionAge || c.wanted != "") {
 		return service, nil
 	}
 	// Concurrent callers may ask twice and get the same result; the lock is not held
@@ -55,7 +62,10 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 	own.Microversion = version
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.service = &own
+	if c.service == nil || c.service.Microversion != version {
+		c.flagUnknown.Store(false)
+	}
+	c.service, c.negotiatedAt = &own, now
 	return c.service, nil
 }
 

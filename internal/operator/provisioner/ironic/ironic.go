@@ -57,8 +57,8 @@ type Ramdisk struct {
 type Engine struct {
 	client *ironic.Client
 	opts   Options
-	// whole remembers that this engine refuses nodeFields.
-	whole atomic.Bool
+	// whole is the API version, a string, at which this engine refused nodeFields.
+	whole atomic.Value
 }
 
 var _ provisioner.Engine = (*Engine)(nil)
@@ -66,12 +66,8 @@ var _ provisioner.Engine = (*Engine)(nil)
 // New returns the provisioner for the engine that client reaches.
 func New(client *ironic.Client, opts Options) *Engine { return &Engine{client: client, opts: opts} }
 
-// fields are the fields that the engine has of those that the operator reads; nil stands
-// for whole nodes.
+// fields are the fields that the engine has of those that the operator reads.
 func (e *Engine) fields(ctx context.Context) ([]string, error) {
-	if e.whole.Load() {
-		return nil, nil
-	}
 	fields := slices.Clone(nodeFields)
 	for _, later := range laterFields {
 		serves, err := e.client.Supports(ctx, later.since)
@@ -85,15 +81,22 @@ func (e *Engine) fields(ctx context.Context) ([]string, error) {
 	return fields, nil
 }
 
-// choosing runs a request with those fields.
+// choosing runs a request with those fields; nil stands for whole nodes.
 func (e *Engine) choosing(ctx context.Context, request func(fields []string) error) error {
+	version, err := e.client.Microversion(ctx)
+	if err != nil {
+		return translate(err)
+	}
+	if e.whole.Load() == version {
+		return translate(request(nil))
+	}
 	fields, err := e.fields(ctx)
 	if err != nil {
 		return err
 	}
 	err = request(fields)
-	if fields != nil && refusesFields(err) {
-		e.whole.Store(true)
+	if refusesFields(err) {
+		e.whole.Store(version)
 		err = request(nil)
 	}
 	return translate(err)

@@ -248,6 +248,26 @@ func TestEngineThatRefusesFieldsIsAskedForWholeNodes(t *testing.T) {
 	}
 }
 
+func TestEngineOfAnotherVersionIsAskedForFieldsAgain(t *testing.T) {
+	e := &upstream{nodes: []map[string]any{rawNode("a", nil)}}
+	engine := newEngine(t, e)
+	reads := func() int {
+		e.calls = nil
+		if _, err := engine.Node(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		return len(e.calls)
+	}
+	first, second := reads(), reads()
+	e.version, e.answers = "1.95", map[string][]int{"GET /v1/nodes/a": {http.StatusNotAcceptable}}
+	if _, err := engine.Node(t.Context(), "a"); !errors.Is(err, provisioner.ErrUnsupported) {
+		t.Errorf("error %v, want that the version is refused", err)
+	}
+	if third := reads(); third != first || second != 1 {
+		t.Errorf("%d, %d and, of another version, %d requests; want one the second time, and %d then", first, second, third, first)
+	}
+}
+
 func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 	e := &upstream{nodes: []map[string]any{rawNode("a", map[string]any{
 		"name": "metal~web", "provision_state": "clean wait", "last_error": "oops", "maintenance": true, "maintenance_reason": "fan",
