@@ -175,11 +175,10 @@ func failureAdvice(f Facts) string {
 	return "Fix what the error names, and try again with: " + strings.Join(commands, "; then ")
 }
 
-// skipAdvice says what to do about each reason of a discovery resource.
+// skipAdvice says what to do about each reason of a discovery resource but the lack of an inventory.
 var skipAdvice = map[discovery.SkipReason]string{
 	discovery.SkipMissingDetail:   "Let the name template use another hardware detail, or set its fallback to boot-mac.",
 	discovery.SkipMissingMAC:      "See the machine's network interfaces with: ingot node inventory save %s",
-	discovery.SkipNoInventory:     "Boot the machine into the ramdisk again, so that it posts its inventory.",
 	discovery.SkipDuplicateMAC:    "Find the other node with this MAC address, and delete the one that is stale with: ingot node delete.",
 	discovery.SkipNameConflict:    "Change the name template, or create a BareMetalHost for the machine yourself.",
 	discovery.SkipNameInvalid:     "Change the name template so that it produces valid names.",
@@ -188,6 +187,19 @@ var skipAdvice = map[discovery.SkipReason]string{
 	discovery.SkipLimitReached:    "Raise spec.maxHosts, or delete hosts that are not needed.",
 	discovery.SkipCreateForbidden: "Check the permissions, quotas and webhooks of that namespace.",
 	discovery.SkipNodeBusy:        "There is nothing to do; discovery checks it again after its inspection.",
+}
+
+// inventoryAdvice says how a node gets an inventory. The engine takes that of a machine which it knows
+// only while the node waits for it, and a node in enroll cannot.
+func inventoryAdvice(n *Node) string {
+	switch {
+	case n.State == node.Enroll && !n.InspectionStarted.IsZero(): // those that people registered are not inspected there
+		return "Delete the node with: ingot node delete " + n.UUID + ", and boot the machine into the ramdisk, which enrols it again."
+	case n.State == node.Manageable:
+		return "Inspect it with: ingot node inspect --wait " + n.UUID
+	default:
+		return fmt.Sprintf("Inspect it with: ingot node manage --wait %s; then ingot node inspect --wait %[1]s", n.UUID)
+	}
 }
 
 func discoveryAdvice(f Facts) string {
@@ -199,6 +211,8 @@ func discoveryAdvice(f Facts) string {
 	}
 	for _, d := range f.Discoveries {
 		switch {
+		case d.Skipped != nil && d.Skipped.Reason == string(discovery.SkipNoInventory):
+			return inventoryAdvice(f.Node)
 		case d.Skipped != nil:
 			if text, ok := skipAdvice[discovery.SkipReason(d.Skipped.Reason)]; ok {
 				return strings.ReplaceAll(text, "%s", f.Node.UUID)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -563,19 +562,6 @@ func TestDurationsAreWrittenForPeople(t *testing.T) {
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
-	}
-}
-
-func TestEverySkipReasonHasAdvice(t *testing.T) {
-	for _, reason := range []discovery.SkipReason{
-		discovery.SkipMissingDetail, discovery.SkipMissingMAC, discovery.SkipNoInventory, discovery.SkipDuplicateMAC,
-		discovery.SkipNameConflict, discovery.SkipNameInvalid, discovery.SkipIgnored, discovery.SkipTombstone,
-		discovery.SkipLimitReached, discovery.SkipCreateForbidden, discovery.SkipNodeBusy,
-	} {
-		f := Facts{Node: aNode(node.Enroll), Discoveries: []Discovery{{Skipped: &Skipped{Reason: string(reason)}}}}
-		if skipAdvice[reason] == "" || strings.Contains(discoveryAdvice(f), "%") {
-			t.Errorf("%s: %q", reason, discoveryAdvice(f))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // plan is what one poll has to do.
@@ -139,9 +140,9 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	case c.facts == nil && node.IsStoreWait(c.node.LastError):
 		return discoveryv1.SkipNodeBusy, cut(c.node.LastError)
 	case c.facts == nil && c.node.LastError != "":
-		return discoveryv1.SkipNoInventory, "inspection failed: " + cut(c.node.LastError)
+		return discoveryv1.SkipNoInventory, "inspection failed: " + strings.TrimSuffix(cut(c.node.LastError), ".") + "; " + reinspection(c.node)
 	case c.facts == nil:
-		return discoveryv1.SkipNoInventory, "inspection has not finished; boot the machine into the ramdisk"
+		return discoveryv1.SkipNoInventory, "inspection has left no inventory; " + reinspection(c.node)
 	case c.facts.BootMAC == "":
 		return discoveryv1.SkipMissingMAC, "the machine reports no usable MAC address"
 	case twin != "":
@@ -151,6 +152,15 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	default:
 		return "", ""
 	}
+}
+
+// reinspection says how a node gets an inventory. The engine takes that of a machine which it knows
+// only while the node waits for it, and a node in enroll cannot.
+func reinspection(n provisioner.Node) string {
+	if n.State == node.Enroll && n.AutoDiscovered != nil && *n.AutoDiscovered {
+		return "delete the node from the engine, and boot the machine into the ramdisk"
+	}
+	return "inspect the node"
 }
 
 func (p *planner) isTaken(name string) bool {

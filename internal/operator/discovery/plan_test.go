@@ -272,6 +272,27 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+func TestMachineWithoutInventoryGetsOneInAWayThatItsNodeAllows(t *testing.T) {
+	yes, no := true, false
+	const anew, again = "delete the node from the engine, and boot the machine into the ramdisk", "inspect the node"
+	for name, tt := range map[string]struct {
+		node provisioner.Node
+		want string
+	}{
+		"the engine enrolled it":                {provisioner.Node{State: node.Enroll, AutoDiscovered: &yes}, "inspection has left no inventory; " + anew},
+		"the engine enrolled it, and failed":    {provisioner.Node{State: node.Enroll, AutoDiscovered: &yes, LastError: "No NIC."}, "inspection failed: No NIC; " + anew},
+		"a person registered it":                {provisioner.Node{State: node.Enroll, AutoDiscovered: &no}, "inspection has left no inventory; " + again},
+		"a person registered it, and it failed": {provisioner.Node{State: node.Manageable, AutoDiscovered: &no, LastError: "No NIC."}, "inspection failed: No NIC; " + again},
+		"it can be inspected":                   {provisioner.Node{State: node.Manageable, AutoDiscovered: &yes}, "inspection has left no inventory; " + again},
+		"nobody knows who registered it":        {provisioner.Node{State: node.Enroll}, "inspection has left no inventory; " + again},
+	} {
+		p := &planner{resource: testResource(nil)}
+		if reason, text := p.obstacle(candidate{node: tt.node}); reason != discoveryv1.SkipNoInventory || text != tt.want {
+			t.Errorf("%s: %s, %q; want %q", name, reason, text, tt.want)
+		}
+	}
+}
+
 func TestTombstonesAreUniqueAndTheOldestGoFirst(t *testing.T) {
 	d := testResource(nil)
 	start := time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)

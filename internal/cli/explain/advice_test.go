@@ -1,0 +1,41 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+func TestEverySkipReasonHasAdvice(t *testing.T) {
+	for _, reason := range []discovery.SkipReason{
+		discovery.SkipMissingDetail, discovery.SkipMissingMAC, discovery.SkipNoInventory, discovery.SkipDuplicateMAC,
+		discovery.SkipNameConflict, discovery.SkipNameInvalid, discovery.SkipIgnored, discovery.SkipTombstone,
+		discovery.SkipLimitReached, discovery.SkipCreateForbidden, discovery.SkipNodeBusy,
+	} {
+		f := Facts{Node: aNode(node.Enroll), Discoveries: []Discovery{{Skipped: &Skipped{Reason: string(reason)}}}}
+		if text := discoveryAdvice(f); strings.HasPrefix(text, "Fix what the reason names") || strings.Contains(text, "%") {
+			t.Errorf("%s: %q", reason, text)
+		}
+	}
+}
+
+func TestMachineWithoutInventoryGetsOneInAWayThatItsNodeAllows(t *testing.T) {
+	never := func(n *Node) { n.InspectionStarted, n.InspectionFinished = time.Time{}, time.Time{} }
+	for name, tc := range map[string]struct {
+		node *Node
+		want string
+	}{
+		"the engine enrolled it": {aNode(node.Enroll), "Delete the node with: ingot node delete u1, and boot the machine into the ramdisk, which enrols it again."},
+		"a person registered it": {aNode(node.Enroll, never), "Inspect it with: ingot node manage --wait u1; then ingot node inspect --wait u1"},
+		"it can be inspected":    {aNode(node.Manageable), "Inspect it with: ingot node inspect --wait u1"},
+		"it is available":        {aNode(node.Available, never), "Inspect it with: ingot node manage --wait u1; then ingot node inspect --wait u1"},
+	} {
+		f := Facts{Node: tc.node, Discoveries: []Discovery{{Skipped: &Skipped{Reason: string(discovery.SkipNoInventory)}}}}
+		if got := discoveryAdvice(f); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
