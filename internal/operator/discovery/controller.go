@@ -32,8 +32,7 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	// Nodes must not be decided about by two workers at the same time.
 	options.MaxConcurrentReconciles = 1
 	return watch.Controller("discovery", options,
-		source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{},
-			&handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{},
+		source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{}, r.resourceChanges(),
 			watch.Updates[*discoveryv1.BareMetalHostDiscovery](watch.Generation)),
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
 		r.nodeChanges(nodes),
@@ -41,6 +40,37 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 }
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// resourceChanges asks for a pass over a resource that comes, changes or goes. All others are polled
+// soon when it changed or went, because one of them may have to take the nodes over.
+func (r *Reconciler) resourceChanges() handler.TypedEventHandler[*discoveryv1.BareMetalHostDiscovery, ctrl.Request] {
+	own := &handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{}
+	return handler.TypedFuncs[*discoveryv1.BareMetalHostDiscovery, ctrl.Request]{
+		CreateFunc: own.Create,
+		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*discoveryv1.BareMetalHostDiscovery], q requests) {
+			own.Update(ctx, e, q)
+			r.pollSoon(ctx, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*discoveryv1.BareMetalHostDiscovery], q requests) {
+			own.Delete(ctx, e, q)
+			r.pollSoon(ctx, q)
+		},
+	}
+}
+
+// pollSoon lets all resources be polled soon.
+func (r *Reconciler) pollSoon(ctx context.Context, queue requests) {
+	var resources discoveryv1.BareMetalHostDiscoveryList
+	if err := r.Client.List(ctx, &resources, client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "Discovery resources could not be listed")
+		return
+	}
+	for i := range resources.Items {
+		name := client.ObjectKeyFromObject(&resources.Items[i])
+		r.nudge(name)
+		queue.Add(ctrl.Request{NamespacedName: name})
+	}
+}
 
 // hostChanges keeps the index of hosts, which is complete before the first
 // reconciliation. Deletions are recorded for the resources that created the hosts.
@@ -71,18 +101,8 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(ctx context.Context, queue requests) error {
 		nodes.Subscribe(func(changes []nodecache.Change) {
-			if !slices.ContainsFunc(changes, r.isNews) {
-				return
-			}
-			var resources discoveryv1.BareMetalHostDiscoveryList
-			if err := r.Client.List(ctx, &resources, client.UnsafeDisableDeepCopy); err != nil {
-				log.FromContext(ctx).Error(err, "Discovery resources could not be listed")
-				return
-			}
-			for i := range resources.Items {
-				name := client.ObjectKeyFromObject(&resources.Items[i])
-				r.nudge(name)
-				queue.Add(ctrl.Request{NamespacedName: name})
+			if slices.ContainsFunc(changes, r.isNews) {
+				r.pollSoon(ctx, queue)
 			}
 		})
 		return nil

@@ -33,7 +33,7 @@ const (
 	// defaultPollInterval is used where the schema's default was not applied.
 	defaultPollInterval = 30 * time.Second
 	// minPollInterval is the lower limit for the interval of a resource, and the pause
-	// between two polls when nodes changed.
+	// between two polls when nodes or other resources changed.
 	minPollInterval = 5 * time.Second
 	// freshness is the maximum age of the shared node cache in a poll. By default the
 	// cache polls the engine more often than that, so that a poll of it costs nothing.
@@ -99,7 +99,7 @@ type poll struct {
 	next       time.Time // when the next one is due
 	at         time.Time
 	generation int64
-	nudged     bool // nodes changed since
+	nudged     bool // nodes or other resources changed since
 }
 
 // pass is one reconciliation of a resource.

@@ -24,12 +24,13 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// fakeAPI holds one discovery resource and the hosts, and counts what is written.
+// fakeAPI holds one discovery resource or two and the hosts, and counts what is written.
 type fakeAPI struct {
 	client.Client
 
 	mu       sync.Mutex // held while hosts are created
 	resource *discoveryv1.BareMetalHostDiscovery
+	older    *discoveryv1.BareMetalHostDiscovery // another resource, or nil
 	hosts    map[types.NamespacedName]*v1alpha1.BareMetalHost
 	refusal  error // of creating hosts
 	creates  int
@@ -55,6 +56,9 @@ func (a *fakeAPI) Get(_ context.Context, key client.ObjectKey, obj client.Object
 func (a *fakeAPI) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	if resources, ok := list.(*discoveryv1.BareMetalHostDiscoveryList); ok {
 		resources.Items = []discoveryv1.BareMetalHostDiscovery{*a.resource.DeepCopy()}
+		if a.older != nil {
+			resources.Items = append(resources.Items, *a.older.DeepCopy())
+		}
 		return nil
 	}
 	return fmt.Errorf("unexpected list of %T", list)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -348,4 +349,51 @@ func TestMetricsOfADeletedResourceGo(t *testing.T) {
 			t.Errorf("metrics %v, %v; want none", families, err)
 		}
 	})
+}
+
+// added are the requests that were added to a queue.
+type added struct {
+	requests
+	all map[types.NamespacedName]bool
+}
+
+func (a added) Add(request ctrl.Request) { a.all[request.NamespacedName] = true }
+
+func TestNodesAreTakenOverSoonFromAResourceThatIsSuspendedOrDeleted(t *testing.T) {
+	for name, end := range map[string]func(b *bench, queue requests){
+		"suspended": func(b *bench, queue requests) {
+			before := b.api.older.DeepCopy()
+			b.api.older.Spec.Suspend = true
+			b.r.resourceChanges().Update(b.Context(), event.TypedUpdateEvent[*discoveryv1.BareMetalHostDiscovery]{ObjectOld: before, ObjectNew: b.api.older}, queue)
+		},
+		"deleted": func(b *bench, queue requests) {
+			before := b.api.older
+			b.api.older = nil
+			b.r.resourceChanges().Delete(b.Context(), event.TypedDeleteEvent[*discoveryv1.BareMetalHostDiscovery]{Object: before}, queue)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, newFakeNodes("n1"), func(d *discoveryv1.BareMetalHostDiscovery) {
+					d.CreationTimestamp = metav1.Now()
+					d.Spec.PollInterval = metav1.Duration{Duration: time.Hour}
+				})
+				b.api.older = b.api.resource.DeepCopy()
+				b.api.older.Name, b.api.older.UID, b.api.older.CreationTimestamp = "first", "first", metav1.Time{}
+				if b.reconcile(); b.api.creates != 0 {
+					t.Fatal("a host was created, though an older resource takes all nodes")
+				}
+				queue := added{all: map[types.NamespacedName]bool{}}
+				end(b, queue)
+				<-time.After(b.reconcile())
+				b.reconcile()
+				if key := client.ObjectKeyFromObject(b.api.resource); !queue.all[key] || b.api.creates != 1 {
+					t.Errorf("asked for passes over %v, and %d hosts were created; want one of %s", queue.all, b.api.creates, key)
+				}
+				if waited := time.Since(b.api.resource.CreationTimestamp.Time); waited > minPollInterval {
+					t.Errorf("it took %s", waited)
+				}
+			})
+		})
+	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // untilPoll is the pause before the next poll. A changed spec is acted on at once, and
-// changed nodes after minPollInterval.
+// changed nodes or other resources after minPollInterval.
 func (r *Reconciler) untilPoll(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *Reconciler) scheduled(resource *discoveryv1.BareMetalHostDiscovery, nex
 	r.polled[name] = last
 }
 
-// nudge notes that nodes without a host changed.
+// nudge notes that nodes without a host changed, or other resources.
 func (r *Reconciler) nudge(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
