@@ -149,6 +149,9 @@ func (s *statusWriter) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
+// Unwrap lets http.ResponseController set deadlines of the connection.
+func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
 func (a *api) logRequest(r *http.Request, c *call, w *statusWriter, start time.Time) {
 	a.log.LogAttrs(r.Context(), slog.LevelDebug, "Request",
 		slog.String("request_id", c.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),

@@ -2,11 +2,15 @@ package httpapi
 
 import (
 	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -234,6 +238,35 @@ func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {
 		if got := strings.Contains(line, id) && strings.Contains(line, "status=404") && strings.Contains(line, "version="+newest); got != want {
 			t.Errorf("level %s: logged %q, want a line: %v", level, line, want)
 		}
+	}
+}
+
+// TestBodiesCanBeCutWhileRequestsAreLogged sends a part of a body over a connection, and
+// has the server end it as the budget of bodies does.
+func TestBodiesCanBeCutWhileRequestsAreLogged(t *testing.T) {
+	var cut error
+	s := newServer(t, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Middleware = func(next http.Handler, _ bool) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				cut = http.NewResponseController(w).SetReadDeadline(longAgo)
+				next.ServeHTTP(w, r)
+			})
+		}
+	})
+	server := httptest.NewServer(s.handler)
+	defer server.Close()
+	slow, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	if err := slow.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(slow, "POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+	if _, err := io.ReadAll(slow); err != nil || cut != nil {
+		t.Errorf("the body was not ended: %v; setting its deadline: %v", err, cut)
 	}
 }
 
