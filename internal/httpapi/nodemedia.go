@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -53,7 +54,11 @@ func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	types := listArg(callOf(r).query, "device_types")
+	asked, err := readMediaTypes(w, r)
+	if err != nil {
+		return err
+	}
+	types := commaLists(append(asked, callOf(r).query["device_types"]...))
 	for _, name := range types {
 		if !slices.Contains(mediumTypes, name) {
 			return badRequest("Each of the device_types must be one of %s, got %q.", node.Choices(mediumTypes), node.CutText(name))
@@ -64,6 +69,30 @@ func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// readMediaTypes reads the device types in the body of a request, which need not have one.
+// openstacksdk sends them there, and baremetal in the query.
+func readMediaTypes(w http.ResponseWriter, r *http.Request) ([]string, error) {
+	body, err := readBody(w, r, maxBody)
+	if err != nil || len(body) == 0 {
+		return nil, err
+	}
+	var request struct {
+		DeviceTypes json.RawMessage `json:"device_types"`
+	}
+	if err := decode(body, &request); err != nil {
+		return nil, err
+	}
+	var text string
+	var types []string
+	switch {
+	case len(request.DeviceTypes) == 0, json.Unmarshal(request.DeviceTypes, &types) == nil:
+		return types, nil
+	case json.Unmarshal(request.DeviceTypes, &text) == nil:
+		return []string{text}, nil
+	}
+	return nil, badRequest("The device_types must be a comma list or a list of texts.")
 }
 
 func (a *api) listMedia(w http.ResponseWriter, r *http.Request) error {

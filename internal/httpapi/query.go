@@ -35,9 +35,12 @@ func boolArg(query url.Values, name string, fallback bool) (bool, error) {
 }
 
 // listArg reads an argument that is a comma list and may be repeated.
-func listArg(query url.Values, name string) []string {
+func listArg(query url.Values, name string) []string { return commaLists(query[name]) }
+
+// commaLists returns the items of all comma lists.
+func commaLists(lists []string) []string {
 	var items []string
-	for _, value := range query[name] {
+	for _, value := range lists {
 		for item := range strings.SplitSeq(value, ",") {
 			if item = strings.TrimSpace(item); item != "" {
 				items = append(items, item)
