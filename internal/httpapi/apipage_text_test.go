@@ -71,7 +71,7 @@ Ingot adds one of a hardware type, [identify](redfish.md#which-machine-it-is). "
 | `+"`sort_key`"+` | %[1]s | A field with "yes" under Sort. The default is the time of creation. |
 | `+"`sort_dir`"+` | %[1]s | asc or desc. |
 | `+"`fields`"+` | %[2]s (drivers: %[3]s) | The fields to show, separated by commas. It cannot be combined with detail. |
-| `+"`detail`"+` | %[4]s (drivers: %[9]s) | true shows all fields, false only those of the short list. |
+| `+"`detail`"+` | %[4]s (drivers: %[9]s; volume connectors and targets: %[10]s) | true shows all fields, false only those of the short list. |
 
 Version %[6]s introduced `+"`include_children`"+` and `+"`parent_node`"+`, %[7]s `+"`conductor`"+`, %[9]s `+"`type`"+` of
 drivers, and %[8]s `+"`reset_interfaces`"+` of a PATCH.
@@ -87,7 +87,7 @@ is a repeated argument that takes one value.
 operations (RFC 6902). Either all of them take effect, or none.
 `, oldest, versionText[fieldsSince], versionText[driverFieldsSince], versionText[detailSince], maxPage,
 		versionText[parentSince], versionText[conductorSince], versionText[resetSince],
-		versionText[dynamicDriversSince])
+		versionText[dynamicDriversSince], versionText[volumesSince])
 	writeAllFields(&page)
 	page.WriteString(`
 ## Provision verbs

@@ -22,7 +22,7 @@ var chassisTable = newTable("chassis", []field[node.Chassis]{
 
 func (a *api) chassis() *collection[node.Chassis] {
 	return &collection[node.Chassis]{
-		api: a, table: chassisTable, path: "chassis", name: "chassis", since: 1, detailPath: true,
+		api: a, table: chassisTable, path: "chassis", name: "chassis", since: 1, detailSince: detailSince, detailPath: true,
 		all: Engine.Chassis, uuid: chassisUUID,
 		check: func(*node.Chassis, int) error { return nil },
 	}

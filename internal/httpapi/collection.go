@@ -17,8 +17,9 @@ type collection[T any] struct {
 	name  string // key of a list, "connectors"
 	named bool   // a name may stand for the UUID in paths
 	// since is the microversion 1.N that introduced the kind, patchSince the one that
-	// introduced PATCH. writeBelow is the status of older writes; 0 means 404.
-	since, patchSince, writeBelow int
+	// introduced PATCH, and detailSince that of the argument detail; 0 means since.
+	// writeBelow is the status of older writes; 0 means 404.
+	since, patchSince, detailSince, writeBelow int
 
 	detailPath bool // GET .../detail lists all fields
 	filters    []filter
@@ -99,7 +100,7 @@ func (s *collection[T]) writeList(w http.ResponseWriter, r *http.Request, path s
 		return err
 	}
 	return writeList(s.api, w, r, list[T]{
-		table: s.table, name: s.name, path: path, detail: detail, conditions: append(asked, conditions...),
+		table: s.table, name: s.name, path: path, detail: detail, detailSince: s.detailSince, conditions: append(asked, conditions...),
 		read: s.all(s.api.engine).List, uuid: s.uuid,
 	})
 }

@@ -15,6 +15,8 @@ type list[T any] struct {
 	name   string // key of the list, "nodes"
 	path   string // below /v1, without query, for the next link
 	detail bool   // the path lists all fields
+	// detailSince is the microversion 1.N that introduced the argument detail.
+	detailSince int
 	// unpaged is set when at most one item matches the conditions.
 	unpaged    bool
 	conditions []node.Filter
@@ -29,7 +31,7 @@ const maxPageBytes = 8 << 20
 // writeList answers with the page that the arguments of the request select.
 func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T]) error {
 	c := callOf(r)
-	fields, err := listFields(c, l.table, l.detail)
+	fields, err := listFields(c, l.table, l.detail, l.detailSince)
 	if err != nil {
 		return err
 	}

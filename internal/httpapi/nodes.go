@@ -28,7 +28,7 @@ func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, de
 		return err
 	}
 	return writeList(a, w, r, list[node.Node]{
-		table: nodeTable, name: "nodes", path: path, detail: detail,
+		table: nodeTable, name: "nodes", path: path, detail: detail, detailSince: detailSince,
 		unpaged: c.query.Has("instance_uuid"), conditions: append(asked, conditions...),
 		read: read,
 		uuid: func(n *node.Node) string { return n.UUID },

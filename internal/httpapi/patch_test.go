@@ -421,7 +421,7 @@ func FuzzQuery(f *testing.F) {
 		if _, err := parsePage(c, nodeTable); err != nil {
 			wantStatus(t, err, 400, 406)
 		}
-		if _, err := listFields(c, nodeTable, false); err != nil {
+		if _, err := listFields(c, nodeTable, false, detailSince); err != nil {
 			wantStatus(t, err, 400, 406)
 		}
 		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), callKey{}, c), http.MethodGet, "/v1/nodes", http.NoBody)

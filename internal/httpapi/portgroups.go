@@ -31,7 +31,7 @@ var portgroupTable = newTable("port group", []field[node.Portgroup]{
 
 func (a *api) portgroups() *collection[node.Portgroup] {
 	return &collection[node.Portgroup]{
-		api: a, table: portgroupTable, path: "portgroups", name: "portgroups", named: true, since: 23, detailPath: true,
+		api: a, table: portgroupTable, path: "portgroups", name: "portgroups", named: true, since: 23, detailSince: detailSince, detailPath: true,
 		all: Engine.Portgroups, uuid: portgroupUUID,
 		filters: []filter{
 			{name: "address", since: 1, parse: addressFilter},

@@ -88,7 +88,7 @@ func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string
 
 func (a *api) writePorts(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions []node.Filter) error {
 	return writeList(a, w, r, list[node.Port]{
-		table: portTable, name: "ports", path: path, detail: detail, conditions: conditions,
+		table: portTable, name: "ports", path: path, detail: detail, detailSince: detailSince, conditions: conditions,
 		read: a.engine.Ports, uuid: func(p *node.Port) string { return p.UUID },
 	})
 }

@@ -95,21 +95,21 @@ func pageOrder(c *call) (limit int, desc bool, err error) {
 }
 
 // fieldsSince and detailSince are the microversions 1.N that introduced the arguments
-// fields and detail.
+// fields and detail of lists that are older than these.
 const (
 	fieldsSince = 8
 	detailSince = 43
 )
 
 // listFields returns the fields of the items in a list: those in the argument fields,
-// all fields for detail=true, otherwise the brief fields.
-func listFields[T any](c *call, t *table[T], detailPath bool) ([]*field[T], error) {
+// all fields for detail=true, which 1.since introduced, otherwise the brief fields.
+func listFields[T any](c *call, t *table[T], detailPath bool, since int) ([]*field[T], error) {
 	asked := listArg(c.query, "fields")
 	if c.query.Has("fields") && c.version < fieldsSince {
 		return nil, notAcceptable("Argument fields", fieldsSince)
 	}
-	if c.query.Has("detail") && c.version < detailSince {
-		return nil, notAcceptable("Argument detail", detailSince)
+	if c.query.Has("detail") && c.version < since {
+		return nil, notAcceptable("Argument detail", since)
 	}
 	detail, err := boolArg(c.query, "detail", detailPath)
 	if err != nil {

@@ -57,6 +57,18 @@ func TestWritingTheMaskOfAVolumeBackKeepsItsSecret(t *testing.T) {
 	diffJSON(t, "properties", map[string]any{"auth_password": "s3cr3t", "portal": "x"}, stored.Properties.Values())
 }
 
+func TestVolumesTakeDetailInTheirFirstVersion(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.node()
+	s.create("/v1/volume/connectors", `{"node_uuid":"`+n+`","type":"iqn","connector_id":"a"}`)
+	s.create("/v1/volume/targets", `{"node_uuid":"`+n+`","volume_type":"iscsi","volume_id":"a","boot_index":0}`)
+	for _, path := range []string{"/v1/volume/connectors", "/v1/volume/targets", "/v1/nodes/" + n + "/volume/connectors"} {
+		if got := s.do("GET", path+"?detail=True", "1.32", "").want(http.StatusOK); !strings.Contains(got.body, `"extra"`) {
+			t.Errorf("%s: got %s, want all fields", path, got.body)
+		}
+	}
+}
+
 func TestVolumesAreUnique(t *testing.T) {
 	s := newEngineServer(t)
 	n, other := s.node(), s.node()
