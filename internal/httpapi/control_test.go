@@ -56,6 +56,7 @@ func TestControlRequests(t *testing.T) {
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":"MAX","raid_level":"7"}]}`, 400, "raid_level"},
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":0,"raid_level":"1"}]}`, 400, "size_gb"},
 		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":1,"raid_level":"1","colour":1}]}`, 400, "colour"},
+		{"PUT", "/states/raid", `{"logical_disks":[{"size_gb":1,"raid_level":"1","physical_disks":[{"size":1e400}]}]}`, 400, "too large"},
 		{"POST", "/vmedia", `{"device_type":"cdrom","image_url":"https://u:p@images/a.iso"}`, 204, "attach cdrom https://u:p@images/a.iso "},
 		{"POST", "/vmedia", `{"device_type":"disk","image_url":"nfs://images/a","image_download_source":"local"}`, 204, "attach disk nfs://images/a local"},
 		{"POST", "/vmedia", `{"device_type":"tape","image_url":"http://images/a"}`, 400, "device_type"},

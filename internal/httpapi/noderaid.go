@@ -39,6 +39,9 @@ func (a *api) setRAID(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := checkNumbers(body); err != nil {
+		return err
+	}
 	config, err := readRAID(body)
 	if err != nil {
 		return err
