@@ -2,7 +2,7 @@
 // 7617) users and their bcrypt hashes come from an htpasswd file, and their roles from a
 // role file. Both are read again when they change.
 //
-// A password that was verified once takes microseconds until the file changes, so that
+// A password that was verified once takes microseconds until its hash changes, so that
 // bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
 // password. An attacker who sends wrong passwords can use at most an eighth of the
 // processors: further comparisons wait, and then get 503, while users who were verified

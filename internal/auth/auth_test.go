@@ -185,7 +185,7 @@ func TestWrongPasswordIsComparedEveryTimeAndForgetsNothing(t *testing.T) {
 func TestUnknownUserCostsAComparisonOfTheDearestHash(t *testing.T) {
 	g := newGate(t)
 	write(t, g.file, "ann:$2y$05$"+tail+"\nbob:$2b$06$"+tail+"\n")
-	all, err := loadUsers(g.file)
+	all, err := loadUsers(g.file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,6 +226,23 @@ func TestChangedFileCountsWithinASecond(t *testing.T) {
 		if got := g.ask("/closed", as(test.user, test.password)); got.Code != test.want {
 			t.Errorf("%s with %q: got status %d, want %d", test.user, test.password, got.Code, test.want)
 		}
+	}
+}
+
+func TestUsersStayVerifiedWhenOthersChange(t *testing.T) {
+	g := newGate(t)
+	g.ask("/closed", as("ann", "secret"))
+	before, err := os.ReadFile(g.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, g.file, string(before)+"cid:$2y$04$"+tail+"\n")
+	g.skipped.Add(int64(time.Second))
+	if got := g.ask("/closed", as("ann", "secret")); got.Code != http.StatusOK || g.compared.Load() != 1 {
+		t.Errorf("got status %d after %d comparisons, want 200 after the first alone", got.Code, g.compared.Load())
+	}
+	if len(g.verifier.users.Get().byName) != 3 {
+		t.Error("the file was not read again")
 	}
 }
 

@@ -55,11 +55,20 @@ func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier
 	v := &verifier{compare: bcrypt.CompareHashAndPassword, running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 	_, _ = rand.Read(v.key[:]) // never fails, see crypto/rand
 	var err error
-	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, func() (*users, error) { return loadUsers(file) }, log, now)
+	var current *users
+	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, func() (*users, error) {
+		loaded, err := loadUsers(file, current)
+		if err == nil {
+			current = loaded
+		}
+		return loaded, err
+	}, log, now)
 	return v, err
 }
 
-func loadUsers(file string) (*users, error) {
+// loadUsers reads the file. Users whose hash is the same as before stay verified; before
+// is nil at first.
+func loadUsers(file string, before *users) (*users, error) {
 	hashes, err := htpasswdFile.read(file)
 	if err != nil {
 		return nil, err
@@ -67,13 +76,23 @@ func loadUsers(file string) (*users, error) {
 	loaded := &users{byName: make(map[string]*user, len(hashes))}
 	cost := "00"
 	for name, hash := range hashes {
-		loaded.byName[name] = &user{hash: []byte(hash)}
+		loaded.byName[name] = before.unchanged(name, hash)
 		cost = max(cost, bcryptHash.FindStringSubmatch(hash)[1])
 	}
 	// A user that does not exist takes as long as the user with the highest cost. No
 	// password is known to have this hash, and a match would be ignored.
 	loaded.nobody = &user{hash: []byte("$2b$" + cost + "$" + strings.Repeat(".", 53))}
 	return loaded, nil
+}
+
+// unchanged returns the user of this name and hash, a new one if there is none.
+func (all *users) unchanged(name, hash string) *user {
+	if all != nil {
+		if u, known := all.byName[name]; known && string(u.hash) == hash {
+			return u
+		}
+	}
+	return &user{hash: []byte(hash)}
 }
 
 // verify returns nil for a valid password, else ErrDenied, ErrOverloaded or the error
