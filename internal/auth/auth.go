@@ -5,8 +5,8 @@
 // A password that was verified once takes microseconds until its hash changes, so that
 // bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
 // password. An attacker who sends wrong passwords can use at most an eighth of the
-// processors: further comparisons wait, and then get 503, while users who were verified
-// before are not affected.
+// processors: further comparisons wait, those of different networks in turns, and then get
+// 503, while users who were verified before are not affected.
 //
 // What a role may do is decided by package httpapi, which knows the requests. This
 // package refuses users without a role.
@@ -19,9 +19,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/role"
 )
 
@@ -85,7 +87,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			deny(w, noCredentials)
 			return
 		}
-		err := g.verifier.verify(r.Context(), user, password)
+		err := g.verifier.verify(r.Context(), networkOf(r), user, password)
 		switch {
 		case err == nil:
 			g.admit(w, r, next, user)
@@ -96,6 +98,12 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			refuse(w, http.StatusServiceUnavailable, overloaded)
 		}
 	})
+}
+
+// networkOf returns the network of the client, or of the proxy before it.
+func networkOf(r *http.Request) fairqueue.Network {
+	client, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value stands for all unknown ones
+	return fairqueue.NetworkOf(client.Addr())
 }
 
 // admit passes on a request of an authenticated user who has a role.

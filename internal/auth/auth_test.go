@@ -17,7 +17,12 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 )
+
+// here is where requests without an address come from.
+var here fairqueue.Network
 
 // htpasswd writes a file of users with the cheapest hashes, as if long ago.
 func htpasswd(t testing.TB, path string, passwords map[string]string) {
@@ -275,7 +280,7 @@ func TestEqualRequestsShareOneComparison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		compared := 0
-		g.verifier.running = make(chan struct{}, 1)
+		g.verifier.limit(1)
 		g.verifier.compare = func(_, _ []byte) error {
 			compared++
 			<-release
@@ -284,7 +289,7 @@ func TestEqualRequestsShareOneComparison(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if err := g.verifier.verify(t.Context(), "ann", "secret"); err != nil {
+				if err := g.verifier.verify(t.Context(), here, "ann", "secret"); err != nil {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -310,7 +315,7 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 		const flood, room = maxWaiting + 100, 2
 		release := make(chan struct{})
 		var running, most atomic.Int64
-		g.verifier.running = make(chan struct{}, room)
+		g.verifier.limit(room)
 		g.verifier.compare = func(_, _ []byte) error {
 			most.Store(max(most.Load(), running.Add(1)))
 			<-release
@@ -349,9 +354,39 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 		if most.Load() > room {
 			t.Errorf("%d comparisons ran at once, want at most %d", most.Load(), room)
 		}
-		if waiting := g.verifier.waiting.Load(); waiting != 0 {
-			t.Errorf("%d still count as waiting", waiting)
+		time.Sleep(guessPause * maxWait) //nolint:forbidigo // the time of the bubble
+		synctest.Wait()
+		if g.verifier.turns.Busy(networkOf(httptest.NewRequest(http.MethodGet, "/", nil))) {
+			t.Error("a turn was not given back")
 		}
+	})
+}
+
+func TestFloodOfWrongPasswordsLeavesTurnsToOtherNetworks(t *testing.T) {
+	g := newGate(t)
+	synctest.Test(t, func(t *testing.T) {
+		g.verifier.limit(1)
+		g.verifier.compare = func(_, password []byte) error {
+			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the time of the bubble
+			if string(password) == "other" {
+				return nil
+			}
+			return bcrypt.ErrMismatchedHashAndPassword
+		}
+		var flood sync.WaitGroup
+		for i := range maxWaiting + 100 {
+			flood.Go(func() { g.ask("/closed", as("ann", fmt.Sprint("guess", i))) })
+		}
+		synctest.Wait()
+		got := g.ask("/closed", func(r *http.Request) {
+			r.RemoteAddr = "192.0.2.2:1234"
+			r.SetBasicAuth("bob", "other")
+		})
+		if got.Code != http.StatusOK {
+			t.Errorf("the right password from another network got status %d", got.Code)
+		}
+		flood.Wait()
+		time.Sleep(time.Second) //nolint:forbidigo // the time of the bubble
 	})
 }
 
@@ -360,12 +395,12 @@ func TestNothingIsComparedForAClientThatClosedItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		compared := 0
-		g.verifier.running = make(chan struct{}, 1)
+		g.verifier.limit(1)
 		g.verifier.compare = func(_, _ []byte) error { compared++; <-release; return nil }
 		ctx, cancel := context.WithCancel(t.Context())
 		verify := func(ctx context.Context, user, password string) <-chan error {
 			result := make(chan error, 1)
-			go func() { result <- g.verifier.verify(ctx, user, password) }()
+			go func() { result <- g.verifier.verify(ctx, here, user, password) }()
 			synctest.Wait()
 			return result
 		}
@@ -392,14 +427,14 @@ func TestGuessesLeaveMostOfTheTimeToOthers(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {
 		const takes = 50 * time.Millisecond
-		g.verifier.running = make(chan struct{}, 1)
+		g.verifier.limit(1)
 		g.verifier.compare = func(_, _ []byte) error {
 			time.Sleep(takes) //nolint:forbidigo // the time of the bubble
 			return bcrypt.ErrMismatchedHashAndPassword
 		}
 		began := time.Now()
 		for i := range 3 {
-			if err := g.verifier.verify(t.Context(), "ann", fmt.Sprint("guess", i)); !errors.Is(err, ErrDenied) {
+			if err := g.verifier.verify(t.Context(), here, "ann", fmt.Sprint("guess", i)); !errors.Is(err, ErrDenied) {
 				t.Errorf("got %v, want ErrDenied", err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
@@ -46,14 +47,14 @@ type verifier struct {
 	key     [sha256.Size]byte // of this process, for digests
 	compare func(hash, password []byte) error
 
+	turns   *fairqueue.Queue[fairqueue.Network]
 	running chan struct{} // has an element for each running comparison
-	waiting atomic.Int64
 }
 
 func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier, error) {
-	// At most half of the processors, so that the API stays fast during an attack.
-	v := &verifier{compare: bcrypt.CompareHashAndPassword, running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
-	_, _ = rand.Read(v.key[:]) // never fails, see crypto/rand
+	v := &verifier{compare: bcrypt.CompareHashAndPassword}
+	v.limit(max(1, runtime.GOMAXPROCS(0)/2)) // so that the API stays fast during an attack
+	_, _ = rand.Read(v.key[:])               // never fails, see crypto/rand
 	var err error
 	var current *users
 	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, func() (*users, error) {
@@ -64,6 +65,13 @@ func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier
 		return loaded, err
 	}, log, now)
 	return v, err
+}
+
+// limit bounds how many comparisons run at once. A network alone has as many turns, half of
+// all, so that another one finds a turn, and then waits for those that run at most.
+func (v *verifier) limit(comparisons int) {
+	v.turns = fairqueue.New[fairqueue.Network](2*comparisons, maxWaiting)
+	v.running = make(chan struct{}, comparisons)
 }
 
 // loadUsers reads the file. Users whose hash is the same as before stay verified; before
@@ -97,8 +105,8 @@ func (all *users) unchanged(name, hash string) *user {
 
 // verify returns nil for a valid password, else ErrDenied, ErrOverloaded or the error
 // of ctx. It takes microseconds when the same password was verified before, and one
-// bcrypt comparison otherwise.
-func (v *verifier) verify(ctx context.Context, name, password string) error {
+// bcrypt comparison otherwise, for which networks take turns.
+func (v *verifier) verify(ctx context.Context, from fairqueue.Network, name, password string) error {
 	all := v.users.Get()
 	u, known := all.byName[name]
 	if !known {
@@ -108,7 +116,7 @@ func (v *verifier) verify(ctx context.Context, name, password string) error {
 	if u.isVerified(sum) {
 		return nil
 	}
-	leave, err := v.enter(ctx)
+	leave, err := v.enter(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -137,23 +145,24 @@ func (u *user) isVerified(sum digest) bool {
 	return verified != nil && hmac.Equal(verified[:], sum[:])
 }
 
-// enter waits until fewer than the maximum of comparisons run, and counts one more until
-// leave is called.
-func (v *verifier) enter(ctx context.Context) (leave func(), err error) {
-	defer v.waiting.Add(-1)
-	if v.waiting.Add(1) > maxWaiting {
-		return nil, ErrOverloaded
+// enter waits until it is the network's turn and fewer than the maximum of comparisons run,
+// and counts one more until leave is called.
+func (v *verifier) enter(ctx context.Context, from fairqueue.Network) (leave func(), err error) {
+	wait, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	end, err := v.turns.Enter(wait, from)
+	if err == nil {
+		select {
+		case v.running <- struct{}{}:
+			return func() { <-v.running; end() }, nil
+		case <-wait.Done():
+			end()
+		}
 	}
-	timeout := time.NewTimer(maxWait)
-	defer timeout.Stop()
-	select {
-	case v.running <- struct{}{}:
-		return func() { <-v.running }, nil
-	case <-timeout.C:
-		return nil, ErrOverloaded
-	case <-ctx.Done(): // nobody wants to know any more
+	if ctx.Err() != nil { // nobody wants to know any more
 		return nil, ctx.Err()
 	}
+	return nil, ErrOverloaded
 }
 
 // digest hashes the three parts, each with its length before it, so that different
