@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -120,6 +122,25 @@ func TestDeletionGivesUpWhatTheEngineAnswersWithAnInternalError(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestHostWhoseBMCIsLostIsDeletedWithoutCleaning(t *testing.T) {
+	const name = "demo-power-error"
+	l := newLife(t, nil)
+	l.add(name, withImage)
+	id, before := l.rests(name, v1alpha1.StateProvisioned).Status.Provisioning.ID, len(l.effects(name))
+	l.node(name, func(n *provisioner.Node) {
+		n.Power, n.Maintenance, n.Fault, n.MaintenanceReason = "", true, node.FaultPowerFailure, "the BMC does not answer"
+	})
+	l.remove(l.host(name))
+	begun := l.now
+	l.gone(name)
+	if took := l.now.Sub(begun); took > time.Hour {
+		t.Errorf("deleted after %s", took)
+	}
+	l.does(name, before, "power off", "power off", "power off", "delete")
+	l.notes(eventDeletedWithoutCleaning, id, "data stays on the disks", "the BMC does not answer")
+	l.notes(eventPowerManagementError, id, "may still be on")
 }
 
 func TestDeletionGoesOnWhenTheEngineIsBack(t *testing.T) {

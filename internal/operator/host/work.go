@@ -62,6 +62,8 @@ type patience struct {
 	waiting bool
 	// outdated is true when the last request was made with other inputs than there are now.
 	outdated bool
+	// leaving is true while the host is deleted: that ends also when its BMC never answers again.
+	leaving bool
 }
 
 // decideWork is pure. It returns the next step of an operation with this workflow, and a
@@ -72,7 +74,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 	case known && next.action == workDone:
 		return next, ""
 	case n.Maintenance && !ownFaults[n.Fault]:
-		return workStep{action: workBlocked}, withReason("The node is in maintenance", n.MaintenanceReason)
+		return decideMaintenance(n, p), withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
 		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
 	case next.action == workWait:
@@ -91,6 +93,18 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return workStep{action: workFailed}, n.LastError // the node is back where the request found it
 	default:
 		return next, ""
+	}
+}
+
+// decideMaintenance is decideWork for maintenance that asking for other work does not end.
+func decideMaintenance(n provisioner.Node, p patience) workStep {
+	switch {
+	case n.Fault != node.FaultPowerFailure || !p.leaving:
+		return workStep{action: workBlocked}
+	case p.waiting:
+		return workStep{action: workHold}
+	default:
+		return workStep{action: workFailed}
 	}
 }
 
@@ -137,7 +151,7 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	}
 	wait := s.wait(t.operation, w.maxBackoff)
 	record := s.operation(t.operation)
-	next, message := decideWork(t.workflow, *s.node, *record, patience{waiting: wait > 0, outdated: s.isOutdated(*record)})
+	next, message := decideWork(t.workflow, *s.node, *record, patience{waiting: wait > 0, outdated: s.isOutdated(*record), leaving: isLeaving(s.host)})
 	switch next.action {
 	case workDone:
 		return true, result{}, nil

@@ -178,6 +178,25 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 	}
 }
 
+func TestOnlyADeletionDoesNotWaitForABMCThatIsLost(t *testing.T) {
+	lost := provisioner.Node{State: node.Deleting, Maintenance: true, Fault: node.FaultPowerFailure, MaintenanceReason: "no answer"}
+	repaired := provisioner.Node{State: node.Deleting, Maintenance: true, MaintenanceReason: "fan"}
+	for name, tt := range map[string]struct {
+		node provisioner.Node
+		p    patience
+		want action
+	}{
+		"host that stays":                            {lost, patience{}, workBlocked},
+		"host that is deleted":                       {lost, patience{leaving: true}, workFailed},
+		"host that is deleted, after a failure":      {lost, patience{leaving: true, waiting: true}, workHold},
+		"host that is deleted, whose node is mended": {repaired, patience{leaving: true}, workBlocked},
+	} {
+		if got, _ := decideWork(deprovisionWorkflow, tt.node, v1alpha1.OperationStatus{}, tt.p); got.action != tt.want {
+			t.Errorf("%s: action %d, want %d", name, got.action, tt.want)
+		}
+	}
+}
+
 func TestFailureOfARequestWithOtherInputsIsNotCounted(t *testing.T) {
 	record := v1alpha1.OperationStatus{Request: askManage, Accepted: true}
 	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password", StateChangedAt: testNow}
