@@ -109,7 +109,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 // attach ends that a host is detached. It gets a node in the next pass.
 func (s *scope) attach() result {
 	s.host.Status.OperationalStatus = v1alpha1.OperationalStatusOK
-	s.host.Status.Operation = v1alpha1.OperationStatus{}
+	s.host.Status.Operation = v1alpha1.OperationStatus{RAID: s.host.Status.Operation.RAID} // nobody has changed the disks
 	s.note(eventAttached, "The host is attached again")
 	return result{requeueAfter: soon, stop: true}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -121,5 +122,49 @@ func TestVolumesOfBothKindsAreDeletedOneKindAfterTheOther(t *testing.T) {
 	want := []any{volumes(nil, softwareVolume), volumes(nil, noSoftware), volumes(noHardware, nil)}
 	if diff := cmp.Diff(want, deleted); diff != "" {
 		t.Errorf("volumes that were asked for (-want +got):\n%s", diff)
+	}
+}
+
+// TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile goes back to the volumes that the status shows:
+// the machine may have lost them to those that could not be made.
+func TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile(t *testing.T) {
+	for name, meanwhile := range map[string]func(*life){
+		"nothing": func(*life) {},
+		"the host is held off": func(l *life) {
+			l.annotate("web", testHold, "1")
+			l.heldOff("web")
+		},
+		"the Secret is missing": func(l *life) {
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" })
+			l.fails("web", v1alpha1.ErrorRegistration)
+		},
+		"the host is detached": func(l *life) {
+			l.edit("web", detached(`{"force":true}`))
+			l.rests("web", v1alpha1.StatePreparing)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: 5 * time.Minute}})
+			l.restart()
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, nil) })
+			sound := l.rests("web", v1alpha1.StateAvailable).Spec
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID.HardwareRAIDVolumes[0].Level = "5" })
+			l.until("web", "configured anew", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
+			l.now = l.now.Add(l.pass("web"))
+			l.node("web", func(n *provisioner.Node) {
+				n.State, n.StateChangedAt, n.LastError = node.CleanFailed, l.now, "a disk is missing"
+			})
+			l.fails("web", v1alpha1.ErrorPreparation)
+			meanwhile(l)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations, h.Spec = nil, sound })
+			l.rests("web", v1alpha1.StateAvailable)
+			if got := l.count("web", "clean"); got != 3 {
+				t.Errorf("%d times configured, want 3", got)
+			}
+			if diff := cmp.Diff(any(volumes(hardwareVolume, nil)), l.last("web", demo.VerbSetRAID)); diff != "" {
+				t.Errorf("volumes that were asked for last (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

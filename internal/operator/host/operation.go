@@ -44,11 +44,11 @@ func (f *failure) Unwrap() error { return f.err }
 
 // operation returns the record of an operation of this pass. One of another operation is
 // replaced, because an operation that follows another begins without failures. The place of
-// the host in the queue stays.
+// the host in the queue stays, and so do the volumes of a request that has not gone well: the machine may have a part of them.
 func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus {
 	record := recordOf(&s.host.Status, name)
 	if record.Name != name {
-		*record = v1alpha1.OperationStatus{Name: name, QueuedAt: record.QueuedAt}
+		*record = v1alpha1.OperationStatus{Name: name, QueuedAt: record.QueuedAt, RAID: record.RAID}
 	}
 	return record
 }
@@ -97,7 +97,7 @@ func (s *scope) fail(f *failure) {
 	*record = v1alpha1.OperationStatus{
 		Name: f.operation, Failures: record.Failures + 1, FailedAt: &now,
 		Generation: s.host.Generation, Inputs: s.inputs(f.operation), QueuedAt: record.QueuedAt,
-		RAID: record.RAID, // the machine may have a part of it
+		RAID: record.RAID,
 	}
 	s.show(f, record.Failures)
 }
