@@ -6,10 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
@@ -49,4 +51,36 @@ func TestADetachedHostDoesNotAdviseToRestartItForAnUpdate(t *testing.T) {
 	l.detach("web")
 	l.pass("web")
 	l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, v1alpha1.UpdateHostDetachedReason)
+}
+
+// TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain asks a machine for one component more, in use and free.
+func TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain(t *testing.T) {
+	there, fresh := v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-2"}
+	for verb, tt := range map[demo.Verb]struct {
+		change func(*v1alpha1.BareMetalHost)
+		state  v1alpha1.ProvisioningState
+	}{
+		demo.VerbService: {withImage, v1alpha1.StateProvisioned}, demo.VerbClean: {nil, v1alpha1.StateAvailable},
+	} {
+		t.Run(string(verb), func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", tt.change)
+			l.rests("web", tt.state)
+			firmware := componentsObject(4, []v1alpha1.FirmwareUpdate{there}, there, fresh)
+			firmware.Namespace = "metal"
+			l.create(firmware)
+			policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}}
+			policy.Spec.FirmwareUpdates = v1alpha1.UpdateOnReboot
+			l.create(policy)
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			h := l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == 4 })
+			want := demo.Steps(provisioner.FirmwareSteps([]provisioner.FirmwareUpdate{{Component: fresh.Component, URL: fresh.URL}}))
+			if diff := cmp.Diff(any(want), l.last("web", verb)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if got := h.Status.Updates.Written; len(got) != 2 {
+				t.Errorf("records of what was written: %v", got)
+			}
+		})
+	}
 }

@@ -71,14 +71,19 @@ func updateSteps(c changes, written []v1alpha1.WrittenFirmware, r reading) []nod
 // isWritten reports whether a component has the firmware already: it was written last, and
 // the component shows the version that it showed then. The status of the object counts for
 // firmware that another operator wrote; while a request of this one is open, it shows
-// what was begun, and not what is done.
+// what was begun, and not what is done, so that the request keeps what it showed before.
 func isWritten(c changes, update v1alpha1.FirmwareUpdate, written []v1alpha1.WrittenFirmware, has []provisioner.Component) bool {
-	last := slices.IndexFunc(written, func(w v1alpha1.WrittenFirmware) bool { return w.Component == update.Component })
+	last := lastWritten(written, update.Component)
 	if last < 0 {
 		return !c.components.requested() && slices.Contains(c.objects.components.Status.Updates, update)
 	}
 	version := versionOf(has, update.Component)
 	return written[last].URL == update.URL && (written[last].Version == "" || version == "" || version == written[last].Version)
+}
+
+// lastWritten is the index of the record of a component, or -1.
+func lastWritten(written []v1alpha1.WrittenFirmware, component string) int {
+	return slices.IndexFunc(written, func(w v1alpha1.WrittenFirmware) bool { return w.Component == component })
 }
 
 func versionOf(components []provisioner.Component, name string) string {
@@ -90,7 +95,7 @@ func versionOf(components []provisioner.Component, name string) string {
 	return ""
 }
 
-// request records that the engine is asked to apply the changes.
+// request records that the engine is asked to apply the changes, and what another operator has written before.
 func (updater) request(s *scope, c changes) {
 	updates := &s.host.Status.Updates
 	updates.NodeID = s.node.ID
@@ -105,8 +110,17 @@ func (updater) request(s *scope, c changes) {
 		}
 	}
 	updates.Firmware = nil
-	if updates.Components.Requested != 0 {
-		updates.Firmware = slices.Clone(c.objects.components.Spec.Updates)
+	if updates.Components.Requested == 0 {
+		return
+	}
+	updates.Firmware = slices.Clone(c.objects.components.Spec.Updates)
+	if c.components.requested() {
+		return // the status shows what that request has begun
+	}
+	for _, update := range c.objects.components.Status.Updates {
+		if lastWritten(updates.Written, update.Component) < 0 {
+			updates.Written = append(updates.Written, v1alpha1.WrittenFirmware{FirmwareUpdate: update})
+		}
 	}
 }
 
