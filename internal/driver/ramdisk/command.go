@@ -41,6 +41,9 @@ type order struct {
 	// lost says that the agent goes down with the command, so that it is done when the agent
 	// has begun it.
 	lost bool
+	// ends says that the agent ends after the command, so that nobody can ask it for the outcome
+	// when its answer is lost.
+	ends bool
 	// keep is what the result of the command changes in the node, or why the result is a failure
 	// although the agent calls it a success. Nil keeps nothing.
 	keep func(result json.RawMessage) (func(*node.Node), error)
@@ -94,7 +97,7 @@ const firstCommand = "standby.get_partition_uuids"
 func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	if turn.Attempt != driver.Continued || turn.Phase == phaseInDoubt {
 		commands, err := d.options.Agents.Commands(ctx, n)
-		if err != nil && o.lost && (turn.Attempt == driver.Unknown || turn.Phase == phaseInDoubt) {
+		if err != nil && (o.lost || o.ends) && (turn.Attempt == driver.Unknown || turn.Phase == phaseInDoubt) {
 			return d.gone(n, turn, err)
 		}
 		if err != nil {
@@ -122,7 +125,7 @@ func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Tur
 	return judge(n, o, command)
 }
 
-// gone says what it means that an agent cannot be asked that may go down by a command: the
+// gone says what it means that an agent cannot be asked that may go down or end by a command: the
 // command was carried out when the agent sends no heartbeats any more, and perhaps never sent
 // as long as it does.
 func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcome, error) {

@@ -25,7 +25,7 @@ func (r Rescue) SetRescuePassword(ctx context.Context, n *node.Node, turn driver
 	if hash == "" {
 		return driver.Outcome{}, node.Invalid("The password of the rescue system of node %s is not known any more: request rescue again.", n.UUID)
 	}
-	out, err := r.run(ctx, n, order{name: finalizeRescue, params: func(context.Context) (map[string]any, error) {
+	out, err := r.run(ctx, n, order{name: finalizeRescue, ends: true, params: func(context.Context) (map[string]any, error) {
 		return map[string]any{"rescue_password": hash, "hashed": true}, nil
 	}}, turn)
 	if err == nil && out.Done() {

@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,5 +43,27 @@ func TestRescueSystemGetsTheHashOnce(t *testing.T) {
 	}
 	if _, err := rescue.SetRescuePassword(t.Context(), n, driver.Turn{}); err == nil {
 		t.Error("without a hash there is no error")
+	}
+}
+
+// TestRescueWhoseAnswerWasLostIsDoneWhenTheAgentHasEnded loses the answer to the command with which
+// the agent ends.
+func TestRescueWhoseAnswerWasLostIsDoneWhenTheAgentHasEnded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		running bool // it sends heartbeats
+		done    bool
+	}{"no heartbeats any more": {false, true}, "it may live": {true, false}} {
+		n := &node.Node{UUID: "u", InstanceInfo: node.ObjectOf(map[string]any{node.RescueHashKey: "$5$salt$hash"})}
+		s := &standIn{commands: []agent.Command{asked}, lose: errLost}
+		rescue := Rescue{driverOf(s, tc.running)}
+		turn := driver.Turn{Attempt: driver.Continued, Phase: phaseToSend, Handle: asked.ID}
+		if _, err := rescue.SetRescuePassword(t.Context(), n, turn); !errors.Is(err, errLost) {
+			t.Fatalf("%s: got %v, want the lost answer", name, err)
+		}
+		s.silent, turn.Attempt = errRefused, driver.Unknown
+		out, err := rescue.SetRescuePassword(t.Context(), n, turn)
+		if err != nil || out.Done() != tc.done || len(s.sent) != 1 {
+			t.Errorf("%s: %+v, %v with %d sent, want it done: %v", name, out, err, len(s.sent), tc.done)
+		}
 	}
 }
