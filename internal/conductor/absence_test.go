@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -105,6 +106,63 @@ func TestAgentsHaveTimeToBeHeardAfterTheEngineWasAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestOutcomeThatWaitsForTheDatabaseOutlivesItsLease has a machine be called once before the
+// database fails for longer than the lease lasts, and everything else that looks at leases come
+// before the outcome when it is back.
+func TestOutcomeThatWaitsForTheDatabaseOutlivesItsLease(t *testing.T) {
+	for name, kind := range map[string]func(*severed) *atomic.Bool{
+		"database": func(d *severed) *atomic.Bool { return &d.away },
+		"disk":     func(d *severed) *atomic.Bool { return &d.full },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyWorld(t)
+			db := &severed{Database: w.store}
+			broken := kind(db)
+			waits, goOn := make(chan struct{}), make(chan struct{})
+			w.Conductor = w.idleOn(db, "conductor-1", func(c *Config) {
+				c.Jitter = func(time.Duration) time.Duration {
+					waits <- struct{}{}
+					<-goOn
+					return time.Millisecond
+				}
+			})
+			calls := 0
+			w.scripts["paint"] = runner.Script{End: keepNode, Operations: func(runner.Task) ([]runner.Operation, error) {
+				return []runner.Operation{{Ref: runner.Ref{Name: "paint"}, Change: func(_ context.Context, _ *node.Node, turn driver.Turn) (driver.Outcome, error) {
+					if turn.Attempt == driver.Unknown {
+						return driver.Outcome{}, driver.OutcomeUnknown("paint")
+					}
+					calls++
+					broken.Store(true)
+					return driver.Outcome{}, nil
+				}}}, nil
+			}}
+			n := w.register()
+			w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "paint"}) })
+			w.runner.ClaimDue(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				w.runner.RunNext(t.Context())
+				close(ended)
+			}()
+			<-waits
+			w.clock.Advance(w.cfg.LeaseTTL + w.cfg.CallTimeout)
+			broken.Store(false)
+			w.runner.ClaimDue(t.Context())
+			w.runner.RenewLeases(t.Context())
+			if load := w.runner.Load(); load.Waiting != 0 || len(load.Leases) != 1 {
+				t.Errorf("%d pieces of work wait and %d leases are held; want the one that is running", load.Waiting, len(load.Leases))
+			}
+			close(goOn)
+			<-ended
+			w.runner.RunNext(t.Context())
+			if got := w.stored(n.UUID); got.LastError != "" || got.Lease != (node.Lease{}) || w.works() != 0 || calls != 1 {
+				t.Errorf("last_error %q, lease %+v, %d pieces of work, %d calls; want the one that was made", got.LastError, got.Lease, w.works(), calls)
+			}
+		})
 	}
 }
 

@@ -244,23 +244,12 @@ func TestRequestsTakeThePlacesOfWorkAtABMC(t *testing.T) {
 // run out.
 func TestNoCallIsMadeBesideAnotherWhenTheClockJumps(t *testing.T) {
 	w := emptyWorld(t)
-	c := w.idle("conductor-1")
-	m := machineOf(t, c)
-	called := make(chan struct{})
-	m.answer = func(ctx context.Context, number int) (fake.Task, error) {
-		if number == 1 {
-			close(called)
-			<-ctx.Done()
-			return fake.Task{}, ctx.Err()
-		}
-		return fake.Task{State: fake.Done}, nil
-	}
-	w.Conductor = w.run(c)
+	m, began, _ := hangingCall(t, w, func(cfg *Config) { cfg.CallTimeout = 100 * time.Millisecond })
 	n := w.fake(node.Manageable, nil)
 	w.send(n, "clean", with(step("deploy.erase_devices")))
-	<-called
+	<-began
 	w.pass(time.Hour)
-	w.settle()
+	w.passUntilDone()
 	w.arrive(n, node.Manageable)
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.Wipe}) || m.most > 1 {
 		t.Errorf("effects %q, %d calls at once; want one effect, and one call at a time", got, m.most)

@@ -121,10 +121,10 @@ func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 }
 
 // scope is what this process may work on: what its owner leaves it, without rows
-// that only a newer version can read.
+// that only a newer version can read, and what it is at already.
 func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
 	scope, err := r.owner.Scope(tx)
-	scope.NotIDs = r.ignored.list(r.db.Now())
+	scope.NotIDs, scope.Held = r.ignored.list(r.db.Now()), r.leases.epochs()
 	return scope, err
 }
 

@@ -91,26 +91,33 @@ func (l *leases) epochs() []int64 {
 // claimed anew.
 //
 // While the database does not answer, nothing needs to be ended: no call's deadline
-// is later than the end of the lease that was granted for it.
+// is later than the end of the lease that was granted for it. A lease that runs out
+// meanwhile stays ours unless another process takes the node before it is renewed.
 func (r *Runner) renewLoop(ctx context.Context) {
 	ctx = WithInfo(ctx, &Info{Task: "renew"})
 	for sleep(ctx, r.cfg.LeaseTTL/3) {
-		epochs := r.leases.epochs()
-		if len(epochs) == 0 {
-			continue
-		}
-		var lost []int64
-		err := r.db.Write(ctx, func(tx *store.Tx) (err error) {
-			lost, err = tx.RenewLeases(r.cfg.Hostname, epochs, r.cfg.LeaseTTL)
-			return err
-		})
-		switch {
-		case err == nil:
-			r.leases.lost(lost)
-		case ctx.Err() == nil:
-			r.uptime.interrupt()
-			r.log.Error("Leases could not be renewed", "err", err)
-		}
+		r.RenewLeases(ctx)
+	}
+}
+
+// RenewLeases renews the leases of this process, and ends what is done under those that
+// it has lost.
+func (r *Runner) RenewLeases(ctx context.Context) {
+	epochs := r.leases.epochs()
+	if len(epochs) == 0 {
+		return
+	}
+	var lost []int64
+	err := r.db.Write(ctx, func(tx *store.Tx) (err error) {
+		lost, err = tx.RenewLeases(r.cfg.Hostname, epochs, r.cfg.LeaseTTL)
+		return err
+	})
+	switch {
+	case err == nil:
+		r.leases.lost(lost)
+	case ctx.Err() == nil:
+		r.uptime.interrupt()
+		r.log.Error("Leases could not be renewed", "err", err)
 	}
 }
 

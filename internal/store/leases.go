@@ -2,6 +2,7 @@ package store
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -207,32 +208,42 @@ func (tx *Tx) endLeases(which string, arg any) error {
 // expiredAtOnce bounds how many leases that have run out one write removes.
 const expiredAtOnce = 100
 
-// endExpired removes leases that have run out, so that their work is free. One that
-// another write is at stays.
-func (tx *Tx) endExpired() error {
-	return tx.exec("DELETE FROM leases WHERE epoch IN (SELECT epoch FROM leases WHERE expires_at <= ? ORDER BY expires_at LIMIT ?"+
-		tx.locking(" FOR UPDATE SKIP LOCKED")+")", tx.Now().UnixMicro(), expiredAtOnce)
+// endExpired removes leases that have run out but those of held epochs, so that their
+// work is free. One that another write is at stays.
+func (tx *Tx) endExpired(held []int64) error {
+	notHeld, epochs := tx.notHeld(held)
+	return tx.exec("DELETE FROM leases WHERE epoch IN (SELECT epoch FROM leases WHERE expires_at <= ? AND "+notHeld+" ORDER BY expires_at LIMIT ?"+
+		tx.locking(" FOR UPDATE SKIP LOCKED")+")", tx.Now().UnixMicro(), epochs, expiredAtOnce)
+}
+
+// notHeld is the condition that a lease is none of these, however many they are, and its
+// argument.
+func (tx *Tx) notHeld(held []int64) (condition string, arg any) {
+	held = append([]int64{}, held...) // a list without any, and no null
+	if tx.takesLists {
+		return "epoch <> ALL (CAST(? AS BIGINT[]))", held
+	}
+	list, _ := json.Marshal(held) // numbers always can be
+	return "epoch NOT IN (SELECT value FROM json_each(?))", string(list)
 }
 
 // renewRows is how many leases one statement renews.
 const renewRows = 256
 
-// RenewLeases extends those of the leases of owner that are still in force to ttl
-// from now, unless they last longer, and returns the epochs of those that are not in
-// force, which are lost. One that another write is at stays as it is until the next
-// time, so that no lease waits for another. A lease that owner has forgotten is not
-// among them and runs out.
+// RenewLeases extends the leases of owner that nobody else has ended to ttl from now,
+// unless they last longer, and returns the epochs of the others, which are lost. One
+// that has run out is in force again: while it is there, nobody else has had the node.
+// One that another write is at stays as it is until the next time, so that no lease
+// waits for another. A lease that owner has forgotten is not among them and runs out.
 func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) (lost []int64, err error) {
-	now := tx.Now()
-	inForce := "SELECT epoch FROM leases WHERE owner = ? AND expires_at > ? AND epoch IN (" + marks(renewRows) + ")"
-	args := []any{owner, now.UnixMicro()}
-	expires := now.Add(ttl).UnixMicro()
+	ours := "SELECT epoch FROM leases WHERE owner = ? AND epoch IN (" + marks(renewRows) + ")"
+	expires := tx.Now().Add(ttl).UnixMicro()
 	rest, err := withoutLeases(epochs, tx.change, "UPDATE leases SET expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END WHERE epoch IN ("+
-		inForce+tx.locking(" FOR NO KEY UPDATE SKIP LOCKED")+") RETURNING epoch", slices.Concat([]any{expires, expires}, args)...)
+		ours+tx.locking(" FOR NO KEY UPDATE SKIP LOCKED")+") RETURNING epoch", expires, expires, owner)
 	if err != nil {
 		return nil, err
 	}
-	return withoutLeases(rest, tx.query, inForce, args...)
+	return withoutLeases(rest, tx.query, ours, owner)
 }
 
 // withoutLeases runs a query that ends in renewRows epochs for all of these, and

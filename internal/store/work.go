@@ -65,6 +65,7 @@ type WorkScope struct {
 	NotGroups []string   // conductor groups of nodes that others serve
 	Kinds     []WorkKind // the only ones that are wanted; empty means all
 	NotIDs    []int64    // rows
+	Held      []int64    // epochs of leases that their owner still works under, which do not end for it when they run out
 }
 
 // condition is the scope as a part of a WHERE clause over work and nodes.
@@ -92,9 +93,9 @@ func (s WorkScope) condition() (condition string, args []any) {
 
 // ClaimWork takes up to limit pieces of work in a scope that are due and whose
 // node nobody works on, and leases their nodes to owner. It ends leases that have
-// run out. Work that another write is at is left out, and all in a database that is Older.
+// run out but those that are Held. Work that another write is at is left out, and all in a database that is Older.
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
-	if err := tx.endExpired(); err != nil {
+	if err := tx.endExpired(scope.Held); err != nil {
 		return nil, err
 	}
 	nodes, err := tx.dueNodes(limit, scope)
@@ -200,11 +201,13 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 
 // NextDue returns when ClaimWork may find more: when the earliest work in a scope
 // that nobody works on is due, or a lease runs out, whichever is first; ok is false
-// when there is neither.
+// when there is neither. A lease that has run out and is Held is none.
 func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	condition, args := scope.condition()
+	notHeld, held := tx.notHeld(scope.Held)
 	var due, end sql.NullInt64
-	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases)", args, &due, &end)
+	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases WHERE expires_at > ? OR "+notHeld+")",
+		slices.Concat(args, []any{tx.Now().UnixMicro(), held}), &due, &end)
 	if end.Valid && (!due.Valid || end.Int64 < due.Int64) {
 		due = end
 	}

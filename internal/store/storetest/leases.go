@@ -17,7 +17,7 @@ var leaseBehaviours = []behaviour{
 	{"epochs grow and are never used again", checkEpochsGrow},
 	{"the epoch of a write that failed is not granted again", checkEpochsOfFailedWrites},
 	{"an expired lease passes on and stops its old holder", checkLeaseTakenOver},
-	{"renewing keeps a lease and revives none", checkRenewLeases},
+	{"renewing keeps a lease, also one that has run out, until somebody takes the node", checkRenewLeases},
 	{"releasing a lease that passed on does nothing", checkReleaseOldLease},
 	{"a conductor drops its own leases only", checkDropLeases},
 	{"a lease is good for its node alone", checkLeaseOfOtherNode},
@@ -148,20 +148,23 @@ func (e *env) renew(owner string, epochs []int64) (lost []int64) {
 }
 
 func checkRenewLeases(t *testing.T, e *env) {
-	held, foreign, expired, forgotten := e.createNode(), e.createNode(), e.createNode(), e.createNode()
-	lost := e.acquire(expired, here)
+	held, foreign, expired, taken, forgotten := e.createNode(), e.createNode(), e.createNode(), e.createNode(), e.createNode()
+	late, lost := e.acquire(expired, here), e.acquire(taken, here)
 	e.clock.Advance(ttl / 2)
 	kept, others, orphan := e.acquire(held, here), e.acquire(foreign, there), e.acquire(forgotten, here)
-	epochs := []int64{kept.Epoch, others.Epoch, lost.Epoch}
-	for i := range int64(600) { // more than one statement takes
-		epochs = append(epochs, orphan.Epoch+1+i)
-	}
 	e.clock.Advance(ttl / 2)
-	want := slices.DeleteFunc(slices.Clone(epochs), func(epoch int64) bool { return epoch == kept.Epoch })
+	successor := e.acquire(taken, there)
+	epochs := []int64{kept.Epoch, others.Epoch, late.Epoch, lost.Epoch}
+	for i := range int64(600) { // more than one statement takes
+		epochs = append(epochs, successor.Epoch+1+i)
+	}
+	want := slices.DeleteFunc(slices.Clone(epochs), func(epoch int64) bool { return epoch == kept.Epoch || epoch == late.Epoch })
 	if got := e.renew(here, epochs); !slices.Equal(got, want) {
 		t.Errorf("lost %v, want %v", got, want)
 	}
-	e.wantLost(expired, lost)
+	e.wantLost(taken, lost)
+	e.wantLease(taken, successor)
+	e.wantLease(expired, late)
 	e.clock.Advance(ttl / 2)
 	e.wantLost(foreign, others)
 	e.wantLost(forgotten, orphan)

@@ -23,6 +23,7 @@ var workBehaviours = []behaviour{
 	{"work is free again however its lease ends", checkWorkFreed},
 	{"leases that ran out are removed", checkExpiredLeases},
 	{"work outside a scope is neither claimed nor due", checkWorkScope},
+	{"a lease that is held outlives its end for its owner alone", checkHeldLeases},
 }
 
 func (e *env) addWork(n *node.Node, kind store.WorkKind, notBefore time.Time) *store.Work {
@@ -272,5 +273,43 @@ func checkExpiredLeases(t *testing.T, e *env) {
 	}
 	if got := e.node(n.UUID).Lease; got != (node.Lease{}) {
 		t.Errorf("lease = %+v, want none", got)
+	}
+}
+
+func checkHeldLeases(t *testing.T, e *env) {
+	held, other := e.createNode(), e.createNode()
+	own := e.addWork(held, "test", time.Time{})
+	lease, later := e.claim(here, 1)[0].Lease, e.acquire(other, there)
+	scope := store.WorkScope{Held: []int64{lease.Epoch + 1000, lease.Epoch}}
+	due := func() (at time.Time, ok bool) {
+		e.read(func(tx *store.Tx) (err error) {
+			at, ok, err = tx.NextDue(scope)
+			return err
+		})
+		return at, ok
+	}
+	if at, ok := due(); !ok || !at.Equal(lease.ExpiresAt) {
+		t.Errorf("next due = %v, %v; want the ends of the leases", at, ok)
+	}
+	e.clock.Advance(ttl)
+	claim := func() (claimed []*store.Work) {
+		e.write(func(tx *store.Tx) (err error) {
+			claimed, err = tx.ClaimWork(here, ttl, 5, scope)
+			return err
+		})
+		return claimed
+	}
+	if got := claim(); len(got) != 0 {
+		t.Errorf("claimed %v under a lease that is held", kinds(got))
+	}
+	if at, ok := due(); ok {
+		t.Errorf("next due = %v although the lease of others is over and the other one is held", at)
+	}
+	if got := e.node(held.UUID).Lease; got != lease {
+		t.Errorf("held lease = %+v, want %+v", got, lease)
+	}
+	e.wantLost(other, later)
+	if got := e.claim(there, 5); len(got) != 1 || got[0].ID != own.ID {
+		t.Errorf("others claimed %v, want the work", kinds(got))
 	}
 }
