@@ -148,10 +148,16 @@ func keep(ctx context.Context, current string, at time.Time) (string, error) {
 	// SQLite would remove the log of what is no database.
 	folded := checkHeader(current)
 	if folded == nil {
+		folded = emptyLog(ctx, current)
+	}
+	if errors.Is(folded, errInUse) {
+		return "", folded
+	}
+	if folded == nil {
 		folded = changeFile(ctx, current, "PRAGMA journal_mode = DELETE")
 	}
-	if errors.Is(folded, errInUse) || ctx.Err() != nil {
-		return "", folded
+	if ctx.Err() != nil {
+		return "", ctx.Err()
 	}
 	if err := os.Link(current, kept); err != nil {
 		return "", err
@@ -159,7 +165,8 @@ func keep(ctx context.Context, current string, at time.Time) (string, error) {
 	if folded == nil {
 		return kept, nil // one file, which the new one replaces
 	}
-	// A damaged database, or none at all. Its log is kept with it as it is.
+	// A database that somebody has open, whose log is empty. Or a damaged one, or none at
+	// all: its log is kept with it as it is.
 	for _, suffix := range sidecars {
 		err := os.Rename(current+suffix, kept+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -192,18 +199,40 @@ func dropSecondNames(current string) error {
 }
 
 // errInUse says that another program has a database open.
-var errInUse = errors.New("another program reads it, perhaps a backup: wait for it, or end it")
+var errInUse = errors.New("another program reads it, perhaps a backup or the PXE filter: wait for it, or end it")
 
 // changeFile runs one statement on a database that nobody else uses, and what follows
 // from it by foreign keys.
-func changeFile(ctx context.Context, path, statement string) (err error) {
+func changeFile(ctx context.Context, path, statement string) error {
+	return onFile(path, func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, statement)
+		return err
+	})
+}
+
+// emptyLog moves the log of a database into it, beside programs that have it open and are
+// not reading, such as the PXE filter.
+func emptyLog(ctx context.Context, path string) error {
+	return onFile(path, func(db *sql.DB) error {
+		var busy, pages, moved int
+		err := db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+		if err == nil && busy != 0 {
+			err = errInUse
+		}
+		return err
+	})
+}
+
+// onFile opens a database that no engine uses. What fails because another program has it
+// open is errInUse.
+func onFile(path string, do func(*sql.DB) error) (err error) {
 	db, err := sql.Open("sqlite", fileSource(path, "mode=rw&_pragma=foreign_keys(1)"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	_, err = db.ExecContext(ctx, statement)
+	err = do(db)
 	if isBusy(err) {
 		return errInUse
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -202,6 +203,58 @@ func TestRestoreRefusesAFolderInUse(t *testing.T) {
 	_, err := store.Restore(t.Context(), file, dir, restoredAt)
 	wantError(t, err, "another engine uses it")
 	if got := nodeNames(t, s); !slices.Equal(got, []string{"present"}) {
+		t.Errorf("nodes = %q, want those from before", got)
+	}
+}
+
+func TestRestoreReplacesADatabaseThatAFilterViews(t *testing.T) {
+	file, dir := backupOf(t, "old"), folderOf(t, "before")
+	killed := open(t, dir, nil)
+	createNode(t, killed, "new") // which is in the log
+	v := openView(t, store.Options{Dir: dir})
+	if _, err := v.Since(t.Context(), store.BootMark{}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, killed)
+	if _, err := store.Restore(t.Context(), file, dir, restoredAt); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Token(t.Context()); err == nil || !strings.Contains(err.Error(), "another file has taken its place") {
+		t.Errorf("token of the view: %v", err)
+	}
+	if got := contents(t, dir); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("nodes = %q, want those of the backup", got)
+	}
+	if _, err := store.Restore(t.Context(), filepath.Join(dir, keptName), dir, restoredAt.Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, dir); !slices.Equal(got, []string{"before", "new"}) {
+		t.Errorf("nodes = %q, want those that were replaced", got)
+	}
+}
+
+func TestRestoreRefusesADatabaseThatIsBeingRead(t *testing.T) {
+	file, dir := backupOf(t, "old"), folderOf(t, "present")
+	s := open(t, dir, nil)
+	createNode(t, s, "new")
+	reader, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "ingot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	tx, err := reader.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it has changed nothing
+	var nodes int
+	if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM nodes").Scan(&nodes); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	_, err = store.Restore(t.Context(), file, dir, restoredAt)
+	wantError(t, err, "the PXE filter")
+	if got := contents(t, dir); !slices.Equal(got, []string{"present", "new"}) {
 		t.Errorf("nodes = %q, want those from before", got)
 	}
 }
