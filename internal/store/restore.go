@@ -50,6 +50,9 @@ func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored
 		return done, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := giveToOwner(filepath.Join(dir, lockFile), dir); err != nil {
+		return done, fmt.Errorf("lock data folder: %w", err)
+	}
 	current := filepath.Join(dir, databaseFile)
 	incoming := current + restoringSuffix
 	defer discard(incoming)
@@ -133,7 +136,7 @@ func giveToOwner(path, dir string) error {
 	if !ok {
 		return nil
 	}
-	return os.Chown(path, int(owner.Uid), int(owner.Gid))
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid)) // the owner may have put a link there
 }
 
 // keep gives the present database a second name, under which it stays. It returns

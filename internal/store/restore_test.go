@@ -86,19 +86,23 @@ func TestRestoreByRootGivesTheDatabaseToTheOwnerOfTheFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root may give files away")
 	}
-	file, dir := backupOf(t, "old"), folderOf(t, "present")
-	if err := os.Chown(dir, 12345, 23456); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.Restore(t.Context(), file, dir, restoredAt); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(filepath.Join(dir, "ingot.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 12345 || owner.Gid != 23456 || info.Mode().Perm() != 0o600 {
-		t.Errorf("the database belongs to %d:%d with mode %v", owner.Uid, owner.Gid, info.Mode())
+	file := backupOf(t, "old")
+	for name, dir := range map[string]string{"a folder with a database": folderOf(t, "present"), "an empty folder": t.TempDir()} {
+		if err := os.Chown(dir, 12345, 23456); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Restore(t.Context(), file, dir, restoredAt); err != nil {
+			t.Fatal(err)
+		}
+		for _, created := range []string{"ingot.db", "ingot.lock"} {
+			info, err := os.Stat(filepath.Join(dir, created))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 12345 || owner.Gid != 23456 || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %s belongs to %d:%d with mode %v", name, created, owner.Uid, owner.Gid, info.Mode())
+			}
+		}
 	}
 }
 
