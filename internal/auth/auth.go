@@ -4,9 +4,9 @@
 //
 // A password that was verified once takes microseconds until its hash changes, so that
 // bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
-// password. An attacker who sends wrong passwords can use at most an eighth of the
-// processors: further comparisons wait, those of different networks in turns, and then get
-// 503, while users who were verified before are not affected.
+// password of the user with the highest cost. An attacker who sends wrong passwords can use
+// at most an eighth of the processors: further comparisons wait, those of different networks
+// in turns, and then get 503, while users who were verified before are not affected.
 //
 // What a role may do is decided by package httpapi, which knows the requests. This
 // package refuses users without a role.

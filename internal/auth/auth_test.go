@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,7 @@ func TestWrongPasswordIsComparedEveryTimeAndForgetsNothing(t *testing.T) {
 func TestUnknownUserCostsAComparisonOfTheDearestHash(t *testing.T) {
 	g := newGate(t)
 	write(t, g.file, "ann:$2y$05$"+tail+"\nbob:$2b$06$"+tail+"\n")
-	all, err := loadUsers(g.file, nil)
+	all, err := loadUsers(g.file, &users{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,6 +210,24 @@ func TestUnknownUserCostsAComparisonOfTheDearestHash(t *testing.T) {
 		if got := g.ask("/closed", as("eve", "x")); got.Code != http.StatusUnauthorized {
 			t.Error("nobody's password let somebody in")
 		}
+	}
+}
+
+func TestSeveralCostsAreLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	g := newGate(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	if log.Len() > 0 {
+		t.Errorf("users with one cost: logged %s", log.String())
+	}
+	for _, user := range []string{"eve", "fay"} {
+		write(t, g.file, "ann:$2y$05$"+tail+"\nbob:$2b$06$"+tail+"\n"+user+":$2b$06$"+tail+"\n")
+		g.skipped.Add(int64(time.Second))
+		if g.verifier.users.Get().byName[user] == nil {
+			t.Fatal("the file was not read again")
+		}
+	}
+	if lines := strings.Count(log.String(), "several bcrypt costs"); lines != 1 {
+		t.Errorf("%d lines, want 1: %s", lines, log.String())
 	}
 }
 

@@ -39,6 +39,7 @@ type user struct {
 type users struct {
 	byName map[string]*user
 	nobody *user // used for users that do not exist
+	mixed  bool  // their hashes have several costs
 }
 
 // verifier checks passwords.
@@ -55,15 +56,20 @@ func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier
 	v := &verifier{compare: bcrypt.CompareHashAndPassword}
 	v.limit(max(1, runtime.GOMAXPROCS(0)/2)) // so that the API stays fast during an attack
 	_, _ = rand.Read(v.key[:])               // never fails, see crypto/rand
-	var err error
-	var current *users
-	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, func() (*users, error) {
+	current := &users{}
+	load := func() (*users, error) {
 		loaded, err := loadUsers(file, current)
-		if err == nil {
-			current = loaded
+		if err != nil {
+			return nil, err
 		}
-		return loaded, err
-	}, log, now)
+		if loaded.mixed && !current.mixed {
+			log.Warn("The users of api.htpasswd_file have several bcrypt costs: the time of a wrong password tells which users exist")
+		}
+		current = loaded
+		return loaded, nil
+	}
+	var err error
+	v.users, err = reload.New("the users of api.htpasswd_file", []string{file}, load, log, now)
 	return v, err
 }
 
@@ -74,19 +80,20 @@ func (v *verifier) limit(comparisons int) {
 	v.running = make(chan struct{}, comparisons)
 }
 
-// loadUsers reads the file. Users whose hash is the same as before stay verified; before
-// is nil at first.
+// loadUsers reads the file. Users whose hash is the same as before stay verified.
 func loadUsers(file string, before *users) (*users, error) {
 	hashes, err := htpasswdFile.read(file)
 	if err != nil {
 		return nil, err
 	}
 	loaded := &users{byName: make(map[string]*user, len(hashes))}
-	cost := "00"
+	lowest, cost := "99", "00"
 	for name, hash := range hashes {
 		loaded.byName[name] = before.unchanged(name, hash)
-		cost = max(cost, bcryptHash.FindStringSubmatch(hash)[1])
+		own := bcryptHash.FindStringSubmatch(hash)[1]
+		lowest, cost = min(lowest, own), max(cost, own)
 	}
+	loaded.mixed = lowest != cost
 	// A user that does not exist takes as long as the user with the highest cost. No
 	// password is known to have this hash, and a match would be ignored.
 	loaded.nobody = &user{hash: []byte("$2b$" + cost + "$" + strings.Repeat(".", 53))}
@@ -95,10 +102,8 @@ func loadUsers(file string, before *users) (*users, error) {
 
 // unchanged returns the user of this name and hash, a new one if there is none.
 func (all *users) unchanged(name, hash string) *user {
-	if all != nil {
-		if u, known := all.byName[name]; known && string(u.hash) == hash {
-			return u
-		}
+	if u, known := all.byName[name]; known && string(u.hash) == hash {
+		return u
 	}
 	return &user{hash: []byte(hash)}
 }
