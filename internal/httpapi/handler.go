@@ -33,6 +33,16 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 
 func versionOf(r *http.Request) int { return callOf(r).version }
 
+// How many lines the log has about failed requests of public routes, in a second and at
+// once. Anybody can send these while the database is away.
+const (
+	failuresASecond = 1
+	failuresAtOnce  = 100
+)
+
+// requestFailed is the message about a request that somebody should look at.
+const requestFailed = "Request failed"
+
 // writeError answers with err, and logs it when somebody should look at it.
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
@@ -40,9 +50,15 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, c *call, err er
 	}
 	shown := statusOf(err)
 	if level, ok := logLevel(err, shown.status); ok {
-		a.log.LogAttrs(r.Context(), level, "Request failed",
+		attrs := []slog.Attr{
 			slog.String("request_id", c.id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
-			slog.Int("status", shown.status), slog.Any("err", err))
+			slog.Int("status", shown.status), slog.Any("err", err),
+		}
+		if c.role == role.None {
+			a.failures.Log(a.now(), level, requestFailed, attrs...)
+		} else {
+			a.log.LogAttrs(r.Context(), level, requestFailed, attrs...)
+		}
 	}
 	if seconds := retryAfter(shown.status); seconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/role"
 )
 
@@ -66,7 +67,8 @@ type api struct {
 	now            func() time.Time
 	conductorCache conductorCache
 
-	agents, inspections *ramdiskLimit // lookups and heartbeats, inspection data
+	failures            *loglimit.Logger // of requests of nobody
+	agents, inspections *ramdiskLimit    // lookups and heartbeats, inspection data
 }
 
 // New returns the handler of the whole API. It is safe for concurrent use.
@@ -80,6 +82,7 @@ func New(engine Engine, options Options) http.Handler {
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.failures = loglimit.New(a.log, failuresASecond, failuresAtOnce)
 	a.agents = newRamdiskLimit(a, maxHeartbeatBytes)
 	a.inspections = newRamdiskLimit(a, maxInspectionBytes)
 	return a.middleware(newRouter(a, a.routes()))

@@ -214,6 +214,24 @@ func TestHealthCheckReportsWhetherTheEngineIsReady(t *testing.T) {
 	}
 }
 
+func TestAnybodyFillsTheLogWithFewFailures(t *testing.T) {
+	var log bytes.Buffer
+	s := newServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s.engine.err = node.ErrUnavailable
+	for range 1000 {
+		s.get("/healthcheck").want(503)
+		s.do("GET", "/v1/lookup?node_uuid="+uuid1, "1.62", "").want(503)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != failuresAtOnce {
+		t.Errorf("%d lines, want %d", lines, failuresAtOnce)
+	}
+	log.Reset()
+	s.get("/v1/nodes").want(503)
+	if !strings.Contains(log.String(), "/v1/nodes") {
+		t.Errorf("the failed request of a user is not logged: %q", log.String())
+	}
+}
+
 func TestPanicIsA500WithoutInternals(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(t, func(o *Options) { o.Drivers = nil; o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
