@@ -214,6 +214,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	}
 	e.api.share(e.config.API.MaxConnections, "api.max_connections", e.log)
 	e.api.watchHandshakes(e.log)
+	e.api.waits = 2 * cfg.Conductor.CallTimeout // for earlier calls to the same BMC, and for the own
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
 		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,

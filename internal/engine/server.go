@@ -16,6 +16,9 @@ import (
 type server struct {
 	listener net.Listener
 	http     *http.Server // nil before serve
+	// waits is how long answers may wait for calls to machines, in addition to the time in
+	// which a request and its answer are transferred.
+	waits time.Duration
 	// connState hears of each connection; nil means nobody does.
 	connState func(net.Conn, http.ConnState)
 }
@@ -59,7 +62,7 @@ func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logge
 		ConnState:         s.connState,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       2 * time.Minute, // a 64 MiB config drive over a slow link
-		WriteTimeout:      2 * time.Minute,
+		WriteTimeout:      2*time.Minute + s.waits,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
