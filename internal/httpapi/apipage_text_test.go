@@ -84,10 +84,10 @@ is a repeated argument that takes one value.
 
 "Create" and "Patch": a POST or a PATCH may set the field. The engine sets the others.
 "Short list": lists without detail show the field. A PATCH is a list of JSON Patch
-operations (RFC 6902). Either all of them take effect, or none.
+operations (RFC 6902), at most %[11]d. Either all of them take effect, or none.
 `, oldest, versionText[fieldsSince], versionText[driverFieldsSince], versionText[detailSince], maxPage,
 		versionText[parentSince], versionText[conductorSince], versionText[resetSince],
-		versionText[dynamicDriversSince], versionText[volumesSince])
+		versionText[dynamicDriversSince], versionText[volumesSince], maxPatchOps)
 	writeAllFields(&page)
 	page.WriteString(`
 ## Provision verbs

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -31,8 +32,12 @@ type edit[T any] struct {
 	inner string // path inside the field; "" means the field itself
 }
 
+// maxPatchOps is how many operations a patch may have.
+const maxPatchOps = 1000
+
 // parsePatch parses a patch and checks everything that does not depend on the item:
-// operations, paths, fields, versions, roles and access.
+// operations, paths, fields, versions, roles and access. The edits of one field follow each
+// other in their order; fields do not depend on each other.
 func parsePatch[T any](body []byte, t *table[T], c *call) ([]edit[T], error) {
 	var ops []patchOp
 	if len(body) == 0 || body[0] != '[' {
@@ -40,6 +45,9 @@ func parsePatch[T any](body []byte, t *table[T], c *call) ([]edit[T], error) {
 	}
 	if err := decode(body, &ops); err != nil {
 		return nil, err
+	}
+	if len(ops) > maxPatchOps {
+		return nil, badRequest("The patch has %d operations, more than %d.", len(ops), maxPatchOps)
 	}
 	edits := make([]edit[T], 0, len(ops))
 	for i, op := range ops {
@@ -49,6 +57,7 @@ func parsePatch[T any](body []byte, t *table[T], c *call) ([]edit[T], error) {
 		}
 		edits = append(edits, e)
 	}
+	slices.SortStableFunc(edits, func(a, b edit[T]) int { return strings.Compare(a.field.name, b.field.name) })
 	return edits, nil
 }
 
@@ -104,11 +113,8 @@ func splitPath(path string, version int) (name, inner string, err error) {
 	return name, inner, nil
 }
 
-// apply applies the edit to item. Its errors are *node.ValidationError.
+// apply applies an edit of a whole field to item. Its errors are *node.ValidationError.
 func (e edit[T]) apply(item *T) error {
-	if e.inner != "" {
-		return e.applyInside(item)
-	}
 	value := e.op.Value
 	if e.op.Op == "remove" {
 		value = nil
@@ -119,32 +125,64 @@ func (e edit[T]) apply(item *T) error {
 	return nil
 }
 
-// applyInside applies the edit to a part of the value of the field.
-func (e edit[T]) applyInside(item *T) error {
-	single, err := json.Marshal([]patchOp{{Op: e.op.Op, Path: e.inner, Value: e.op.Value}})
+// applyInside applies edits of parts of one field to item, all at once, because each time
+// the whole value is parsed. Its errors are *node.ValidationError of the first edit that
+// cannot be applied.
+func applyInside[T any](edits []edit[T], item *T) error {
+	field, before := edits[0].field, []byte(edits[0].field.text(item))
+	after, err := patched(before, edits)
 	if err != nil {
-		return e.cannot(err)
+		return culprit(before, edits)
 	}
-	operation, err := jsonpatch.DecodePatch(single)
-	if err != nil {
-		return e.cannot(err)
-	}
-	changed, err := operation.Apply([]byte(e.field.text(item)))
-	switch {
-	case errors.Is(err, jsonpatch.ErrMissing) && e.op.Op == "add":
-		return e.cannot(errNoParent)
-	case errors.Is(err, jsonpatch.ErrMissing):
-		return e.cannot(errNothingThere)
-	case err != nil:
-		return e.cannot(errNoPlace)
-	}
-	if depth(changed) > maxDepth {
-		return e.cannot(fmt.Errorf("the result would be nested deeper than %d levels", maxDepth))
-	}
-	if err := e.field.read(item, changed); err != nil {
-		return e.cannot(err)
+	if err := field.read(item, after); err != nil {
+		return edits[len(edits)-1].cannot(err)
 	}
 	return nil
+}
+
+// culprit returns the error of the first of the edits that cannot be applied; at least one
+// cannot. It halves them, so that it does no more than applying all of them once does.
+func culprit[T any](value []byte, edits []edit[T]) error {
+	for len(edits) > 1 {
+		half := len(edits) / 2
+		changed, err := patched(value, edits[:half])
+		if err != nil {
+			edits = edits[:half]
+			continue
+		}
+		value, edits = changed, edits[half:]
+	}
+	_, err := patched(value, edits)
+	return edits[0].cannot(err)
+}
+
+// patched returns the value of a field after edits of its parts. An error is about the last
+// of them when those before it can be applied.
+func patched[T any](value []byte, edits []edit[T]) ([]byte, error) {
+	ops := make([]patchOp, len(edits))
+	for i, e := range edits {
+		ops[i] = patchOp{Op: e.op.Op, Path: e.inner, Value: e.op.Value}
+	}
+	text, err := json.Marshal(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := patch.Apply(value)
+	switch {
+	case errors.Is(err, jsonpatch.ErrMissing) && ops[len(ops)-1].Op == "add":
+		return nil, errNoParent
+	case errors.Is(err, jsonpatch.ErrMissing):
+		return nil, errNothingThere
+	case err != nil:
+		return nil, errNoPlace
+	case depth(changed) > maxDepth:
+		return nil, fmt.Errorf("the result would be nested deeper than %d levels", maxDepth)
+	}
+	return changed, nil
 }
 
 // Errors of paths inside a field, for clients. They replace the errors of the library,
@@ -163,12 +201,23 @@ func invalidField(name string, err error) error {
 	return node.Invalid("Invalid value for %q: %v", name, err)
 }
 
-// applyAll applies the edits in order.
+// applyAll applies the edits in order. Its errors are *node.ValidationError.
 func applyAll[T any](edits []edit[T], item *T) error {
-	for _, e := range edits {
-		if err := e.apply(item); err != nil {
+	for len(edits) > 0 {
+		e, together := edits[0], 1
+		for e.inner != "" && together < len(edits) && edits[together].inner != "" && edits[together].field == e.field {
+			together++
+		}
+		var err error
+		if e.inner == "" {
+			err = e.apply(item)
+		} else {
+			err = applyInside(edits[:together], item)
+		}
+		if err != nil {
 			return err
 		}
+		edits = edits[together:]
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -314,6 +315,63 @@ func TestHardwareOfANodeInUseStaysAndMayBeRepeated(t *testing.T) {
 			t.Errorf("%s: got %v, want allowed %v", tt.what, err, tt.allowed)
 		}
 	}
+}
+
+func TestPatchReadsEachFieldOnce(t *testing.T) {
+	reads := map[string]int{}
+	counted := func(name string, at func(*node.Chassis) *node.Object) field[node.Chassis] {
+		v := objectOf(at)
+		text := v.text
+		v.text = func(c *node.Chassis) string { reads[name]++; return text(c) }
+		return field[node.Chassis]{name: name, access: patchable, value: v}
+	}
+	var other node.Object
+	table := newTable("chassis", []field[node.Chassis]{
+		counted("extra", func(c *node.Chassis) *node.Object { return &c.Extra }),
+		counted("other", func(*node.Chassis) *node.Object { return &other }),
+	})
+	var ops []string
+	for i := range maxPatchOps / 2 {
+		ops = append(ops, fmt.Sprintf(`{"op":"add","path":"/extra/k%d","value":%d},{"op":"add","path":"/other/k","value":%d}`, i, i, i))
+	}
+	edits, err := parsePatch([]byte("["+strings.Join(ops, ",")+"]"), table, &call{version: maxVersion, role: admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c node.Chassis
+	if err := applyAll(edits, &c); err != nil {
+		t.Fatal(err)
+	}
+	if reads["extra"] != 1 || reads["other"] != 1 {
+		t.Errorf("read %v times, want each field once", reads)
+	}
+	if got := len(c.Extra.Values()); got != maxPatchOps/2 || other.String() != fmt.Sprintf(`{"k":%d}`, maxPatchOps/2-1) {
+		t.Errorf("%d keys and %s, want all edits in their order", got, other)
+	}
+}
+
+func TestPatchNamesTheOperationThatFails(t *testing.T) {
+	const before = `{"op":"add","path":"/extra/a","value":[]},{"op":"add","path":"/name","value":"n"},{"op":"add","path":"/extra/a/0","value":1}`
+	const after = `{"op":"remove","path":"/extra/a"},{"op":"replace","path":"/extra","value":{}},{"op":"add","path":"/extra/z","value":2}`
+	s := newServer(t)
+	s.addNode(uuid1)
+	for culprit, want := range map[string]string{
+		`{"op":"remove","path":"/extra/b"}`:              "Cannot remove /extra/b: the path does not exist",
+		`{"op":"add","path":"/extra/b/c","value":1}`:     "Cannot add /extra/b/c: the parent",
+		`{"op":"replace","path":"/extra/a/9","value":1}`: "Cannot replace /extra/a/9: the path",
+		`{"op":"add","path":"/extra/a/x","value":1}`:     "Cannot add /extra/a/x: the path is neither",
+	} {
+		s.do("PATCH", oneNode, "latest", "["+before+","+culprit+","+after+"]").want(400).wantFault(want)
+	}
+	got := s.do("PATCH", oneNode, "latest", "["+before+","+after+"]").want(200).json()
+	diffJSON(t, "extra", map[string]any{"z": 2.0}, got["extra"])
+}
+
+func TestPatchHasABoundedNumberOfOperations(t *testing.T) {
+	s := newServer(t)
+	s.addNode(uuid1)
+	ops := strings.Repeat(`{"op":"add","path":"/extra/a","value":1},`, 20_000)
+	s.do("PATCH", oneNode, "latest", "["+strings.TrimSuffix(ops, ",")+"]").want(400).wantFault("20000 operations")
 }
 
 // anyInterfaces takes every choice of interfaces.
