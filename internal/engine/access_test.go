@@ -339,6 +339,49 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	e.send(t, "GET", "/metrics", ann, nil).want(t, http.StatusNotFound) // not on the API's address
 }
 
+// TestLoopbackWithoutPasswordsAnswersToItsOwnNamesOnly asks as a web page would whose host
+// name resolves to a loopback address.
+func TestLoopbackWithoutPasswordsAnswersToItsOwnNamesOnly(t *testing.T) {
+	t.Parallel()
+	withMetrics := func(c *engine.Config) {
+		c.API.MetricsListen, c.API.PublicURL = "127.0.0.1:0", "http://Metal.example.org/"
+	}
+	e, safe := start(t, withMetrics), start(t, withPasswords(t, withMetrics))
+	status := func(url, host string, h headers) int {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = host
+		for key, value := range h {
+			request.Header.Set(key, value)
+		}
+		answer, err := e.client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode
+	}
+	for host, want := range map[string]int{
+		"evil.example.org": 403, "evil.example.org:6385": 403, "127.0.0.1.example.org:6385": 403, "localhost.example.org": 403,
+		"localhost": 200, "LOCALHOST:6385": 200, "localhost.:6385": 200, "app.localhost:6385": 200, "127.0.0.1:6385": 200, "[::1]:6385": 200, "[::1]": 200,
+		"192.0.2.1": 200, "metal.example.org": 200, "metal.example.org:443": 200,
+	} {
+		for _, url := range []string{e.URL() + "/v1/nodes", e.MetricsURL()} {
+			if got := status(url, host, nil); got != want {
+				t.Errorf("%s as %s: got %d, want %d", url, host, got, want)
+			}
+		}
+		for _, url := range []string{safe.URL() + "/v1/nodes", safe.MetricsURL()} {
+			if got := status(url, host, ann); got != 200 {
+				t.Errorf("%s as %s with a password: got %d, want 200", url, host, got)
+			}
+		}
+	}
+}
+
 func TestFiguresAreOffByDefault(t *testing.T) {
 	if got := start(t, nil).MetricsURL(); got != "" {
 		t.Errorf("figures are at %s", got)

@@ -17,10 +17,10 @@ func TestBadRequestsOnTheWire(t *testing.T) {
 	e := start(t, nil)
 	uuid := e.create(t, `{"driver":"fake-hardware","name":"a"}`)
 	get := func(target string, lines ...string) string {
-		return "GET " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\n" + strings.Join(append(lines, "", ""), "\r\n")
+		return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\n" + strings.Join(append(lines, "", ""), "\r\n")
 	}
 	post := func(body string, lines ...string) string {
-		return "POST /v1/nodes HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\n" + strings.Join(append(lines, "", ""), "\r\n") + body
+		return "POST /v1/nodes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\n" + strings.Join(append(lines, "", ""), "\r\n") + body
 	}
 	node := `{"driver":"fake-hardware"}`
 	tests := []struct {
@@ -29,7 +29,7 @@ func TestBadRequestsOnTheWire(t *testing.T) {
 	}{
 		{"no HTTP", "hello\r\n\r\n", 400},
 		{"no host", "GET /v1/nodes HTTP/1.1\r\nConnection: close\r\n\r\n", 400},
-		{"host with markup", strings.Replace(get("/v1"), "Host: x", `Host: "><script>`, 1), 400},
+		{"host with markup", strings.Replace(get("/v1"), "Host: localhost", `Host: "><script>`, 1), 400},
 		{"header without a colon", get("/v1/nodes", "X-Broken"), 400},
 		{"header with a zero byte", get("/v1/nodes", "X-A: a\x00b"), 400},
 		{"header name with a space", get("/v1/nodes", "X A: b"), 400},
@@ -87,7 +87,7 @@ func TestBadRequestsOnTheWire(t *testing.T) {
 
 // announced is a request with a body of that many bytes, of which few come.
 func announced(method, path string, size int) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\nContent-Length: %d\r\n\r\n{", method, path, size)
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-OpenStack-Ironic-API-Version: latest\r\nContent-Length: %d\r\n\r\n{", method, path, size)
 }
 
 // TestUncleanPathsReachTheirResource sends paths that clients build by joining
@@ -96,7 +96,7 @@ func TestUncleanPathsReachTheirResource(t *testing.T) {
 	e := start(t, nil)
 	uuid := e.create(t, `{"driver":"fake-hardware"}`)
 	for _, path := range []string{"/v1/nodes/" + uuid, "//v1//nodes/" + uuid, "/v1/nodes/" + uuid + "/", "/nodes/" + uuid, "/v1/./nodes/" + uuid, "/v1/ports/../nodes/" + uuid, "/v1/nodes/" + strings.ToUpper(uuid)} {
-		text := e.exchange(t, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		text := e.exchange(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(text, "HTTP/1.1 200 ") || !strings.Contains(text, uuid) {
 			t.Errorf("%s: got %s", path, cut(text))
 		}
@@ -108,9 +108,9 @@ func TestUncleanPathsReachTheirResource(t *testing.T) {
 func TestEngineServesWhileHundredsOfRequestsAreHalfSent(t *testing.T) {
 	e := start(t, nil)
 	halves := []string{
-		"", "G", "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nX-Slow: ",
-		"POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{\"inventory\"",
-		"POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+		"", "G", "GET /v1/nodes HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+		"POST /v1/continue_inspection HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{\"inventory\"",
+		"POST /v1/continue_inspection HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
 	}
 	const clients = 300
 	for i := range clients {
@@ -128,7 +128,7 @@ func TestRequestThatNeverEndsItsHeadersIsCutOff(t *testing.T) {
 	t.Parallel()
 	e := start(t, nil)
 	connection := e.dial(t)
-	if _, err := io.WriteString(connection, "GET /v1/nodes HTTP/1.1\r\nHost: x\r\nX-Slow: a"); err != nil {
+	if _, err := io.WriteString(connection, "GET /v1/nodes HTTP/1.1\r\nHost: localhost\r\nX-Slow: a"); err != nil {
 		t.Fatal(err)
 	}
 	// The limit is 10 s; a client that sends a byte now and then does not move it.

@@ -3,7 +3,12 @@ package engine
 import (
 	"fmt"
 	"net"
+	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Values of api.auth.
@@ -61,6 +66,36 @@ func (a APIConfig) addressProblem(key, address string) error {
 			"set api.tls_certificate and api.tls_key, or set api.allow_plain_http if TLS ends before the engine", key, address)
 	}
 	return nil
+}
+
+// hostCheck returns what refuses requests for other host names on an address that only this
+// machine reaches and that needs no password; nil where every name is allowed. A web page
+// can have its own name resolve to a loopback address, and is then of the same origin.
+func (a APIConfig) hostCheck(address string) func(host string) error {
+	if a.Auth == authHTTPBasic || isOpen(address) {
+		return nil
+	}
+	var public string
+	if u, err := url.Parse(a.PublicURL); err == nil {
+		public = u.Hostname()
+	}
+	return func(host string) error {
+		name := hostName(host)
+		_, err := netip.ParseAddr(name)
+		if err == nil || name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") || strings.EqualFold(name, public) {
+			return nil
+		}
+		return &node.ForbiddenError{Reason: fmt.Sprintf("The host name %q is refused: without passwords, this address answers to localhost, to IP addresses and to the host of the setting api.public_url.", node.CutText(name))}
+	}
+}
+
+// hostName returns the host of a Host header, in lower case.
+func hostName(header string) string {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil { // it has no port
+		host = strings.Trim(header, "[]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
 // isOpen reports whether others than this machine reach an address.

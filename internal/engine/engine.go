@@ -117,7 +117,7 @@ func (e *Engine) serveMetrics(ctx context.Context) (err error) {
 		return err
 	}
 	e.metrics.share(scrapers, "api.metrics_listen", e.log)
-	e.metrics.serve(e.middleware.metricsHandler(), e.middleware.tls, e.log, e.served)
+	e.metrics.serve(checkedHost(e.middleware.metricsHandler(), e.config.API.hostCheck(e.config.API.MetricsListen)), e.middleware.tls, e.log, e.served)
 	return nil
 }
 
@@ -217,7 +217,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	e.api.waits = 2 * cfg.Conductor.CallTimeout // for earlier calls to the same BMC, and for the own
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
-		PublicURL: cfg.API.PublicURL, Drivers: e.drivers,
+		PublicURL: cfg.API.PublicURL, CheckHost: cfg.API.hostCheck(cfg.API.Listen), Drivers: e.drivers,
 		DisableRamdisk: cfg.API.DisableRamdiskEndpoints, InspectionStatus: cfg.Inspector.CallbackStatus, TrustedProxies: proxies, LookupKeys: cfg.Agent.LookupKeys, AllowMD5: cfg.Agent.AllowMD5,
 		Logger: e.log, Now: e.now,
 	})), e.middleware.tls, e.log, e.served)

@@ -293,8 +293,8 @@ func TestStopDoesNotWaitForClientsThatAreSilent(t *testing.T) {
 	dir := t.TempDir()
 	e := startIn(t, dir, nil)
 	for _, half := range []string{
-		"", "POST /v1/cont", "POST /v1/nodes HTTP/1.1\r\nHost: x\r\n",
-		"POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
+		"", "POST /v1/cont", "POST /v1/nodes HTTP/1.1\r\nHost: localhost\r\n",
+		"POST /v1/continue_inspection HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
 	} {
 		if _, err := io.WriteString(e.dial(t), half); err != nil {
 			t.Fatal(err)

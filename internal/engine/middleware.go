@@ -124,6 +124,20 @@ func (m *middleware) metricsHandler() http.Handler {
 	return m.guard.Wrap(mux)
 }
 
+// checkedHost refuses requests with the errors of check; nil allows all.
+func checkedHost(next http.Handler, check func(host string) error) http.Handler {
+	if check == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r.Host); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // forAdmins refuses the requests of everybody else.
 func (m *middleware) forAdmins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ func TestStopFinishesTheRequestThatRuns(t *testing.T) {
 	e := startIn(t, dir, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
 	const body = `{"driver":"fake-hardware","name":"late"}`
 	connection := e.dial(t)
-	fmt.Fprintf(connection, "POST /v1/nodes HTTP/1.1\r\nHost: x\r\nX-OpenStack-Ironic-API-Version: 1.11\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
+	fmt.Fprintf(connection, "POST /v1/nodes HTTP/1.1\r\nHost: localhost\r\nX-OpenStack-Ironic-API-Version: 1.11\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body[:10])
 	eventually(t, "the request to run", func() bool {
 		return strings.Contains(e.figures(t, nil).want(t, http.StatusOK).body, "ingot_api_requests_in_flight 1\n")
 	})
@@ -68,7 +68,7 @@ func TestStopFinishesTheRequestThatRuns(t *testing.T) {
 func TestStopDoesNotWaitForeverForAClient(t *testing.T) {
 	e := start(t, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
 	connection := e.dial(t)
-	fmt.Fprint(connection, "POST /v1/nodes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	fmt.Fprint(connection, "POST /v1/nodes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 	eventually(t, "the request to run", func() bool {
 		return strings.Contains(e.figures(t, nil).want(t, http.StatusOK).body, "ingot_api_requests_in_flight 1\n")
 	})
@@ -90,9 +90,9 @@ func TestSlowClientsLeaveTheOtherPartsTimeToStop(t *testing.T) {
 	t.Parallel() // it waits until the requests are cut off
 	e := start(t, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
 	slow := e.dial(t)
-	fmt.Fprint(slow, "POST /v1/continue_inspection HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+	fmt.Fprint(slow, "POST /v1/continue_inspection HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
 	scrape := e.dialMetrics(t)
-	fmt.Fprint(scrape, "GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
+	fmt.Fprint(scrape, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
 	eventually(t, "the request to run", func() bool {
 		return strings.Contains(e.figures(t, nil).want(t, http.StatusOK).body, "ingot_api_requests_in_flight 1\n")
 	})

@@ -25,6 +25,9 @@ type Options struct {
 	// PublicURL is the beginning of all links in answers, without /v1, such as
 	// "https://metal.example.org". Empty means the Host header of each request.
 	PublicURL string
+	// CheckHost returns an error for requests whose Host header names a host that this
+	// engine does not answer to. Nil means that it answers to every name.
+	CheckHost func(host string) error
 	// DisableRamdisk refuses lookup, heartbeat and continue_inspection with 403. It is
 	// for replicas that serve people on a public network.
 	DisableRamdisk bool

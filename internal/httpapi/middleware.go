@@ -40,7 +40,7 @@ func (a *api) middleware(router http.Handler) http.Handler {
 			defer a.logRequest(r, c, logged, a.now())
 		}
 		defer a.recovered(w, r, c)
-		err := checkOrigin(origins, r)
+		err := a.checkOrigin(origins, r)
 		if err == nil {
 			err = a.serve(w, r, c, router)
 		}
@@ -65,8 +65,14 @@ func (a *api) recovered(w http.ResponseWriter, r *http.Request, c *call) {
 
 // checkOrigin refuses requests that a web page of another site makes a browser send.
 // An engine on loopback needs no password, so this check alone protects it from such
-// pages. Clients other than browsers do not send these headers.
-func checkOrigin(origins *http.CrossOriginProtection, r *http.Request) error {
+// pages. Clients other than browsers do not send these headers. A page whose own host name
+// has come to resolve to this machine is of the same origin, and is known by that name.
+func (a *api) checkOrigin(origins *http.CrossOriginProtection, r *http.Request) error {
+	if a.options.CheckHost != nil {
+		if err := a.options.CheckHost(r.Host); err != nil {
+			return err
+		}
+	}
 	if err := origins.Check(r); err != nil {
 		return &node.ForbiddenError{Reason: "Requests from web pages of another origin are refused."}
 	}

@@ -118,6 +118,25 @@ func TestWebPagesOfOtherSitesCannotChangeAnything(t *testing.T) {
 	}
 }
 
+func TestRefusedHostsReachNothing(t *testing.T) {
+	s := newServer(t, func(o *Options) {
+		o.CheckHost = func(host string) error {
+			if host != "localhost:6385" {
+				return &node.ForbiddenError{Reason: "No such host: " + host}
+			}
+			return nil
+		}
+	})
+	for host, status := range map[string]int{"evil.example.org:6385": 403, "localhost:6385": 201} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/nodes", strings.NewReader(`{"driver":"fake-hardware"}`))
+		r.Host = host
+		s.send(r).want(status)
+	}
+	if len(s.engine.nodes) != 1 {
+		t.Errorf("%d nodes were created, want 1", len(s.engine.nodes))
+	}
+}
+
 func TestReachedLimitIsNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := newServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
