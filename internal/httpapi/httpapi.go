@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/loglimit"
 	"github.com/ingot-metal/ingot/internal/role"
 )
@@ -70,6 +71,8 @@ type api struct {
 	now            func() time.Time
 	conductorCache conductorCache
 
+	largeAnswers, largeBodies *largeQueue
+
 	failures            *loglimit.Logger // of requests of nobody
 	agents, inspections *ramdiskLimit    // lookups and heartbeats, inspection data
 }
@@ -85,6 +88,8 @@ func New(engine Engine, options Options) http.Handler {
 	if a.now == nil {
 		a.now = time.Now
 	}
+	a.largeAnswers = fairqueue.New[string](largeAnswers, maxWaitingLarge)
+	a.largeBodies = fairqueue.New[string](largeBodies, maxWaitingLarge)
 	a.failures = loglimit.New(a.log, failuresASecond, failuresAtOnce)
 	a.agents = newRamdiskLimit(a, maxHeartbeatBytes)
 	a.inspections = newRamdiskLimit(a, maxInspectionBytes)

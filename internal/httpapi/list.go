@@ -50,6 +50,13 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	if err != nil {
 		return err
 	}
+	if !query.Brief {
+		leave, err := a.enterLarge(r, a.largeAnswers)
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	items, err := l.read(r.Context(), query)
 	cut := errors.Is(err, node.ErrPageCut)
 	if err != nil && !cut {

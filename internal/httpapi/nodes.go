@@ -113,6 +113,11 @@ func (a *api) showInventory(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	leave, err := a.enterLarge(r, a.largeAnswers)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	data, err := a.engine.Inspection(r.Context(), ident)
 	if err != nil {
 		return fmt.Errorf("read inventory of node %s: %w", ident, err)

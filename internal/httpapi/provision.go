@@ -47,6 +47,11 @@ func (a *api) provisionNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	leave, err := a.enterLargeBody(r)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	request, err := readVerb(w, r)
 	if err == nil {
 		err = a.checkAbort(r, ident, request.Verb)

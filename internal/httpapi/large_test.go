@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// stalled is a client that reads nothing of its answer until it is released.
+type stalled struct {
+	*httptest.ResponseRecorder
+	release chan struct{}
+}
+
+func (s stalled) Write(p []byte) (int, error) {
+	<-s.release
+	return s.ResponseRecorder.Write(p)
+}
+
+type userKey struct{}
+
+// byUser takes the user of a request from a header.
+func byUser(o *Options) {
+	o.Middleware = func(next http.Handler, _ bool) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, r.Header.Get("X-Test-User"))))
+		})
+	}
+	o.User = func(ctx context.Context) string {
+		user, _ := ctx.Value(userKey{}).(string)
+		return user
+	}
+}
+
+func TestAnswersThatNobodyReadsLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, byUser)
+		s.addNode(uuid1)
+		s.engine.inspections[uuid1] = &node.InspectionData{}
+		request := func(path, user string) *http.Request {
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set("X-Test-User", user)
+			r.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
+			return r
+		}
+		release := make(chan struct{})
+		var flood sync.WaitGroup
+		for range largeAnswers / 2 {
+			flood.Go(func() {
+				s.handler.ServeHTTP(stalled{httptest.NewRecorder(), release}, request("/v1/nodes/detail", "flood"))
+			})
+		}
+		synctest.Wait()
+		for path, status := range map[string]int{
+			"/v1/nodes/detail": 503, "/v1/ports?detail=true": 503, oneNode + "/inventory": 503, "/v1/nodes": 200, oneNode: 200,
+		} {
+			s.send(request(path, "flood")).want(status)
+		}
+		s.send(request("/v1/nodes/detail", "ann")).want(200)
+		close(release)
+		flood.Wait()
+		s.send(request("/v1/nodes/detail", "flood")).want(200)
+	})
+}
+
+func TestLargeBodiesThatArriveSlowlyLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, byUser)
+		n := s.addNode(uuid1)
+		request := func(user string, body io.Reader, length int64) *http.Request {
+			n.ProvisionState = node.Enroll
+			r := httptest.NewRequest(http.MethodPut, oneNode+"/states/provision", body)
+			r.ContentLength = length
+			r.Header.Set("X-Test-User", user)
+			r.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
+			return r
+		}
+		const manage = `{"target":"manage"}`
+		slow, end := io.Pipe()
+		var flood sync.WaitGroup
+		for range largeBodies / 2 {
+			r := request("flood", slow, maxBody+1)
+			flood.Go(func() { s.handler.ServeHTTP(httptest.NewRecorder(), r) })
+		}
+		synctest.Wait()
+		s.send(request("flood", strings.NewReader(manage), maxBody+1)).want(503)
+		s.send(request("flood", strings.NewReader(manage), -1)).want(503)
+		s.send(request("flood", strings.NewReader(manage), int64(len(manage)))).want(202)
+		s.send(request("ann", strings.NewReader(manage), -1)).want(202)
+		end.Close()
+		flood.Wait()
+		s.send(request("flood", strings.NewReader(manage), -1)).want(202)
+	})
+}
