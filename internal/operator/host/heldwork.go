@@ -77,9 +77,7 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 	case s.wait(operation, p.maxBackoff) > 0:
 		return false, result{}, nil
 	}
-	if s.host.Status.ErrorType == v1alpha1.ErrorPowerManagement {
-		s.clearError() // the power is the engine's again
-	}
+	showWork(s, operation) // the power is the engine's again
 	read, err := readsLatest(ctx, p.live, s.before)
 	return err != nil || !read, result{requeueAfter: soon, stop: true}, err
 }
@@ -89,6 +87,14 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 func holdsNext(s *scope, requests powerRequests, err error) bool {
 	var failed *failure
 	return errors.As(err, &failed) && failed.operation == workOf[s.state()] && isHeld(s.host, requests) && !isLeaving(s.host)
+}
+
+// showWork shows that work has failed, which a failure to power the machine off has hidden.
+func showWork(s *scope, operation v1alpha1.OperationName) {
+	if status := &s.host.Status; status.ErrorType == v1alpha1.ErrorPowerManagement {
+		status.ErrorType = errorOf[operation]
+		status.ErrorMessage = "What failed before the machine was to be powered off is tried again when nothing keeps it off any more"
+	}
 }
 
 // keepFailure makes the record of an operation on the power one of the work that failed before. The

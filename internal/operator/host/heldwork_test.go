@@ -158,8 +158,34 @@ func TestPowerOffThatFailsKeepsTheWorkOfAHeldHostFromGoingOn(t *testing.T) {
 	}
 	l.node(name, func(n *provisioner.Node) { n.Power, n.LastError = node.PowerOff, "" })
 	l.heldOff(name)
-	if h := l.rests(name, v1alpha1.StatePreparing); h.Status.ErrorType != "" || h.Status.PoweredOn {
-		t.Errorf("error %q, powered on %t", h.Status.ErrorType, h.Status.PoweredOn)
+	if h := l.rests(name, v1alpha1.StatePreparing); h.Status.ErrorType != v1alpha1.ErrorPreparation || h.Status.PoweredOn {
+		t.Errorf("error %q, powered on %t, want it off with the error of the work", h.Status.ErrorType, h.Status.PoweredOn)
+	}
+}
+
+func TestDeploymentThatFailedIsRemovedAfterAHoldWhosePowerOffFailed(t *testing.T) {
+	const name = "demo-provisioning-error"
+	for when, later := range map[string]func(*life){
+		"the machine is off when the hold ends": func(l *life) { l.heldOff(name) },
+		"the machine is on when the hold ends":  func(*life) {},
+	} {
+		t.Run(when, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add(name, withImage)
+			l.fails(name, v1alpha1.ErrorProvisioning)
+			l.annotate(name, testHold, "1")
+			l.until(name, "being powered off", func(h *v1alpha1.BareMetalHost) bool { return len(h.Status.PowerOffHolds) == 1 })
+			l.node(name, func(n *provisioner.Node) { n.Power, n.LastError = node.PowerOn, "no answer" })
+			l.fails(name, v1alpha1.ErrorPowerManagement)
+			later(l)
+			before := len(l.effects(name))
+			l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			h := l.until(name, "at work again", func(*v1alpha1.BareMetalHost) bool { return len(l.effects(name)) > before })
+			l.does(name, before, "undeploy")
+			if h.Status.ProvisioningFailCount != 1 {
+				t.Errorf("%d failures are counted (%s), want 1", h.Status.ProvisioningFailCount, h.Status.ErrorMessage)
+			}
+		})
 	}
 }
 

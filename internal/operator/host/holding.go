@@ -97,6 +97,7 @@ func (holding) settle(s *scope) {
 	case record.Name != v1alpha1.OperationPower:
 	case works:
 		keepFailure(s, operation)
+		showWork(s, operation)
 	default:
 		*record = v1alpha1.OperationStatus{QueuedAt: record.QueuedAt}
 	}

@@ -85,7 +85,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return workStep{workAsk, next.request}, ""
 	case next.action == workFailed && record.Request == next.request && record.Request != "" && !arrived(record, n):
 		return workStep{workAsk, next.request}, "" // it was recorded and is still to be sent
-	case next.action == workFailed && (record.Failures == 0 || record.Request != ""):
+	case next.action == workFailed && (record.Failures == 0 || record.Request != "" || next.request == ""):
 		return next, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
 	case next.action == workFailed:
 		return workStep{workAsk, next.request}, "" // the way out

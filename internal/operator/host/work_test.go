@@ -299,6 +299,27 @@ func TestWaitAfterFailureEndsWithTimeOrWithNewInputs(t *testing.T) {
 	}
 }
 
+func TestFailureOfADeploymentIsCountedOnceAndThenRemoved(t *testing.T) {
+	failed := provisioner.Node{State: node.DeployFailed, StateChangedAt: testNow}
+	for name, tt := range map[string]struct {
+		record v1alpha1.OperationStatus
+		want   provisionStep
+	}{
+		"nothing is on record": {v1alpha1.OperationStatus{}, provisionWork},
+		"it was asked for":     {v1alpha1.OperationStatus{Request: askDeploy, Accepted: true}, provisionWork},
+		"it was counted":       {v1alpha1.OperationStatus{Failures: 1}, provisionRemove},
+	} {
+		host := testHost(withImage)
+		host.Spec.Online, host.Status.LastAttemptedImage = true, host.Spec.Image
+		if got := decideProvisioning(host, failed, tt.record); got != tt.want {
+			t.Errorf("%s: %d, want %d", name, got, tt.want)
+		}
+		if got, _ := decideWork(provisionWorkflow, failed, tt.record, patience{}); got.action != workFailed {
+			t.Errorf("%s: action %d, want a failure: there is nothing to ask for", name, got.action)
+		}
+	}
+}
+
 func TestDecideProvisioningInterruptsOnlyWhatCanBeInterrupted(t *testing.T) {
 	host := func(change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 		return testHost(func(h *v1alpha1.BareMetalHost) {
