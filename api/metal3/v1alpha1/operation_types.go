@@ -20,8 +20,9 @@ type OperationStatus struct {
 	Accepted bool `json:"accepted,omitempty"`
 
 	// nodeChangedAt is when the node's provision state had changed last, by the engine's
-	// clock, before the request. A later time shows that the engine got the request. Without
-	// one, a request that was accepted is made again: the engine's database is older.
+	// clock, before the request or the failure. A later time shows that the engine got a
+	// request. Without one, a request that was accepted is made again: the engine's database
+	// is older.
 	// +optional
 	NodeChangedAt *metav1.MicroTime `json:"nodeChangedAt,omitempty"`
 

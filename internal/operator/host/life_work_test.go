@@ -57,6 +57,36 @@ func (e strict) Update(ctx context.Context, id string, r provisioner.Registratio
 	return n, err
 }
 
+// wavering is an engine that refuses the first deployment, and whose answer to the second one is lost.
+type wavering struct {
+	*demo.Engine
+	asked *int
+}
+
+func (e wavering) Deploy(ctx context.Context, id string, d provisioner.Deployment) error {
+	*e.asked++
+	if *e.asked == 1 {
+		return fmt.Errorf("%w: the image is not known", provisioner.ErrInvalid)
+	}
+	if err := e.Engine.Deploy(ctx, id, d); err != nil || *e.asked > 2 {
+		return err
+	}
+	return fmt.Errorf("%w: no route", provisioner.ErrUnreachable)
+}
+
+func TestDeploymentThatFailedIsCountedWhenTheAnswerToItsRequestWasLost(t *testing.T) {
+	l := newLife(t, nil)
+	asked := 0
+	l.change = func(c *Config) { c.Engine = wavering{l.engine, &asked} }
+	l.restart()
+	const name = "demo-provisioning-error"
+	l.add(name, withImage)
+	h := l.until(name, "cleaned after the failure", func(*v1alpha1.BareMetalHost) bool { return l.count(name, askUndeploy) == 1 })
+	if h.Status.ProvisioningFailCount != 1 || !strings.Contains(h.Status.ErrorMessage, "the image cannot be read") {
+		t.Errorf("%d failures are counted (%s), want the one of the image", h.Status.ProvisioningFailCount, h.Status.ErrorMessage)
+	}
+}
+
 func TestAnotherKindOfInspectionIsGivenToTheNodeBeforeTheNextOne(t *testing.T) {
 	l := newLife(t, nil)
 	engine := strict{l.engine, map[node.State]int{}}

@@ -99,6 +99,9 @@ func (s *scope) fail(f *failure) {
 		Generation: s.host.Generation, Inputs: s.inputs(f.operation), QueuedAt: record.QueuedAt,
 		RAID: record.RAID,
 	}
+	if s.node != nil {
+		record.NodeChangedAt = changedAt(*s.node)
+	}
 	s.show(f, record.Failures)
 }
 
@@ -168,9 +171,14 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	case record.NodeChangedAt == nil:
 		return !n.StateChangedAt.IsZero()
 	default:
-		// The record has microseconds, and not every engine's clock stops there.
-		return n.StateChangedAt.Truncate(time.Microsecond).After(record.NodeChangedAt.Time)
+		return changedSince(record, n)
 	}
+}
+
+// changedSince reports whether the state of a node has changed since a record that has it.
+func changedSince(record v1alpha1.OperationStatus, n provisioner.Node) bool {
+	// The record has microseconds, and not every engine's clock stops there.
+	return record.NodeChangedAt != nil && n.StateChangedAt.Truncate(time.Microsecond).After(record.NodeChangedAt.Time)
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can

@@ -38,6 +38,8 @@ func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1
 		return provisionRemove
 	case n.State == node.Available && !changed:
 		return provisionWork // nothing is there to be removed; a refusal is tried again after a wait
+	case !begun && n.State == node.DeployFailed && record.Failures > 0 && changedSince(record, n):
+		return provisionWork // which records a failure whose request had no answer
 	case !begun && n.State == node.DeployFailed && record.Failures > 0:
 		return provisionRemove
 	case !begun && h.Status.ErrorType == v1alpha1.ErrorProvisioning && n.State != node.DeployWait && n.State != node.DeployHold:

@@ -301,16 +301,22 @@ func TestWaitAfterFailureEndsWithTimeOrWithNewInputs(t *testing.T) {
 
 func TestFailureOfADeploymentIsCountedOnceAndThenRemoved(t *testing.T) {
 	failed := provisioner.Node{State: node.DeployFailed, StateChangedAt: testNow}
+	now, before := metav1.NewMicroTime(testNow), metav1.NewMicroTime(testNow.Add(-time.Second))
 	for name, tt := range map[string]struct {
 		record v1alpha1.OperationStatus
 		want   provisionStep
 	}{
-		"nothing is on record": {v1alpha1.OperationStatus{}, provisionWork},
-		"it was asked for":     {v1alpha1.OperationStatus{Request: askDeploy, Accepted: true}, provisionWork},
-		"it was counted":       {v1alpha1.OperationStatus{Failures: 1}, provisionRemove},
+		"nothing is on record":              {v1alpha1.OperationStatus{}, provisionWork},
+		"it was asked for":                  {v1alpha1.OperationStatus{Request: askDeploy, Accepted: true}, provisionWork},
+		"one before it was counted":         {v1alpha1.OperationStatus{Failures: 1, NodeChangedAt: &before}, provisionWork},
+		"it was counted":                    {v1alpha1.OperationStatus{Failures: 1, NodeChangedAt: &now}, provisionRemove},
+		"an earlier version has counted it": {v1alpha1.OperationStatus{Failures: 1}, provisionRemove},
 	} {
 		host := testHost(withImage)
 		host.Spec.Online, host.Status.LastAttemptedImage = true, host.Spec.Image
+		if tt.record.Failures > 0 {
+			host.Status.ErrorType = v1alpha1.ErrorProvisioning
+		}
 		if got := decideProvisioning(host, failed, tt.record); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
