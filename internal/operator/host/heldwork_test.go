@@ -94,30 +94,49 @@ func TestHostWhoseWorkKeepsFailingIsHeldOffAndItsRetriesWait(t *testing.T) {
 	}
 }
 
-// TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold sets the hold while the engine is at the second try.
+// TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold sets the hold while the engine is at the second try, and
+// when that is over and the Secret is missing.
 func TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold(t *testing.T) {
-	l := newLife(t, nil)
-	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: time.Hour}})
-	l.restart()
-	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, nil) })
-	ends := func(state node.State, reason string) {
-		l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt, n.LastError = state, l.now, reason })
-	}
-	l.until("web", "configured", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 1 })
-	l.now = l.now.Add(l.pass("web"))
-	ends(node.CleanFailed, "a disk is missing")
-	l.fails("web", v1alpha1.ErrorPreparation)
-	l.until("web", "configured again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
-	l.annotate("web", testHold, "1")
-	l.now = l.now.Add(l.pass("web"))
-	ends(node.Manageable, "")
-	l.heldOff("web")
-	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
-	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
-		t.Error("the status does not show the volumes")
-	}
-	if got := l.count("web", "clean"); got != 2 {
-		t.Errorf("%d times configured, want 2", got)
+	for name, holds := range map[string]func(l *life, ends func()){
+		"at the second try": func(l *life, ends func()) {
+			l.annotate("web", testHold, "1")
+			l.now = l.now.Add(l.pass("web"))
+			ends()
+		},
+		"afterwards, without the Secret": func(l *life, ends func()) {
+			l.now = l.now.Add(l.pass("web"))
+			ends()
+			sound := l.host("web").Spec
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BMC.CredentialsName, h.Annotations = "none", map[string]string{testHold: "1"}
+			})
+			l.fails("web", v1alpha1.ErrorRegistration)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec = sound })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbClean: time.Hour}})
+			l.restart()
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, nil) })
+			ends := func(state node.State, reason string) {
+				l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt, n.LastError = state, l.now, reason })
+			}
+			l.until("web", "configured", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 1 })
+			l.now = l.now.Add(l.pass("web"))
+			ends(node.CleanFailed, "a disk is missing")
+			l.fails("web", v1alpha1.ErrorPreparation)
+			l.until("web", "configured again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "clean") == 2 })
+			holds(l, func() { ends(node.Manageable, "") })
+			l.heldOff("web")
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
+				t.Error("the status does not show the volumes")
+			}
+			if got := l.count("web", "clean"); got != 2 {
+				t.Errorf("%d times configured, want 2", got)
+			}
+		})
 	}
 }
 

@@ -84,7 +84,7 @@ func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 		s.node = &n
 	}
 	if !steersPower[s.state()] {
-		return failedNodes[s.node.State]
+		return failsAtWork(s.host, s.node) && failedNodes[s.node.State] // the node may show that the next try went well
 	}
 	return heldNodes[s.node.State]
 }
