@@ -135,6 +135,12 @@ type ProvisionStatus struct {
 	// +optional
 	RAID *RAIDConfig `json:"raid,omitempty"`
 
+	// softwareRAID is true when the machine may have volumes of the operating system that it
+	// was given for this host, also while raid does not show them. Those that raid shows count
+	// without it. Written by the operator.
+	// +optional
+	SoftwareRAID bool `json:"softwareRAID,omitempty"`
+
 	// firmware are the old firmware switches in effect. Deprecated.
 	// +optional
 	Firmware *FirmwareConfig `json:"firmware,omitempty"`

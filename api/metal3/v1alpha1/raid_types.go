@@ -13,7 +13,7 @@ type RAIDConfig struct {
 
 	// softwareRAIDVolumes are volumes of the operating system, at most 2. Null
 	// does not change the disks, an empty list deletes the volumes that the
-	// status shows. The first volume is the root unless another is marked or
+	// machine was given for this host. The first volume is the root unless another is marked or
 	// there are rootDeviceHints.
 	// +optional
 	// +nullable

@@ -117,7 +117,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	switch step {
 	case availableLeave:
-		s.host.Status.Provisioning.RAID = nil
+		showRAID(&s.host.Status.Provisioning, nil)
 		s.host.Status.Provisioning.RootDeviceHints = nil
 		s.host.Status.Provisioning.Image = v1alpha1.Image{}
 		return s.moveTo(v1alpha1.StateExternallyProvisioned), nil

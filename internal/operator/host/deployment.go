@@ -65,7 +65,7 @@ func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
 	switch {
 	case effective.RootDeviceHints != nil:
 		return effective.RootDeviceHints.DeepCopy()
-	case effective.RAID != nil && len(effective.RAID.SoftwareRAIDVolumes) > 0:
+	case hasSoftwareVolumes(effective.RAID):
 		return nil
 	default:
 		return profileHints(h.Spec.HardwareProfile)

@@ -51,8 +51,8 @@ func (deprovisioning) complete(s *scope) result {
 	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation) // it was about this removal
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
-	if raid := s.host.Spec.RAID; raid != nil && len(raid.SoftwareRAIDVolumes) > 0 && !skipsCleaning(s.host) {
-		effective.RAID = nil // what ran there may have changed them, so they are made again
+	if hasSoftwareVolumes(s.host.Spec.RAID) && !skipsCleaning(s.host) {
+		showRAID(effective, nil) // what ran there may have changed them, so they are made again
 	}
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
 	switch {

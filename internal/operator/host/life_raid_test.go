@@ -125,6 +125,63 @@ func TestVolumesOfBothKindsAreDeletedOneKindAfterTheOther(t *testing.T) {
 	}
 }
 
+func TestVolumesOfTheOperatingSystemAreDeletedAlsoWhenTheStatusDoesNotShowThem(t *testing.T) {
+	for name, forget := range map[string]func(*life){
+		"they are to be made again after a deployment": func(l *life) {
+			l.edit("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.annotate("web", testHold, "1")
+			l.heldOff("web")
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+			l.rests("web", v1alpha1.StateAvailable)
+		},
+		"nobody asked for any when the host was prepared": func(l *life) {
+			l.edit("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.RAID, h.Annotations = nil, map[string]string{v1alpha1.InspectAnnotation: ""}
+			})
+			l.until("web", "inspected again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "inspect") == 2 })
+			l.rests("web", v1alpha1.StateAvailable)
+		},
+		"volumes of a controller were made": func(l *life) {
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, nil) })
+			l.rests("web", v1alpha1.StateAvailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(nil, softwareVolume) })
+			l.rests("web", v1alpha1.StateAvailable)
+			forget(l)
+			before := l.count("web", "clean")
+			without := func(h *v1alpha1.BareMetalHost) { h.Annotations, h.Spec.RAID = nil, volumes(nil, noSoftware) }
+			l.edit("web", without)
+			l.rests("web", v1alpha1.StateAvailable)
+			if diff := cmp.Diff(any(volumes(nil, noSoftware)), l.last("web", demo.VerbSetRAID)); diff != "" {
+				t.Errorf("volumes that were asked for last (-want +got):\n%s", diff)
+			}
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = nil })
+			l.rests("web", v1alpha1.StateAvailable)
+			l.edit("web", without)
+			l.rests("web", v1alpha1.StateAvailable)
+			if got := l.count("web", "clean") - before; got != 1 {
+				t.Errorf("volumes were deleted %d times, want once", got)
+			}
+		})
+	}
+}
+
+func TestDeletionOfVolumesThatFailedIsTriedAgain(t *testing.T) {
+	const name = "demo-preparation-error"
+	l := newLife(t, nil)
+	l.add(name, func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(nil, softwareVolume) })
+	l.fails(name, v1alpha1.ErrorPreparation)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(nil, noSoftware) })
+	l.until(name, "asked twice to delete volumes", func(*v1alpha1.BareMetalHost) bool { return l.count(name, "clean") == 3 })
+	if diff := cmp.Diff(any(volumes(nil, noSoftware)), l.last(name, demo.VerbSetRAID)); diff != "" {
+		t.Errorf("volumes that were asked for last (-want +got):\n%s", diff)
+	}
+}
+
 // TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile goes back to the volumes that the status shows:
 // the machine may have lost them to those that could not be made.
 func TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile(t *testing.T) {

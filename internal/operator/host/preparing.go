@@ -133,7 +133,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	effective := &s.host.Status.Provisioning
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
 	effective.BootMode = s.host.Spec.BootMode
-	effective.RAID = raidOf(s.host.Spec.RAID).DeepCopy()
+	showRAID(effective, raidOf(s.host.Spec.RAID))
 	return s.moveTo(v1alpha1.StateAvailable), nil
 }
 
@@ -176,6 +176,9 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 		}
 		s.intends(v1alpha1.OperationPrepare, askClean, c.plan, *s.node)
 		record.RAID = c.raid.DeepCopy()
+		if hasSoftwareVolumes(c.raid) {
+			s.host.Status.Provisioning.SoftwareRAID = true
+		}
 		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
 		return false, result{requeueAfter: soon, stop: true}, nil
 	case configureAbort:
@@ -212,7 +215,11 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 		s.updatePending = preparingUpdate(s.host, s.changes)
 	}
 	if raid != nil {
-		s.host.Status.Provisioning.RAID = raid.DeepCopy()
+		effective := &s.host.Status.Provisioning
+		showRAID(effective, raid)
+		if raid.SoftwareRAIDVolumes != nil {
+			effective.SoftwareRAID = hasSoftwareVolumes(raid)
+		}
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{}
 	return result{requeueAfter: soon, stop: true}, nil

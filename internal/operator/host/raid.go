@@ -14,6 +14,7 @@ import (
 // gone well the machine may have these, those from before, or a part of them.
 func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
 	wanted, effective, requested := raidOf(h.Spec.RAID), raidOf(h.Status.Provisioning.RAID), h.Status.Operation.RAID
+	hasSoftware := h.Status.Provisioning.SoftwareRAID || hasSoftwareVolumes(effective) || hasSoftwareVolumes(requested)
 	if effective == nil {
 		effective = &v1alpha1.RAIDConfig{}
 	}
@@ -23,7 +24,7 @@ func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
 		return nil
 	case hasVolumes(wanted):
 		return wanted
-	case wanted.SoftwareRAIDVolumes != nil && (len(effective.SoftwareRAIDVolumes) > 0 || requested != nil && len(requested.SoftwareRAIDVolumes) > 0):
+	case wanted.SoftwareRAIDVolumes != nil && hasSoftware:
 		return &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{}}
 	case wanted.HardwareRAIDVolumes != nil && !hardwareIsGone && reachesController(h):
 		return &v1alpha1.RAIDConfig{HardwareRAIDVolumes: []v1alpha1.HardwareRAIDVolume{}}
@@ -51,6 +52,18 @@ func raidOf(raid *v1alpha1.RAIDConfig) *v1alpha1.RAIDConfig {
 // hasVolumes reports whether there are volumes to create.
 func hasVolumes(raid *v1alpha1.RAIDConfig) bool {
 	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
+}
+
+// hasSoftwareVolumes reports whether there are volumes of the operating system to create.
+func hasSoftwareVolumes(raid *v1alpha1.RAIDConfig) bool {
+	return raid != nil && len(raid.SoftwareRAIDVolumes) > 0
+}
+
+// showRAID makes a configuration the one in effect. That of before may leave volumes of the operating system on the
+// machine, which somebody may ask to delete later.
+func showRAID(status *v1alpha1.ProvisionStatus, raid *v1alpha1.RAIDConfig) {
+	status.SoftwareRAID = status.SoftwareRAID || hasSoftwareVolumes(status.RAID)
+	status.RAID = raid.DeepCopy()
 }
 
 // sameRAID reports whether two configurations ask for the same. A list that is null leaves the volumes alone, and an

@@ -38,6 +38,28 @@ func TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell(t *testing.T) {
 	}
 }
 
+func TestVolumesOfTheOperatingSystemThatTheStatusDoesNotShowAreDeletedWhereTheHostHadSome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		wanted, effective, requested, want *v1alpha1.RAIDConfig
+	}{
+		"none":                         {volumes(nil, noSoftware), nil, nil, volumes(nil, noSoftware)},
+		"none, instead of hardware":    {volumes(nil, noSoftware), volumes(hardwareVolume, nil), nil, volumes(nil, noSoftware)},
+		"none, after a failure":        {volumes(nil, noSoftware), nil, volumes(nil, noSoftware), volumes(nil, noSoftware)},
+		"others":                       {volumes(nil, softwareVolume), nil, nil, volumes(nil, softwareVolume)},
+		"nothing is asked for":         {nil, nil, nil, nil},
+		"both kinds are left alone":    {volumes(nil, nil), nil, nil, nil},
+		"hardware, and software stays": {volumes(hardwareVolume, nil), volumes(hardwareVolume, nil), nil, nil},
+	} {
+		h := testHost(func(h *v1alpha1.BareMetalHost) {
+			h.Spec.RAID, h.Status.Provisioning.RAID, h.Status.Operation.RAID = tt.wanted, tt.effective, tt.requested
+			h.Status.Provisioning.SoftwareRAID = true
+		})
+		if diff := cmp.Diff(tt.want, missingRAID(h)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestListWithVolumesDecidesAndSoftwareVolumesAreDeletedOnlyWhereTheHostHasSome(t *testing.T) {
 	for name, tt := range map[string]struct {
 		wanted, effective, want *v1alpha1.RAIDConfig
