@@ -22,6 +22,37 @@ func TestTokenFromAMediumIsNeverIssuedAgain(t *testing.T) {
 	}
 }
 
+// TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet: the medium may be withdrawn before
+// the agent looks its node up for the first time.
+func TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet(t *testing.T) {
+	withdrawn := func(info node.Object) *node.Node {
+		n := &node.Node{ProvisionState: node.Manageable, DriverInternalInfo: info}
+		node.WithdrawRamdiskBoot(n)
+		return n
+	}
+	read := agent.WithPregenerated(nil, "from the medium")
+	for name, tc := range map[string]struct {
+		info   node.Object
+		hasBMC bool
+		want   agent.TokenAnswer
+	}{
+		"read from the medium":                {read, true, agent.MaskToken},
+		"another ramdisk has posted":          {agent.WithRebootSeen(read, time.Now()), true, agent.MaskToken},
+		"the node has no BMC any more":        {read, false, agent.ReissueToken},
+		"issued to an agent on the network":   {agent.WithToken(nil, "issued", time.Now()), true, agent.ReissueToken},
+		"issued after one that was forgotten": {agent.WithToken(agent.Forget(withdrawn(read).DriverInternalInfo), "issued", time.Now()), true, agent.ReissueToken},
+		"issued in the place of one":          {agent.WithToken(withdrawn(read).DriverInternalInfo, "issued", time.Now()), true, agent.ReissueToken},
+	} {
+		got := agent.DecideToken(withdrawn(tc.info), node.HardwareAttributes{HasBMC: tc.hasBMC}, time.Now().Add(time.Hour), time.Minute, agent.Call{})
+		if got != tc.want {
+			t.Errorf("%s: answer = %d, want %d", name, got, tc.want)
+		}
+	}
+	if left := agent.Forget(withdrawn(read).DriverInternalInfo); !left.IsEmpty() {
+		t.Errorf("of a forgotten agent %s is left", left)
+	}
+}
+
 func TestTokenFromAMediumSurvivesTheAgentUntilTheMediumIsWithdrawn(t *testing.T) {
 	n := &node.Node{DriverInternalInfo: agent.WithPregenerated(nil, "from the medium").With(map[string]any{agent.URLKey: "https://192.0.2.9:9999"})}
 	n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)

@@ -30,13 +30,16 @@ const (
 // the node may be looked up. Lookups are not authenticated, so who asks proves nothing:
 // a token is replaced only when its agent has sent no heartbeat for the window and does
 // not answer a call either. An agent that never sent a heartbeat cannot be called, and
-// only the window counts. The zero Call means that nobody was called.
+// only the window counts. A token that a medium has given to the agent is not replaced: nobody
+// but the engine starts the ramdisk from one. The zero Call means that nobody was called.
 func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, window time.Duration, call Call) TokenAnswer {
 	token := n.DriverInternalInfo.Text(TokenKey)
 	switch {
 	case token == "":
 		return IssueToken
 	case Pregenerated(n) != "": // the machine has it from its medium, after each restart
+		return MaskToken
+	case hardware.HasBMC && fromMedium(n): // it has read it there, however long it was not heard
 		return MaskToken
 	case !replaceable(n, hardware):
 		return MaskToken
@@ -96,7 +99,7 @@ const knownSinceKey = "agent_known_since"
 func WithToken(info node.Object, token string, now time.Time) node.Object {
 	return info.With(map[string]any{
 		TokenKey: token, knownSinceKey: FormatTime(now),
-		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil, node.PregeneratedTokenKey: nil,
+		URLKey: nil, VerifyCAKey: nil, VersionKey: nil, RebootSeenKey: nil, node.PregeneratedTokenKey: nil, node.TokenFromMediumKey: nil,
 	})
 }
 
@@ -116,9 +119,15 @@ func Pregenerated(n *node.Node) string {
 	return ""
 }
 
+// fromMedium reports whether the node's token was on a medium that was withdrawn since.
+func fromMedium(n *node.Node) bool {
+	var from bool
+	return n.DriverInternalInfo.Get(node.TokenFromMediumKey, &from) && from
+}
+
 // Forget returns driver_internal_info without the agent, whose token is void then.
 func Forget(info node.Object) node.Object {
-	return ForgetProcess(info).Without(TokenKey, node.PregeneratedTokenKey)
+	return ForgetProcess(info).Without(TokenKey, node.PregeneratedTokenKey, node.TokenFromMediumKey)
 }
 
 // ForgetProcess returns driver_internal_info without the agent but with its token, which

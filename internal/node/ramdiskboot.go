@@ -51,6 +51,11 @@ const (
 // the agent its token on the medium that it boots from. It is removed with the medium.
 const PregeneratedTokenKey = "agent_secret_token_pregenerated"
 
+// TokenFromMediumKey is the key of driver_internal_info that says that the present token was on
+// a medium that was withdrawn since. The agent that has it may not have been heard yet. It is
+// removed with the token.
+const TokenFromMediumKey = "agent_token_from_medium"
+
 // ServesMedium reports whether the boot has a virtual medium.
 func (b RamdiskBoot) ServesMedium() bool { return b.BootLoader != "" || b.ISO != "" && !b.Network }
 
@@ -80,6 +85,9 @@ func (b RamdiskBoot) StoreIn(n *Node) {
 // WithdrawRamdiskBoot ends what is served for the node. A token that was on a medium is that
 // of the running agent only from then on.
 func WithdrawRamdiskBoot(n *Node) {
+	if _, pregenerated := n.DriverInternalInfo.Fields()[PregeneratedTokenKey]; pregenerated {
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{TokenFromMediumKey: true})
+	}
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(RamdiskBootKey, PregeneratedTokenKey)
 }
 
