@@ -77,7 +77,7 @@ func (d Driver) prepare(ctx context.Context, n *node.Node, o order) (driver.Outc
 		return driver.Outcome{}, err
 	}
 	if len(commands) == 0 {
-		first, err := d.options.Agents.Execute(ctx, n, firstCommand, nil, true)
+		first, err := d.options.Agents.Execute(ctx, n, partitionUUIDs, nil, true)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
@@ -90,8 +90,9 @@ func (d Driver) prepare(ctx context.Context, n *node.Node, o order) (driver.Outc
 	return driver.Outcome{Again: atOnce, Phase: phaseToSend, Handle: last}, nil
 }
 
-// firstCommand changes nothing, needs no parameters and has ended when it is answered.
-const firstCommand = "standby.get_partition_uuids"
+// partitionUUIDs asks for the UUIDs of what was written. It changes nothing, needs no parameters
+// and has ended when it is answered.
+const partitionUUIDs = "standby.get_partition_uuids"
 
 // send sends the command, unless an earlier turn has sent it.
 func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {

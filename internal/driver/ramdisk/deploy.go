@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -91,17 +92,46 @@ func (d Deploy) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind,
 	return driver.Outcome{}, nil
 }
 
-// installBootloader makes the firmware know the boot loader of the image that was written.
-// Firmware in BIOS mode needs no entry.
+// installBootloader makes the machine start the image that was written: with UEFI, the firmware
+// gets to know its boot loader. On software RAID, the agent installs one on each disk of the
+// volume in either mode. Else firmware in BIOS mode needs nothing.
 func (d Deploy) installBootloader(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	mode := bootMode(n)
-	if mode != "uefi" {
+	mode, raid := bootMode(n), asksSoftwareRAID(n)
+	if mode != "uefi" && !raid {
 		return driver.Outcome{}, nil
 	}
-	return d.run(ctx, n, order{name: "image.install_bootloader", params: func(context.Context) (map[string]any, error) {
-		return map[string]any{"root_uuid": nil, "efi_system_part_uuid": nil, "prep_boot_part_uuid": nil, "target_boot_mode": mode}, nil
+	return d.run(ctx, n, order{name: "image.install_bootloader", params: func(ctx context.Context) (map[string]any, error) {
+		params := map[string]any{"root_uuid": nil, "efi_system_part_uuid": nil, "prep_boot_part_uuid": nil, "target_boot_mode": mode}
+		if !raid {
+			return params, nil
+		}
+		root, err := d.rootUUID(ctx, n)
+		if root != "" {
+			params["root_uuid"] = root
+		}
+		return params, err
 	}}, turn)
 }
+
+// rootUUID is the UUID of the root file system that was written, without which the agent installs
+// no boot loader: that of the instance, else what the agent has found; empty when it has found none.
+func (d Deploy) rootUUID(ctx context.Context, n *node.Node) (string, error) {
+	if own := n.InstanceInfo.Text(rootUUIDKey); own != "" {
+		return own, nil
+	}
+	command, err := d.options.Agents.Execute(ctx, n, partitionUUIDs, nil, true)
+	if err != nil {
+		return "", err
+	}
+	if command.Status != agent.CommandSucceeded {
+		return "", &node.DriverError{Op: order{name: partitionUUIDs}.does(n), Refused: true, Reason: command.Reason()}
+	}
+	found, _ := node.ParseObject(command.Result) // another result has none
+	return found.Text("root uuid"), nil
+}
+
+// rootUUIDKey is the key of instance_info for the UUID of the image's root file system.
+const rootUUIDKey = "image_rootfs_uuid"
 
 // bootMode is the mode that the instance is to boot in, "uefi" unless the node says
 // otherwise.

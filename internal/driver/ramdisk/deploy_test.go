@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -196,6 +197,66 @@ func TestBootModeIsThatOfTheInstanceThenOfTheMachine(t *testing.T) {
 	} {
 		if got := bootMode(&tc.n); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+func TestBootLoaderIsInstalledForUEFIAndOnSoftwareRAID(t *testing.T) {
+	software := node.Object(`{"logical_disks": [{"controller": "HBA 1"}, {"size_gb": "MAX", "raid_level": "1", "controller": "software"}]}`)
+	hardware := node.Object(`{"logical_disks": [{"size_gb": 100, "raid_level": "1"}]}`)
+	given := map[string]any{"image_rootfs_uuid": "given"}
+	order := func(root any, mode string) map[string]any {
+		return map[string]any{"root_uuid": root, "efi_system_part_uuid": nil, "prep_boot_part_uuid": nil, "target_boot_mode": mode}
+	}
+	const found, nothing = `{"root uuid": "found"}`, `{}`
+	for name, tc := range map[string]struct {
+		mode     string
+		raid     node.Object
+		instance map[string]any
+		result   string // of the question for UUIDs
+		want     map[string]any
+	}{
+		"UEFI":                           {"uefi", nil, given, found, order(nil, "uefi")},
+		"UEFI, RAID of a controller":     {"uefi", hardware, given, found, order(nil, "uefi")},
+		"UEFI, software RAID":            {"uefi", software, nil, found, order("found", "uefi")},
+		"BIOS":                           {"bios", nil, given, found, nil},
+		"BIOS, RAID of a controller":     {"bios", hardware, given, found, nil},
+		"BIOS, software RAID":            {"bios", software, nil, found, order("found", "bios")},
+		"BIOS, UUID of the instance":     {"bios", software, given, found, order("given", "bios")},
+		"BIOS, an agent that has none":   {"bios", software, nil, nothing, order(nil, "bios")},
+		"BIOS, an agent that has a null": {"bios", software, nil, `{"root uuid": null}`, order(nil, "bios")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &standIn{commands: []agent.Command{asked}, result: tc.result}
+			d := Deploy{Driver: driverOf(s, true), core: directSteps}
+			n := &node.Node{UUID: "u", BootMode: tc.mode, TargetRAIDConfig: tc.raid, InstanceInfo: node.ObjectOf(tc.instance)}
+			var turn driver.Turn
+			for range 2 { // to store the last command, and to send this one
+				out, err := d.RunStep(t.Context(), n, driver.DeploySteps, prepareBoot, turn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				turn = driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle}
+			}
+			var sent map[string]any
+			if last := len(s.sent) - 1; last >= 0 {
+				sent = s.sent[last]
+			}
+			if diff := cmp.Diff(tc.want, sent); diff != "" {
+				t.Errorf("parameters (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBootLoaderWhoseAnswerWasLostIsNotInstalledAgain(t *testing.T) {
+	s := &standIn{commands: []agent.Command{asked}, result: `{"root uuid": "found"}`}
+	d := Deploy{Driver: driverOf(s, true), core: directSteps}
+	n := &node.Node{UUID: "u", BootMode: "bios", TargetRAIDConfig: node.Object(`{"logical_disks": [{"controller": "software"}]}`)}
+	for _, attempt := range []driver.Attempt{driver.Continued, driver.Unknown} {
+		out, err := d.RunStep(t.Context(), n, driver.DeploySteps, prepareBoot, driver.Turn{Attempt: attempt, Phase: phaseToSend, Handle: asked.ID})
+		if err != nil || out.Handle != "c3" || len(s.sent) != 2 {
+			t.Errorf("got %+v, %v with %d commands sent, want the command c3 to be followed", out, err, len(s.sent))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -97,6 +98,13 @@ func logicalDisks(config node.Object) []map[string]json.RawMessage {
 		return nil
 	}
 	return disks
+}
+
+// asksSoftwareRAID reports whether a node is to have volumes that the operating system makes.
+func asksSoftwareRAID(n *node.Node) bool {
+	return slices.ContainsFunc(logicalDisks(n.TargetRAIDConfig), func(disk map[string]json.RawMessage) bool {
+		return string(disk["controller"]) == `"software"`
+	})
 }
 
 // rootHint is by what the agent finds the root volume again; empty when it does not tell.

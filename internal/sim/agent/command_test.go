@@ -35,7 +35,7 @@ func TestCommandsSucceedWithPlausibleResults(t *testing.T) {
 	}{
 		{"standby.sync", `{}`, nil},
 		{"standby.cache_image", `{"image_info":` + goodImage + `}`, map[string]any{"result": "cache_image: image (img) cached to device /dev/vda"}},
-		{"standby.prepare_image", `{"image_info":` + goodImage + `,"configdrive":null}`, map[string]any{"result": "prepare_image: image (img) written to device /dev/vda root_uuid=None"}},
+		{"standby.prepare_image", `{"image_info":` + goodImage + `,"configdrive":null}`, map[string]any{"result": "prepare_image: image (img) written to device /dev/vda root_uuid=0x00000000"}},
 		{"standby.get_partition_uuids", `{}`, map[string]any{}},
 		{"image.install_bootloader", `{"root_uuid":null,"target_boot_mode":"uefi"}`, nil},
 		{"rescue.finalize_rescue", `{"rescue_password":"x","hashed":true}`, nil},

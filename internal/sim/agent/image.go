@@ -73,7 +73,7 @@ func cacheImage(x *execution, p params) (any, *commandError) {
 
 // prepareImage writes an image and its config drive, and returns what the agent says about
 // it. A partition image leaves identifiers of the partitions for get_partition_uuids; a
-// whole-disk image leaves none.
+// whole-disk image leaves that of the disk.
 func prepareImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
 	written, failure := x.install(info)
@@ -87,8 +87,8 @@ func prepareImage(x *execution, p params) (any, *commandError) {
 	if failure != nil {
 		return nil, failure
 	}
-	partitions := map[string]string{}
-	rootUUID := "None"
+	rootUUID := gptIdentifier
+	partitions := map[string]string{"root uuid": rootUUID}
 	if info.ImageType == partitionImage {
 		rootUUID = x.random.uuid()
 		partitions["root uuid"] = rootUUID
@@ -101,6 +101,9 @@ func prepareImage(x *execution, p params) (any, *commandError) {
 		"result": fmt.Sprintf("prepare_image: image (%s) written to device %s root_uuid=%s", info.ID, x.rootDisk().Name, rootUUID),
 	}, nil
 }
+
+// gptIdentifier is the identifier that the boot sector of a disk with a GPT has.
+const gptIdentifier = "0x00000000"
 
 // partitionImage is the type of images that have one file system.
 const partitionImage = "partition"
