@@ -77,13 +77,13 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 			return choice{}, next("it is empty")
 		}
 		m.enter(Starting, "")
-		result = m.all.loader.Medium(ctx, target, otherMedia(b, target), trace)
+		result = m.all.loader.Medium(ctx, target, otherMedia(b, target), m.bootsUEFI(b), trace)
 	case bmc.FromURL:
 		if !m.bootsUEFI(b) {
 			return choice{}, next("only UEFI boots from a URL")
 		}
 		m.enter(Starting, "")
-		result = m.all.loader.Medium(ctx, b.URL, otherMedia(b, b.URL), trace)
+		result = m.all.loader.Medium(ctx, b.URL, otherMedia(b, b.URL), true, trace)
 	default:
 		return choice{}, next("nothing boots from there")
 	}

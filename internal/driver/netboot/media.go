@@ -49,8 +49,32 @@ func (m mediaInterface) checkMedium(n *node.Node, boot node.RamdiskBoot) error {
 	if _, err := bootiso.Words(boot.KernelParams); err != nil {
 		return node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
 	}
+	if err := m.checkMode(n, boot); err != nil {
+		return err
+	}
 	return checkImages(n, boot, m.images)
 }
+
+// checkMode returns a *node.ValidationError for a medium that the engine makes when the machine
+// starts in BIOS mode: its boot loader is for UEFI. With a URL, a BMC is asked for UEFI, whatever
+// mode it shows.
+func (m mediaInterface) checkMode(n *node.Node, boot node.RamdiskBoot) error {
+	mode, iso := n.BootModeCapability(), "driver_info."+isoKey
+	if m.devices[0] == mediumDevice {
+		mode = cmp.Or(mode, n.BootMode)
+	}
+	if boot.Instance {
+		iso = "instance_info." + imageISOKey
+	}
+	if boot.ISO != "" || mode != biosMode {
+		return nil
+	}
+	return node.Invalid("The image that the engine makes for node %s starts with UEFI only, and the boot mode is %s: set boot_mode of its capabilities to uefi, "+
+		"choose the boot interface ipxe, or set %s to the URL of an image that starts in that mode.", n.UUID, biosMode, iso)
+}
+
+// biosMode is the boot mode without UEFI, in the words of the Bare Metal API.
+const biosMode = "bios"
 
 // ramdisk decides what the ramdisk is booted from: an ISO that is given, or one that is made.
 func (m mediaInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {

@@ -200,6 +200,47 @@ func TestSecretOfAMediumIsNotInTheErrorsOfItsBMC(t *testing.T) {
 	}
 }
 
+// TestMediaThatTheEngineMakesAreForUEFI goes through what says how a machine starts.
+func TestMediaThatTheEngineMakesAreForUEFI(t *testing.T) {
+	const media, url = "redfish-virtual-media", "http"
+	bios, uefi := map[string]any{"capabilities": "boot_mode:bios"}, map[string]any{"capabilities": "boot_mode:uefi"}
+	iso := map[string]any{"deploy_iso": "http://own/i", "config_via_removable": false}
+	for name, tc := range map[string]struct {
+		boot             string
+		properties, info map[string]any
+		shown            string // boot mode of the machine
+		refused          bool
+	}{
+		"nothing said":                     {media, nil, nil, "", false},
+		"asked for UEFI":                   {media, uefi, nil, "bios", false},
+		"asked for BIOS":                   {media, bios, nil, "uefi", true},
+		"shows BIOS":                       {media, nil, nil, "bios", true},
+		"BIOS, an ISO of its own":          {media, bios, iso, "bios", false},
+		"from a URL, asked for BIOS":       {url, bios, nil, "", true},
+		"from a URL, shows BIOS":           {url, nil, nil, "bios", false},
+		"over the network, asked for BIOS": {"ipxe", bios, nil, "bios", false},
+	} {
+		n := inspected(tc.info, tc.properties)
+		n.BootMode = tc.shown
+		err := urlBoot(tc.boot, "http://192.0.2.1:6386", &bootDevices{}).Validate(n)
+		var invalid *node.ValidationError
+		if errors.As(err, &invalid) != tc.refused {
+			t.Errorf("%s: got %v, want that it is refused: %v", name, err, tc.refused)
+		}
+		for _, want := range []string{"boot_mode", "ipxe", "driver_info.deploy_iso"} {
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q in it", name, err, want)
+			}
+		}
+	}
+	n := inspected(nil, bios)
+	n.InstanceInfo = node.ObjectOf(map[string]any{"kernel": "http://own/k", "ramdisk": "http://own/r"})
+	err := mediaBoot(&virtualDrive{}, &bootDevices{}).(driver.ImageBoot).CheckImage(n)
+	if err == nil || !strings.Contains(err.Error(), "instance_info.boot_iso") {
+		t.Errorf("image of the instance: got %v, want that it is refused", err)
+	}
+}
+
 func TestParametersThatNoMediumCanPassOnAreRefused(t *testing.T) {
 	boot := mediaBoot(&virtualDrive{}, &bootDevices{})
 	if err := boot.Validate(inspected(map[string]any{"kernel_append_params": `console="tty 0"`}, nil)); err == nil || !strings.Contains(err.Error(), "virtual medium") {

@@ -273,7 +273,7 @@ func bootDisk(ctx context.Context, c invocation) error {
 	if err != nil {
 		return err
 	}
-	result := c.loader.Medium(ctx, target, nil, c.trace)
+	result := c.loader.Medium(ctx, target, nil, c.settings["platform"] == "efi", c.trace)
 	if result.Action != StartKernel {
 		return errors.New(result.Reason)
 	}

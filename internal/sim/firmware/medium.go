@@ -21,15 +21,15 @@ const (
 // errNoBoot is in the error for media that a machine does not boot from.
 var errNoBoot = errors.New("the medium does not boot")
 
-// Medium boots from a virtual medium: an ISO 9660 image with a boot record, whose first
-// menu entry names a kernel and a ramdisk in it. If the command line has boot_method=vmedia,
+// Medium boots from a virtual medium: an ISO 9660 image with a boot record for the machine's
+// mode, whose first menu entry names a kernel and a ramdisk in it. If the command line has boot_method=vmedia,
 // the parameters in the other media are added, as the agent does.
-func (l *Loader) Medium(ctx context.Context, target string, others []string, trace *Trace) Result {
+func (l *Loader) Medium(ctx context.Context, target string, others []string, uefi bool, trace *Trace) Result {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	parameters := map[string]string{}
 	err := l.keep(ctx, target, func(content io.ReaderAt) error {
-		words, err := readMenu(content)
+		words, err := readMenu(content, uefi)
 		parse(parameters, words)
 		return err
 	})
@@ -45,13 +45,16 @@ func (l *Loader) Medium(ctx context.Context, target string, others []string, tra
 }
 
 // readMenu returns the kernel command line of the first entry.
-func readMenu(content io.ReaderAt) ([]string, error) {
+func readMenu(content io.ReaderAt, uefi bool) ([]string, error) {
 	image, err := iso9660.Open(content)
 	if err != nil {
 		return nil, err
 	}
 	if !image.Bootable() {
 		return nil, fmt.Errorf("%w: it has no boot record of El Torito", errNoBoot)
+	}
+	if !uefi && !image.BootsInBIOSMode() {
+		return nil, fmt.Errorf("%w in BIOS mode: its boot record is for UEFI", errNoBoot)
 	}
 	text, err := image.ReadFile(menuFile, maxConfig)
 	if err != nil {

@@ -30,7 +30,7 @@ func fromMedium(t *testing.T, files map[string]string, others ...string) (firmwa
 	}
 	loader := firmware.NewLoader(http.DefaultClient, func(context.Context, time.Duration) error { return nil })
 	trace := new(firmware.Trace)
-	result := loader.Medium(t.Context(), s.URL+"/boot.iso", others, trace)
+	result := loader.Medium(t.Context(), s.URL+"/boot.iso", others, false, trace)
 	result.Source = strings.TrimPrefix(result.Source, s.URL)
 	return result, trace.Lines()
 }
@@ -76,6 +76,7 @@ func TestMediaThatDoNotBoot(t *testing.T) {
 		"not there":      {"", "is empty"},
 		"page":           {strings.Repeat("<html>", 10_000), "no ISO 9660 image"},
 		"no boot record": {string(iso9660test.Build(iso9660test.Options{}, good)), "no boot record"},
+		"UEFI only":      {string(iso9660test.Build(iso9660test.Options{Bootable: true, UEFIOnly: true}, good)), "in BIOS mode"},
 		"no menu":        {bootable(without("boot/grub/grub.cfg")), "open /boot/grub/grub.cfg"},
 		"no kernel":      {bootable(without("vmlinuz")), "open /vmlinuz"},
 		"no ramdisk":     {bootable(without("initrd")), "open /initrd"},

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +37,7 @@ type Image struct {
 	reader   io.ReaderAt
 	label    string
 	bootable bool
+	catalog  uint32 // sector of the boot catalog
 	trees    []tree // of the same files, the primary one first
 }
 
@@ -75,7 +77,9 @@ func Open(reader io.ReaderAt) (*Image, error) {
 func (i *Image) add(sector []byte) error {
 	switch sector[0] {
 	case bootRecord:
-		i.bootable = i.bootable || bytes.HasPrefix(sector[7:], []byte("EL TORITO SPECIFICATION"))
+		if bytes.HasPrefix(sector[7:], []byte("EL TORITO SPECIFICATION")) {
+			i.bootable, i.catalog = true, binary.LittleEndian.Uint32(sector[71:])
+		}
 	case primary, supplementary:
 		joliet := sector[0] == supplementary
 		if joliet && (string(sector[88:90]) != "%/" || !strings.Contains("@CE", string(sector[90:91]))) {
@@ -98,6 +102,29 @@ func (i *Image) Label() string { return i.label }
 
 // Bootable reports whether the image has a boot record of El Torito.
 func (i *Image) Bootable() bool { return i.bootable }
+
+// Platforms and kinds of entries of a boot catalog (El Torito, sections 2.1 and 2.3).
+const (
+	entrySize     = 32
+	platformBIOS  = 0
+	sectionHeader = 0x90
+	lastHeader    = 0x91
+)
+
+// BootsInBIOSMode reports whether a machine in BIOS mode boots from the image too, and not only
+// one with UEFI.
+func (i *Image) BootsInBIOSMode() bool {
+	catalog := make([]byte, sectorSize)
+	if n, _ := i.reader.ReadAt(catalog, int64(i.catalog)*sectorSize); !i.bootable || n < sectorSize {
+		return false
+	}
+	if catalog[1] == platformBIOS { // of the first entry
+		return true
+	}
+	return slices.ContainsFunc(slices.Collect(slices.Chunk(catalog[2*entrySize:], entrySize)), func(entry []byte) bool {
+		return (entry[0] == sectionHeader || entry[0] == lastHeader) && entry[1] == platformBIOS
+	})
+}
 
 // Open returns the content of a file, by its path with slashes. The error wraps
 // fs.ErrNotExist if there is no such file.

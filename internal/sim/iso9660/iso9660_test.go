@@ -2,6 +2,7 @@ package iso9660_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,6 +44,32 @@ func TestFilesAreFoundByTheirLongNames(t *testing.T) {
 		}
 		if _, err := image.ReadFile("vmlinuz", 3); err == nil {
 			t.Errorf("%s: a file is read beyond the limit", name)
+		}
+	}
+}
+
+func TestBootCatalogTellsForWhichModeItIs(t *testing.T) {
+	section := func(image []byte) []byte { // adds one for BIOS mode to the catalog
+		at := int(binary.LittleEndian.Uint32(image[17*2048+71:])) * 2048
+		image[at+64] = 0x91
+		return image
+	}
+	uefi := iso9660test.Options{Bootable: true, UEFIOnly: true}
+	for name, tc := range map[string]struct {
+		image []byte
+		want  bool
+	}{
+		"nothing boots":  {iso9660test.Build(iso9660test.Options{}, nil), false},
+		"BIOS":           {iso9660test.Build(iso9660test.Options{Bootable: true}, nil), true},
+		"UEFI":           {iso9660test.Build(uefi, nil), false},
+		"UEFI, and BIOS": {section(iso9660test.Build(uefi, nil)), true},
+	} {
+		image, err := iso9660.Open(bytes.NewReader(tc.image))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := image.BootsInBIOSMode(); got != tc.want {
+			t.Errorf("%s: boots in BIOS mode: %v, want %v", name, got, tc.want)
 		}
 	}
 }

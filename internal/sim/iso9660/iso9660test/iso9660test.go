@@ -25,6 +25,7 @@ const (
 type Options struct {
 	Label    string
 	Bootable bool // has a boot record of El Torito
+	UEFIOnly bool // if it has one
 	Names    Names
 }
 
@@ -43,6 +44,12 @@ func Build(o Options, files map[string]string) []byte {
 	if o.Bootable {
 		record := descriptor(0)
 		copy(record[7:], "EL TORITO SPECIFICATION")
+		catalog := make([]byte, 64)
+		catalog[0], catalog[32] = 1, 0x88
+		if o.UEFIOnly {
+			catalog[1] = 0xef
+		}
+		binary.LittleEndian.PutUint32(record[71:], uint32(b.put(catalog).sector))
 		descriptors = append(descriptors, record)
 	}
 	if o.Names == Joliet {
