@@ -17,10 +17,12 @@ import (
 )
 
 // Volume labels that ironic-python-agent looks for. It takes configuration files from the
-// first, and its parameters from the second.
+// first, and its parameters from the second. The third is that of a config drive, where ramdisks
+// look for the configuration of their network; the agent takes it for the first.
 const (
 	BootLabel       = "VMEDIA_BOOT_ISO"
 	ParametersLabel = "ir-vfd-dev"
+	NetworkLabel    = "config-2"
 )
 
 // ParametersFile is the file of the parameters medium that the agent reads.
@@ -36,6 +38,7 @@ const (
 	ramdiskPath    = "initrd"
 	bootLoaderPath = "boot/grub/efiboot.img"
 	infoPath       = ".disk/info"
+	networkPath    = "openstack/latest/network_data.json"
 )
 
 // menuPaths is where the GRUBs of distributions look for their menu on the medium that
@@ -68,6 +71,9 @@ type Boot struct {
 	BootLoader Source
 	// CommandLine is the kernel's, its parameters separated by spaces. See [Words].
 	CommandLine string
+	// NetworkData configures the network of the ramdisk, in the format of OpenStack's
+	// network_data.json; empty for a ramdisk that does it itself.
+	NetworkData []byte
 }
 
 // New makes a boot image. It reads none of the sources. It returns an error if a source is
@@ -92,7 +98,11 @@ func New(boot Boot) (*iso9660.Image, error) {
 	}
 	// Debian's GRUB for CDs searches for the medium that has this file.
 	files = append(files, textFile(infoPath, "Ingot\n"))
-	image, err := iso9660.New(iso9660.Spec{Label: BootLabel, Files: files, EFIBoot: bootLoaderPath})
+	label := BootLabel
+	if len(boot.NetworkData) > 0 {
+		label, files = NetworkLabel, append(files, textFile(networkPath, string(boot.NetworkData)))
+	}
+	image, err := iso9660.New(iso9660.Spec{Label: label, Files: files, EFIBoot: bootLoaderPath})
 	if err != nil {
 		return nil, fmt.Errorf("make a boot image: %w", err)
 	}

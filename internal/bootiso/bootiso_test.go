@@ -46,6 +46,20 @@ menuentry 'Ramdisk' {
 	}
 }
 
+func TestNetworkDataMakesTheImageAConfigDrive(t *testing.T) {
+	t.Parallel()
+	b := boot("")
+	b.NetworkData = []byte(`{"links":[]}`)
+	image, err := New(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	label, files := iso9660test.Read(t, image)
+	if got := files["openstack/latest/network_data.json"]; label != "config-2" || got != `{"links":[]}` || files["vmlinuz"] != "the kernel" {
+		t.Errorf("label %q, network data %q", label, got)
+	}
+}
+
 func TestGRUBPassesParametersOnUnchanged(t *testing.T) {
 	t.Parallel()
 	for commandLine, want := range map[string]string{

@@ -59,7 +59,7 @@ func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, b
 			sources[i] = bootiso.Source{Content: file, Size: about.Size()}
 		}
 		image, err := bootiso.New(bootiso.Boot{
-			Kernel: sources[0], Ramdisk: sources[1], BootLoader: sources[2], CommandLine: commandLine,
+			Kernel: sources[0], Ramdisk: sources[1], BootLoader: sources[2], CommandLine: commandLine, NetworkData: boot.NetworkData,
 		})
 		if err != nil {
 			return nil, err

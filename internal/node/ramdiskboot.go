@@ -32,6 +32,10 @@ type RamdiskBoot struct {
 	// KernelParams is the command line of the kernel, without what only the served
 	// script or medium can add. It has no tokens.
 	KernelParams string `json:"kernel_params,omitempty"`
+	// NetworkData is the network_data of the node when the boot began, for a virtual medium that
+	// is made of these images: a medium that is read in parts cannot change. Boots of earlier
+	// releases have none.
+	NetworkData Object `json:"network_data,omitempty"`
 	// ParametersMedium says that a medium of its own has the parameters of the agent,
 	// because the ISO was made by somebody else, or the node wants it.
 	ParametersMedium bool `json:"parameters_medium,omitempty"`

@@ -89,7 +89,7 @@ func (h httpInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	return h.prepare(ctx, boot, uefiHTTPDevice, turn)
+	return h.prepare(ctx, n, boot, uefiHTTPDevice, turn)
 }
 
 // setURL makes a turn of telling the BMC what the machine boots.

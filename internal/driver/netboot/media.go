@@ -49,11 +49,17 @@ func (m mediaInterface) checkMedium(n *node.Node, boot node.RamdiskBoot) error {
 	if _, err := bootiso.Words(boot.KernelParams); err != nil {
 		return node.Invalid("The kernel parameters of node %s cannot be on a virtual medium: %s.", n.UUID, node.CutText(err.Error()))
 	}
+	if length := len(boot.NetworkData); length > maxNetworkData {
+		return node.Invalid("The network_data of node %s has %d bytes, of which a virtual medium can have %d.", n.UUID, length, maxNetworkData)
+	}
 	if err := m.checkMode(n, boot); err != nil {
 		return err
 	}
 	return checkImages(n, boot, m.images)
 }
+
+// maxNetworkData bounds what a boot keeps of the node's network_data, in bytes.
+const maxNetworkData = 256 << 10
 
 // checkMode returns a *node.ValidationError for a medium that the engine makes when the machine
 // starts in BIOS mode: its boot loader is for UEFI. With a URL, a BMC is asked for UEFI, whatever
@@ -87,6 +93,9 @@ func (m mediaInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 	if err != nil {
 		return boot, err
 	}
+	if !n.NetworkData.IsEmpty() {
+		boot.NetworkData = n.NetworkData
+	}
 	return m.withBootLoader(n, boot)
 }
 
@@ -119,12 +128,12 @@ func (m mediaInterface) serve(ctx context.Context, n *node.Node, turn driver.Tur
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	return m.prepare(ctx, boot, mediumDevice, turn)
+	return m.prepare(ctx, n, boot, mediumDevice, turn)
 }
 
 // prepare fetches the images of a boot and stores what is served. The device is the first that
 // is asked for then.
-func (m mediaInterface) prepare(ctx context.Context, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
+func (m mediaInterface) prepare(ctx context.Context, n *node.Node, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
 	wait, err := m.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
@@ -137,7 +146,7 @@ func (m mediaInterface) prepare(ctx context.Context, boot node.RamdiskBoot, devi
 			n.DriverInternalInfo = agent.WithPregenerated(n.DriverInternalInfo, token)
 		}
 	}
-	return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: device}.String(), Apply: apply}, nil
+	return driver.Outcome{Again: soon, Phase: phase{stage: stored, device: device}.String(), Apply: apply, Note: unusedNetwork(n, boot)}, nil
 }
 
 // mediaOf lists the virtual media of a boot, the one that the machine boots from first.

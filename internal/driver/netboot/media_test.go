@@ -327,6 +327,46 @@ func TestWhatMachinesBootFromVirtualMedia(t *testing.T) {
 	}
 }
 
+// TestNetworkDataIsThatOfTheBeginningOfTheBoot goes through what a ramdisk is booted from.
+func TestNetworkDataIsThatOfTheBeginningOfTheBoot(t *testing.T) {
+	const data, media = `{"links":[{"id":"eth0"}]}`, "redfish-virtual-media"
+	iso := map[string]any{"deploy_iso": "http://own/i", "config_via_removable": false}
+	for name, tc := range map[string]struct {
+		boot       string
+		info       map[string]any
+		data, want string
+		note       string // part of what the history says; empty for nothing
+	}{
+		"made":             {media, nil, data, data, ""},
+		"from a URL":       {"http", nil, data, data, ""},
+		"nothing given":    {media, nil, "", "", ""},
+		"empty":            {media, nil, "{}", "", ""},
+		"a given ISO":      {media, iso, data, "", "built into"},
+		"over the network": {"ipxe", nil, data, "", "over the network"},
+		"ISO, none given":  {media, iso, "", "", ""},
+	} {
+		n := inspected(tc.info, nil)
+		n.NetworkData = node.Object(tc.data)
+		out, err := urlBoot(tc.boot, "http://192.0.2.1:6386", &bootDevices{devices: []string{"cdrom", "pxe", "uefihttp"}}).BootRamdisk(t.Context(), n, driver.Turn{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out.Apply(n)
+		n.NetworkData = node.Object(`{"links":[]}`)
+		if served, _ := node.RamdiskBootOf(n); string(served.NetworkData) != tc.want {
+			t.Errorf("%s: served is %s, want %q", name, served.NetworkData, tc.want)
+		}
+		if (out.Note == "") != (tc.note == "") || !strings.Contains(out.Note, tc.note) {
+			t.Errorf("%s: the history says %q, want %q in it", name, out.Note, tc.note)
+		}
+	}
+	n := inspected(nil, nil)
+	n.NetworkData = node.ObjectOf(map[string]any{"links": strings.Repeat("x", 256<<10)})
+	if err := mediaBoot(&virtualDrive{}, &bootDevices{}).Validate(n); err == nil || !strings.Contains(err.Error(), "network_data") {
+		t.Errorf("data of 256 KiB: got %v, want that it is refused", err)
+	}
+}
+
 func TestTimeOfFetchingDoesNotCountForTheBMC(t *testing.T) {
 	n, d := inspected(nil, nil), &virtualDrive{}
 	boot := mediaBoot(d, &bootDevices{devices: []string{"cdrom"}})

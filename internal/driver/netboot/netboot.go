@@ -141,7 +141,7 @@ func (b bootInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
 	}
-	out := driver.Outcome{Apply: boot.StoreIn}
+	out := driver.Outcome{Apply: boot.StoreIn, Note: unusedNetwork(n, boot)}
 	devices, err := b.choices(n)
 	if err != nil {
 		return driver.Outcome{}, err
@@ -150,6 +150,18 @@ func (b bootInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn
 		out.Again, out.Phase = soon, phase{stage: stored, device: devices[0]}.String()
 	}
 	return out, nil
+}
+
+// unusedNetwork is what the node's history says of network_data that does not reach the ramdisk;
+// empty when it does, or there is none.
+func unusedNetwork(n *node.Node, boot node.RamdiskBoot) string {
+	switch {
+	case boot.Instance, n.NetworkData.IsEmpty(), !boot.NetworkData.IsEmpty():
+		return ""
+	case boot.ISO != "":
+		return "The network_data of the node is not on the medium, because an ISO image is booted as it is: what the ramdisk needs has to be built into that."
+	}
+	return "The network_data of the node has no effect, because its ramdisk is booted over the network: only a virtual medium that the engine makes has it."
 }
 
 // fetch gets the images of a boot into the cache, and reports whether that needs another
