@@ -61,6 +61,7 @@ var sushyResults = map[string]string{
 	"reset keys DeleteAllKeys":                            `[true,"Enabled","SetupMode"]`,
 	"reset keys ResetAllKeysToDefault":                    `[true,"Enabled","UserMode"]`,
 	"disable secure boot":                                 `"done"`,
+	"secure boot after another boot":                      `[false,"Disabled","UserMode"]`,
 	"BIOS registry":                                       `["Enumeration",["Enabled","Disabled"],false,8]`,
 	"BIOS apply times":                                    `["OnReset"]`,
 	"BIOS status":                                         `4`, // no updates
@@ -84,6 +85,7 @@ var sushyVendors = map[string]sushyVendor{
 			"resets":                          `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PowerCycle","PushPowerButton"]`,
 			"reset On again":                  `"HTTPError 409"`,
 			"reset ForceOff again":            `"HTTPError 409"`,
+			"secure boot before a boot":       `[false,"Disabled","UserMode"]`, // it has a job for that
 			"insert at the manager again":     `"ServerSideError 500"`,
 			"eject at the manager again":      `"done"`, // sushy hides status 500
 			"insert at the system":            `[true,"` + mediumImage + `","ramdisk.iso","URI",true]`,
@@ -228,7 +230,7 @@ func (v sushyVendor) allEffects(machine hardware.Inventory, files string) []stri
 	all := slices.Concat(
 		v.boots, v.resets,
 		[]string{"secure boot: enable"}, restart,
-		[]string{"reset secure boot keys: DeleteAllKeys", "reset secure boot keys: ResetAllKeysToDefault", "secure boot: disable"},
+		[]string{"reset secure boot keys: DeleteAllKeys", "reset secure boot keys: ResetAllKeysToDefault", "secure boot: disable"}, restart,
 		[]string{"configure bios: " + v.attribute + "=" + v.value}, restart,
 		[]string{"reset bios"}, restart,
 		v.media,

@@ -2,14 +2,17 @@ package redfish_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
 // turnOf makes a turn of an operation of the driver.
@@ -20,15 +23,21 @@ func attempts(t *testing.T, o drivertest.Operation, prepare func(*machine), do t
 	t.Helper()
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()
-		o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
-			t.Helper()
-			m, d := newMachine(t, vendor)
-			prepare(m)
-			m.before = len(m.Server.Effects())
-			return m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) { return do(ctx, d, m.node, turn) }
-		}
-		drivertest.Attempts(t, o)
+		attemptsOf(t, vendor, o, prepare, do)
 	})
+}
+
+// attemptsOf runs the suite on a machine of one vendor.
+func attemptsOf(t *testing.T, vendor string, o drivertest.Operation, prepare func(*machine), do turnOf) {
+	t.Helper()
+	o.New = func(t *testing.T) (drivertest.Machine, drivertest.TurnFunc) {
+		t.Helper()
+		m, d := newMachine(t, vendor)
+		prepare(m)
+		m.before = len(m.Server.Effects())
+		return m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) { return do(ctx, d, m.node, turn) }
+	}
+	drivertest.Attempts(t, o)
 }
 
 func isOn(m *machine) {
@@ -117,14 +126,6 @@ func TestOtherChangesHappenOnce(t *testing.T) {
 			},
 		},
 		{
-			"secure boot",
-			drivertest.Operation{Effects: []string{"secure boot"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
-			isOff,
-			func(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-				return d.SetSecureBoot(ctx, n, true, turn)
-			},
-		},
-		{
 			"virtual media",
 			drivertest.Operation{Effects: []string{"attach medium"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true},
 			isOff,
@@ -134,5 +135,66 @@ func TestOtherChangesHappenOnce(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) { attempts(t, test.operation, test.prepare, test.do) })
+	}
+}
+
+func secureBootOn(ctx context.Context, d redfish.Driver, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return d.SetSecureBoot(ctx, n, true, turn)
+}
+
+func TestSecureBootIsChangedOnce(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		for name, test := range map[string]struct {
+			prepare func(*machine)
+			restart []string // which an iDRAC needs
+		}{
+			"off": {isOff, []string{"power on", "power off"}},
+			"on":  {isOn, []string{"power off", "power on"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				o := drivertest.Operation{Effects: []string{"secure boot"}, Unclear: drivertest.ReadsFirst, Unwaited: true, Untasked: true}
+				if vendor == "dell" {
+					o.Effects = append(o.Effects, test.restart...)
+				}
+				attemptsOf(t, vendor, o, test.prepare, secureBootOn)
+			})
+		}
+	})
+}
+
+func TestSecureBootOfAnIDRACIsShownBeforeItsMachineIsSwitchedOffAgain(t *testing.T) {
+	for name, prepare := range map[string]func(*machine){"off": isOff, "on": isOn} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+			prepare(m)
+			m.Pass(10 * time.Minute)
+			before := m.Power()
+			var out driver.Outcome
+			phases, err := run(m, func(ctx context.Context, turn driver.Turn) (_ driver.Outcome, err error) {
+				out, err = secureBootOn(ctx, d, m.node, turn)
+				return out, err
+			})
+			if err != nil {
+				t.Fatalf("%v after %q", err, phases)
+			}
+			out.Apply(m.node)
+			if on, err := d.SecureBoot(t.Context(), m.node); err != nil || !on || !*m.node.SecureBoot || m.Power() != before {
+				t.Errorf("secure boot is %v, %v, and the machine is %s; want it on, and the machine %s", on, err, m.Power(), before)
+			}
+		})
+	}
+}
+
+func TestSecureBootThatAMachineDoesNotShowFails(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	m.FailTasks()
+	_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		return secureBootOn(ctx, d, m.node, turn)
+	})
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || failure.Retryable || m.Power() != bmc.On {
+		t.Errorf("error = %v, the machine is %s; want a final failure that leaves it on", err, m.Power())
 	}
 }

@@ -2,6 +2,8 @@ package redfish
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"slices"
 	"time"
 
@@ -154,8 +156,7 @@ func (d Driver) BootMode(ctx context.Context, n *node.Node) (string, error) {
 // bootModeWithin bounds how long a machine takes to show its new boot mode.
 const bootModeWithin = 15 * time.Minute
 
-// verifyPhase is the phase of a change of the boot mode after the machine was
-// restarted.
+// verifyPhase is the phase of a change after the machine was restarted for it.
 const verifyPhase = "verify"
 
 // SetBootMode makes a turn of a change of the boot mode. A machine that is on and does
@@ -229,27 +230,75 @@ func (d Driver) SecureBoot(ctx context.Context, n *node.Node) (bool, error) {
 	return on, err
 }
 
-// SetSecureBoot enables or disables secure boot from the next boot on.
+// secureBootWithin bounds how long a machine takes for its restart, and then to show the change.
+const secureBootWithin = 15 * time.Minute
+
+// SetSecureBoot makes a turn of a change of secure boot, which is for the next boot on. Some
+// BMCs show it only when the machine has started, as an iDRAC, which makes it by a job of the
+// BIOS. Then the machine is restarted, or started and switched off again if it was off.
 func (d Driver) SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn driver.Turn) (driver.Outcome, error) {
-	const op = "set secure boot"
-	err := d.with(ctx, n, op, turn, func(c *call) error {
-		secure, err := c.secureBoot(n)
-		if err != nil || secure.SecureBootEnable == on {
-			return err
-		}
-		secure.SecureBootEnable = on
-		if err := secure.Update(); err != nil {
-			return err
-		}
-		if secure, err = c.secureBoot(n); err == nil && secure.SecureBootEnable != on {
-			err = &node.DriverError{Op: op, Retryable: true, Reason: "the BMC accepted the change and does not show it"}
-		}
-		return err
-	})
+	done, err := recordOf(turn)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	return driver.Outcome{Apply: func(n *node.Node) { n.SecureBoot = &on }}, nil
+	var out driver.Outcome
+	err = d.with(ctx, n, "set secure boot", turn, func(c *call) (err error) {
+		switch {
+		case turn.Phase == "":
+			out, err = c.requestSecureBoot(n, on)
+		case turn.Phase == verifyPhase:
+			out, err = c.verifySecureBoot(n, on, turn, done)
+		case done.took(turn) > secureBootWithin:
+			err = c.endLate(done, lateSecureBoot())
+		default:
+			out, err = c.restart(n, driver.CleanSteps, turn, done)
+		}
+		return err
+	})
+	if err == nil && out.Done() {
+		out.Apply = func(n *node.Node) { n.SecureBoot = &on }
+	}
+	return out, err
+}
+
+// lateSecureBoot is the error of a change that took too long.
+func lateSecureBoot() error {
+	return &node.DriverError{Op: "set secure boot", Reason: "the machine did not show the change within " + secureBootWithin.String()}
+}
+
+// requestSecureBoot asks for the change. A BMC that refuses it because a request whose outcome is
+// unknown waits for a restart already has accepted that one.
+func (c *call) requestSecureBoot(n *node.Node, on bool) (driver.Outcome, error) {
+	secure, err := c.secureBoot(n)
+	if err != nil || secure.SecureBootEnable == on {
+		return driver.Outcome{}, err
+	}
+	secure.SecureBootEnable = on
+	if err := secure.Update(); err != nil && (c.turn.Attempt != driver.Unknown || !isCommitted(err)) {
+		return driver.Outcome{}, err
+	}
+	if secure, err = c.secureBoot(n); err != nil || secure.SecureBootEnable == on {
+		return driver.Outcome{}, err
+	}
+	return c.beginRestart(n, driver.CleanSteps, record{}, 0)
+}
+
+// verifySecureBoot waits until the machine shows the change. A BMC may show no secure boot of one
+// that starts.
+func (c *call) verifySecureBoot(n *node.Node, on bool, turn driver.Turn, done record) (driver.Outcome, error) {
+	secure, err := c.secureBoot(n)
+	var missing *node.NotSupportedError
+	switch {
+	case err != nil && !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound:
+		return driver.Outcome{}, err
+	case (err != nil || secure.SecureBootEnable != on) && done.took(turn) > secureBootWithin:
+		return driver.Outcome{}, lateSecureBoot()
+	case err != nil || secure.SecureBootEnable != on:
+		return done.outcome(driver.Outcome{Again: driver.PollPause(done.took(turn), shortestPoll), Phase: verifyPhase}), nil
+	case done.WasOff && !n.DisablePowerOff:
+		return done.from(turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: switchOffPhase}), nil
+	}
+	return driver.Outcome{}, nil
 }
 
 func (c *call) secureBoot(n *node.Node) (*schemas.SecureBoot, error) {

@@ -186,6 +186,7 @@ func TestBMCThatRefusesItsOwnEntityTagIsChanged(t *testing.T) {
 			if _, err := d.SetSecureBoot(t.Context(), m.node, true, fresh); err != nil {
 				t.Errorf("secure boot: %v", err)
 			}
+			isOn(m) // which ends the job of that
 			if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh); err != nil {
 				t.Errorf("boot device: %v", err)
 			}

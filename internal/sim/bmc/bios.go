@@ -179,7 +179,9 @@ func (b *BMC) applyBIOS() {
 	if !fails && b.bios.changed == nil {
 		b.bios.changed = map[string]any{}
 	}
-	if !fails {
+	if fails {
+		b.secure.wanted = b.secure.current
+	} else {
 		maps.Copy(b.bios.changed, b.bios.pending)
 	}
 	b.bios.pending, b.bios.committed = nil, false

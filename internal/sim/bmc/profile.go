@@ -22,7 +22,8 @@ type Profile struct {
 	EjectsNothing bool
 	// Attributes are those of the BIOS.
 	Attributes []Attribute
-	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time.
+	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time, and
+	// that a change of secure boot makes such a job.
 	BIOSJobs bool
 	RAID     RAID
 	// BMCVersion and AdapterVersion are the firmware versions from the factory.

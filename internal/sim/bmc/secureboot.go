@@ -38,18 +38,33 @@ func (b *BMC) SecureBoot() SecureBootState {
 	return SecureBootState{Current: b.secure.current, Wanted: b.secure.wanted, Keys: !b.secure.noKeys}
 }
 
-// SetSecureBoot switches secure boot with the next boot. The error is nil.
-func (b *BMC) SetSecureBoot(c *Call, enable bool) error {
+// SetSecureBoot switches secure boot with the next boot. On BMCs with BIOS jobs, it returns the
+// job that does. The error is a *RefusedError.
+func (b *BMC) SetSecureBoot(c *Call, enable bool) (job *Task, err error) {
 	detail := "disable"
 	if enable {
 		detail = "enable"
 	}
-	return b.apply(c, change{kind: SecureBoot, detail: detail, do: func(_ time.Time, fate effect.Fate) *Task {
-		if !fate.FailTask {
+	err = b.apply(c, change{
+		kind: SecureBoot, detail: detail,
+		check: func(time.Time) *RefusedError {
+			if b.config.Profile.BIOSJobs && b.bios.committed {
+				return &RefusedError{Reason: PendingBIOSJob}
+			}
+			return nil
+		},
+		do: func(now time.Time, fate effect.Fate) *Task {
+			if fate.FailTask && !b.config.Profile.BIOSJobs {
+				return nil
+			}
 			b.secure.wanted = enable
-		}
-		return nil
-	}})
+			if b.config.Profile.BIOSJobs {
+				job = b.scheduleBIOS(now, fate).copied()
+			}
+			return job
+		},
+	})
+	return job, err
 }
 
 // ResetSecureBootKeys changes the keys at once. The error is a *RefusedError.

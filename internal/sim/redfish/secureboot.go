@@ -9,7 +9,10 @@ import (
 func (s *Service) showSecureBoot(*request) answer {
 	x, state := s.shape, s.bmc.SecureBoot()
 	path := x.systemPath() + "/SecureBoot"
-	current, mode := "Disabled", "UserMode"
+	enabled, current, mode := state.Wanted, "Disabled", "UserMode"
+	if x.profile.BIOSJobs { // which have changed it when they have ended
+		enabled = state.Current
+	}
 	if state.Current {
 		current = "Enabled"
 	}
@@ -17,7 +20,7 @@ func (s *Service) showSecureBoot(*request) answer {
 		mode = "SetupMode"
 	}
 	return resource(x.document(path, "SecureBoot.v1_1_0.SecureBoot", object{
-		"Id": "SecureBoot", "Name": "UEFI Secure Boot", "SecureBootEnable": state.Wanted,
+		"Id": "SecureBoot", "Name": "UEFI Secure Boot", "SecureBootEnable": enabled,
 		"SecureBootCurrentBoot": current, "SecureBootMode": mode,
 		"Actions": object{"#SecureBoot.ResetKeys": object{
 			"target":                                x.id(path + "/Actions/SecureBoot.ResetKeys"),
@@ -34,10 +37,16 @@ func (s *Service) changeSecureBoot(q *request) answer {
 	case !isBool:
 		return s.problem(problem{http.StatusBadRequest, "PropertyValueTypeError"}, "SecureBootEnable", "")
 	}
-	if err := s.bmc.SetSecureBoot(q.call, enable); err != nil {
+	job, err := s.bmc.SetSecureBoot(q.call, enable)
+	switch {
+	case err != nil:
 		return s.refused(err)
+	case !s.shape.profile.BIOSJobs:
+		return s.shape.said("Success")
+	case job == nil:
+		job = &bmc.Task{} // the BMC lies
 	}
-	return s.shape.said("Success")
+	return s.accepted(job)
 }
 
 func (s *Service) resetKeys(q *request) answer {

@@ -183,6 +183,7 @@ def secure_boot(system, power):
     for kind in sushy.SECURE_BOOT_RESET_KEYS_DELETE_ALL, sushy.SECURE_BOOT_RESET_KEYS_TO_DEFAULT:
         step(f"reset keys {kind.value}", lambda: secure.reset_keys(kind) or show())
     step("disable secure boot", lambda: secure.set_enabled(False))
+    step("secure boot after another boot", restart)
 
 
 def bios(system, power):
