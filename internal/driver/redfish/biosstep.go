@@ -32,6 +32,10 @@ func (biosInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 // biosWithin bounds a change of the BIOS, with the restart that it needs.
 const biosWithin = 30 * time.Minute
 
+// resetWithin is the time that a machine has, from when it is on, to return to the settings of
+// the factory: firmware does that before anything boots.
+const resetWithin = 10 * time.Minute
+
 // RunStep makes a turn of a BIOS step: the change is requested, the machine restarts,
 // and the settings are read until they show it.
 func (b biosInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
@@ -238,8 +242,9 @@ func late(why string) error {
 }
 
 // verifySettings waits until the machine shows the settings. Those of the factory are
-// not known: the restart is all there is to wait for. A BMC shows the settings of a machine
-// that starts late, and none or only some of them before.
+// not known: it waits for a time in which the machine has started, and longer where the BMC shows
+// that the reset is pending. A BMC shows the settings of a machine that starts late, and none or
+// only some of them before.
 func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn, done record) (driver.Outcome, error) {
 	var present schemas.SettingsAttributes
 	bios, err := c.bios(n)
@@ -251,7 +256,12 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 		return driver.Outcome{}, err
 	}
 	left := unshown(present, wanted)
+	if wanted == nil && bios != nil && bios.ResetBiosToDefaultsPending {
+		left = []string{"the reset is pending"}
+	}
 	switch {
+	case wanted == nil && done.took(turn) < resetWithin:
+		return done.outcome(driver.Outcome{Park: parkFor(done.took(turn)), Phase: verifyPhase}), nil
 	case len(left) > 0 && turn.Elapsed > biosWithin:
 		return driver.Outcome{}, late(strings.Join(left, ", "))
 	case len(left) > 0:

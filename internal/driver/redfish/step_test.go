@@ -121,24 +121,58 @@ func chosen(settings []node.BIOSSetting) string {
 }
 
 func TestFactorySettingsComeBack(t *testing.T) {
-	eachVendor(t, func(t *testing.T, vendor string) {
-		t.Helper()
-		m, d := newMachine(t, vendor)
-		isOn(m)
-		name, value := otherValue(m)
-		before := m.BIOS()[name]
-		bios := stepper(d, node.BIOSInterface)
-		for _, step := range []node.Step{biosStep(map[string]any{name: value}), {Interface: "bios", Step: "factory_reset"}} {
-			if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
-				return bios.RunStep(ctx, m.node, driver.CleanSteps, step, turn)
-			}); err != nil {
-				t.Fatal(err)
-			}
+	for name, prepare := range map[string]func(*machine){"off": isOff, "on": isOn} {
+		t.Run(name, func(t *testing.T) {
+			eachVendor(t, func(t *testing.T, vendor string) {
+				t.Helper()
+				m, d := newMachine(t, vendor, redfishtest.Options{Times: bmc.RealisticTimes()})
+				prepare(m)
+				m.Pass(10 * time.Minute)
+				name, value := otherValue(m)
+				before, power := m.BIOS()[name], m.Power()
+				bios := stepper(d, node.BIOSInterface)
+				for _, step := range []node.Step{biosStep(map[string]any{name: value}), {Interface: "bios", Step: "factory_reset"}} {
+					if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+						return bios.RunStep(ctx, m.node, driver.CleanSteps, step, turn)
+					}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := m.BIOS()[name]; got != before || m.Power() != power || m.InPOST() {
+					t.Errorf("%s = %v, the machine is %s and in POST: %v; want %v as it came from the factory, %s and not in POST",
+						name, got, m.Power(), m.InPOST(), before, power)
+				}
+			})
+		})
+	}
+}
+
+func TestFactoryResetWaitsAsLongAsTheBMCShowsItPending(t *testing.T) {
+	const path = "/redfish/v1/Systems/System.Embedded.1/Bios"
+	m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+	var pending atomic.Bool
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if pending.Load() && r.Method == http.MethodGet && r.URL.Path == path {
+			said(w, http.StatusOK, `{"@odata.id": "`+path+`", "ResetBiosToDefaultsPending": true, "Actions": {"#Bios.ResetBios": {"target": "`+path+`/Actions/Bios.ResetBios"}}}`)
+			return
 		}
-		if got := m.BIOS()[name]; got != before {
-			t.Errorf("%s = %v, want %v as it came from the factory", name, got, before)
-		}
+		bmc.ServeHTTP(w, r)
 	})
+	var last driver.Turn
+	do := func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		last = turn
+		return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, node.Step{Interface: "bios", Step: "factory_reset"}, turn)
+	}
+	if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		pending.Store(turn.Elapsed < 20*time.Minute)
+		return do(ctx, turn)
+	}); err != nil || last.Elapsed < 20*time.Minute || m.Power() != bmc.Off {
+		t.Errorf("%v after %s, the machine is %s; want that it is switched off when the reset is over", err, last.Elapsed, m.Power())
+	}
+	pending.Store(true)
+	if _, err := run(m, do); err == nil || !strings.Contains(err.Error(), "the reset is pending") {
+		t.Errorf("pending for ever: %v after %s, want an error that says so", err, last.Elapsed)
+	}
 }
 
 func TestBIOSStepRefusesWhatTheMachineCannotHave(t *testing.T) {
