@@ -106,9 +106,9 @@ func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome,
 	return c.beginRestart(n, kind, record{}, 0)
 }
 
-// requestSettings asks for those settings that the machine does not have yet. One that
-// waits for a restart already, from a request whose answer was lost, is not asked for
-// again: some BMCs refuse a second request.
+// requestSettings asks for those settings that the machine does not have yet. What waits for a
+// restart already is not asked for again after a request whose outcome is unknown. Else it is: on
+// an iDRAC it may be without the job that applies it, and if it has one, that is refused.
 func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[string]any) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
@@ -126,8 +126,10 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if len(differing(pending, changes)) > 0 {
-		if err := bios.UpdateBiosAttributesApplyAt(changes, apply); err != nil {
+	waits := len(differing(pending, changes)) == 0
+	if !waits || c.turn.Attempt != driver.Unknown {
+		err := bios.UpdateBiosAttributesApplyAt(changes, apply)
+		if err != nil && (!waits || !isCommitted(err)) {
 			return driver.Outcome{}, err
 		}
 	}

@@ -85,6 +85,24 @@ func TestBIOSSettingsAreAppliedByARestart(t *testing.T) {
 	}
 }
 
+func TestBIOSSettingsThatArePendingAreApplied(t *testing.T) {
+	for name, scheduled := range map[string]bool{"without a job": false, "with a job": true} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			isOn(m)
+			setting, value := otherValue(m)
+			if _, err := m.SetBIOS(&bmc.Call{}, map[string]any{setting: value}, scheduled); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, biosStep(map[string]any{setting: value}), turn)
+			}); err != nil || m.BIOS()[setting] != value {
+				t.Errorf("%v, %s is %v; want %s", err, setting, m.BIOS()[setting], value)
+			}
+		})
+	}
+}
+
 func TestMachineThatWasOffIsOffAfterItsStep(t *testing.T) {
 	m, d := newMachine(t, "supermicro", redfishtest.Options{Times: bmc.RealisticTimes()})
 	name, value := otherValue(m)
