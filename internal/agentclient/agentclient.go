@@ -25,8 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 )
 
-// maxStatus bounds what is read of a status with its header, in bytes.
-const maxStatus = 16 << 10
+// statusBound is for a status.
+var statusBound = bound{sent: 16 << 10, kept: 16 << 10, text: 16 << 10}
 
 // Client calls agents. It keeps no connections, and is safe for concurrent use.
 type Client struct {
@@ -61,7 +61,7 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	response, err := c.send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), maxStatus)
+	response, err := c.send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), statusBound)
 	switch {
 	case err != nil:
 		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
@@ -99,9 +99,8 @@ func newRequest(ctx context.Context, method string, target *url.URL, path string
 var errUnsent = errors.New("nothing was sent")
 
 // send makes one request on a connection of its own, which ends with the call: an
-// http.Transport would go on with a handshake after the context has ended. It reads at
-// most limit bytes of the answer with its header.
-func (c Client) send(ctx context.Context, request *http.Request, config *tls.Config, limit int64) (answer, error) {
+// http.Transport would go on with a handshake after the context has ended.
+func (c Client) send(ctx context.Context, request *http.Request, config *tls.Config, most bound) (answer, error) {
 	target := request.URL
 	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
 	dialed, err := c.dial(ctx, "tcp", address)
@@ -121,12 +120,18 @@ func (c Client) send(ctx context.Context, request *http.Request, config *tls.Con
 	if err := request.Write(conn); err != nil {
 		return answer{}, because(ctx, err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, limit)), request)
+	sent := &io.LimitedReader{R: conn, N: most.kept} // of the header
+	response, err := http.ReadResponse(bufio.NewReader(sent), request)
 	if err != nil {
 		return answer{}, because(ctx, err)
 	}
 	defer response.Body.Close()
-	body, broken := io.ReadAll(response.Body)
+	sent.N += most.sent - most.kept
+	kept := &io.LimitedReader{R: &shortener{from: response.Body, most: most.text}, N: most.kept}
+	body, broken := io.ReadAll(kept)
+	if sent.N <= 0 || kept.N <= 0 {
+		broken = errTooLarge
+	}
 	return answer{response.StatusCode, body, because(ctx, broken)}, nil
 }
 

@@ -13,11 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of what is read of an answer, in bytes. The logs of a ramdisk are the largest answer to
-// a command, and are in the list of its commands from then on.
-const (
-	maxCommand  = 4 << 20
-	maxCommands = 2 * maxCommand
+// maxCommand bounds the answer to a command, in bytes. The largest are the logs of a ramdisk.
+const maxCommand = 4 << 20
+
+// Bounds of answers. The list of commands has the results of all of them: logs, and what the steps
+// of deployments were given, such as a config drive of 64 MiB, of which nothing is read there.
+var (
+	commandBound = bound{sent: maxCommand, kept: maxCommand, text: maxCommand}
+	listBound    = bound{sent: 256 << 20, kept: 8 << 20, text: 16 << 10}
 )
 
 // commandsPath is where agents list and take commands. Without the slash at its end it
@@ -25,12 +28,13 @@ const (
 const commandsPath = "/v1/commands/"
 
 // Commands lists the commands that the agent of a node has had since its start, the
-// oldest first. Its error is a *node.DriverError.
+// oldest first. Of long strings in their results it returns the beginning. Its error is a
+// *node.DriverError.
 func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, error) {
 	var list struct {
 		Commands commandList `json:"commands"`
 	}
-	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, maxCommands, &list)
+	err := c.call(ctx, n, http.MethodGet, "list the commands", nil, nil, listBound, &list)
 	return list.Commands, err
 }
 
@@ -77,12 +81,12 @@ func (c Client) Execute(ctx context.Context, n *node.Node, name string, params m
 	}
 	var command agent.Command
 	query := url.Values{"wait": {fmt.Sprint(wait)}}
-	err = c.call(ctx, n, http.MethodPost, "run "+name, query, body, maxCommand, &command)
+	err = c.call(ctx, n, http.MethodPost, "run "+name, query, body, commandBound, &command)
 	return command, err
 }
 
 // call makes one request to the agent of a node and decodes its answer.
-func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, limit int64, into any) error {
+func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, most bound, into any) error {
 	failed := func(retryable, refused bool, format string, args ...any) error {
 		return &node.DriverError{
 			Op: does + " on the ramdisk of node " + n.UUID, Retryable: retryable, Refused: refused,
@@ -108,7 +112,7 @@ func (c Client) call(ctx context.Context, n *node.Node, method, does string, que
 		return failed(false, true, "%v", err)
 	}
 	pinned := endpoint.VerifyCA != "" && target.Scheme == "https"
-	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), limit)
+	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), most)
 	switch {
 	case errors.Is(err, errCertificate):
 		return failed(false, true, "what answers at %s is another agent: %v.", endpoint.URL, err)
@@ -120,6 +124,8 @@ func (c Client) call(ctx context.Context, n *node.Node, method, does string, que
 		return failed(response.code == http.StatusConflict, true, "the agent refused with status %d: %s.", response.code, faultOf(response.body))
 	case response.code != http.StatusOK:
 		return failed(true, false, "the agent answered with status %d: %s.", response.code, faultOf(response.body))
+	case errors.Is(response.broken, errTooLarge):
+		return failed(false, false, "the answer cannot be read: %v.", response.broken)
 	case response.broken != nil:
 		return failed(true, false, "the answer broke off: %v.", response.broken)
 	}

@@ -3,6 +3,7 @@ package ramdisk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -140,11 +141,16 @@ func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcom
 }
 
 // follow asks for the command that was sent. An agent that cannot be reached for a while is
-// asked again as long as it may live.
+// asked again as long as it may live, one that answers what will not change is not.
 func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	again := await(turn.Handle)
 	commands, err := d.options.Agents.Commands(ctx, n)
+	var final *node.DriverError
 	switch {
+	case errors.As(err, &final) && !final.Retryable:
+		return driver.Outcome{}, &node.DriverError{
+			Op: o.does(n), Reason: fmt.Sprintf("the ramdisk cannot be asked for it, so its outcome is unknown. %v", err),
+		}
 	case err != nil && !d.options.Silent(n) && turn.Elapsed < d.options.StepTimeout:
 		return again, nil
 	case err != nil:

@@ -59,11 +59,12 @@ func (s *standIn) end(status agent.CommandStatus, failure *agent.CommandError) {
 }
 
 var (
-	errLost    = &node.DriverError{Op: "run", Retryable: true, Reason: "no answer"}
-	errRefused = &node.DriverError{Op: "run", Retryable: true, Refused: true, Reason: "busy"}
-	erase      = order{name: "clean.execute_clean_step"}
-	asked      = agent.Command{ID: "c0", Name: "get_clean_steps", Status: agent.CommandSucceeded}
-	machine    = &node.Node{UUID: "node-1"}
+	errLost     = &node.DriverError{Op: "run", Retryable: true, Reason: "no answer"}
+	errRefused  = &node.DriverError{Op: "run", Retryable: true, Refused: true, Reason: "busy"}
+	errUnusable = &node.DriverError{Op: "list", Reason: "it is too large"}
+	erase       = order{name: "clean.execute_clean_step"}
+	asked       = agent.Command{ID: "c0", Name: "get_clean_steps", Status: agent.CommandSucceeded}
+	machine     = &node.Node{UUID: "node-1"}
 )
 
 func driverOf(s *standIn, running bool) Driver {
@@ -145,12 +146,13 @@ func TestFailuresOfCommandsSayWhatHappened(t *testing.T) {
 		elapsed bool
 		want    string // in the error; empty means that it waits on
 	}{
-		"failed":                     {list: []agent.Command{{ID: "c1", Status: agent.CommandFailed, Error: failed}}, running: true, want: "disk is read-only"},
-		"other hardware managers":    {list: []agent.Command{{ID: "c1", Status: agent.CommandVersionMismatch}}, running: true, want: "other hardware managers"},
-		"restarted":                  {list: []agent.Command{{ID: "x", Status: agent.CommandRunning}}, running: true, want: "restarted since"},
-		"unreachable, with beats":    {silent: errLost, running: true},
-		"unreachable, without beats": {silent: errLost, want: "vanished"},
-		"runs for days":              {list: []agent.Command{{ID: "c1", Status: agent.CommandRunning}}, running: true, elapsed: true, want: "did not end within 1h0m0s"},
+		"failed":                      {list: []agent.Command{{ID: "c1", Status: agent.CommandFailed, Error: failed}}, running: true, want: "disk is read-only"},
+		"other hardware managers":     {list: []agent.Command{{ID: "c1", Status: agent.CommandVersionMismatch}}, running: true, want: "other hardware managers"},
+		"restarted":                   {list: []agent.Command{{ID: "x", Status: agent.CommandRunning}}, running: true, want: "restarted since"},
+		"unreachable, with beats":     {silent: errLost, running: true},
+		"unreachable, without beats":  {silent: errLost, want: "vanished"},
+		"answers what cannot be read": {silent: errUnusable, running: true, want: "it is too large"},
+		"runs for days":               {list: []agent.Command{{ID: "c1", Status: agent.CommandRunning}}, running: true, elapsed: true, want: "did not end within 1h0m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			turn := driver.Turn{Attempt: driver.Continued, Phase: phaseSent, Handle: "c1"}
