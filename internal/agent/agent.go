@@ -21,7 +21,7 @@ const (
 	URLKey           = "agent_url"
 	VersionKey       = "agent_version"
 	LastHeartbeatKey = "agent_last_heartbeat" // RFC 3339, UTC
-	VerifyCAKey      = "agent_verify_ca"      // PEM that the agent sent
+	VerifyCAKey      = "agent_verify_ca"      // PEM that the agent sent; in driver_info, the authorities of one that sent none
 	TokenKey         = "agent_secret_token"   // never shown
 	StatusKey        = "agent_status"
 	StatusMessageKey = "agent_status_message"

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -13,11 +16,41 @@ type Endpoint struct {
 	Node     string // UUID, for errors
 	URL      string // callback URL; empty when the agent never sent a heartbeat
 	VerifyCA string // PEM of the certificate that the agent sent; empty when it sent none
+	// Authorities is the file of which the certificate must be of an agent that sent none; empty
+	// means that any is trusted. What is no absolute path trusts nobody.
+	Authorities string
 }
 
 // EndpointOf returns where the agent is called that has the node's token.
 func EndpointOf(n *node.Node) Endpoint {
-	return Endpoint{Node: n.UUID, URL: n.DriverInternalInfo.Text(URLKey), VerifyCA: n.DriverInternalInfo.Text(VerifyCAKey)}
+	e := Endpoint{Node: n.UUID, URL: n.DriverInternalInfo.Text(URLKey), VerifyCA: n.DriverInternalInfo.Text(VerifyCAKey)}
+	if e.VerifyCA == "" {
+		e.Authorities = authoritiesOf(n)
+	}
+	return e
+}
+
+// CheckAuthorities returns a *node.ValidationError when agent_verify_ca in driver_info is neither
+// a boolean nor an absolute path.
+func CheckAuthorities(n *node.Node) error {
+	if file := authoritiesOf(n); file == "" || file == "true" || strings.HasPrefix(file, "/") {
+		return nil
+	}
+	return node.Invalid("The %s in driver_info of node %s must be false or the absolute path of a file of certificate authorities.", VerifyCAKey, n.UUID)
+}
+
+// authoritiesOf reads agent_verify_ca of driver_info: a file, or empty for false and for nothing.
+func authoritiesOf(n *node.Node) string {
+	raw, ok := n.DriverInfo.Fields()[VerifyCAKey]
+	text := cmp.Or(n.DriverInfo.Text(VerifyCAKey), string(raw))
+	on, err := strconv.ParseBool(text)
+	switch {
+	case !ok, text == "null", text == `""`, err == nil && !on:
+		return ""
+	case err == nil:
+		return "true"
+	}
+	return text
 }
 
 // Call is what a call to an agent showed. The zero value means that nobody was called.

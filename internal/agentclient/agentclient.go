@@ -12,9 +12,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -56,16 +54,19 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 	if err != nil {
 		return err
 	}
-	pinned := e.VerifyCA != "" && target.Scheme == "https"
+	trusted, err := trustOf(target, e)
+	if err != nil {
+		return fmt.Errorf("call agent of node %s: %w: %w", e.Node, agent.ErrNotCalled, err)
+	}
 	request, err := newRequest(ctx, http.MethodGet, target, "/v1/status", nil, nil)
 	if err != nil {
 		return err
 	}
-	response, err := c.send(ctx, request, tlsConfig(target, e.VerifyCA, pinned), statusBound)
+	response, err := c.send(ctx, request, trusted, statusBound)
 	switch {
 	case err != nil:
 		return fmt.Errorf("call agent of node %s: %w", e.Node, err)
-	case pinned || isStatus(response):
+	case e.VerifyCA != "" && target.Scheme == "https" || isStatus(response):
 		return nil
 	case response.broken != nil:
 		return fmt.Errorf("call agent of node %s: the answer broke off: %w", e.Node, response.broken)
@@ -100,7 +101,7 @@ var errUnsent = errors.New("nothing was sent")
 
 // send makes one request on a connection of its own, which ends with the call: an
 // http.Transport would go on with a handshake after the context has ended.
-func (c Client) send(ctx context.Context, request *http.Request, config *tls.Config, most bound) (answer, error) {
+func (c Client) send(ctx context.Context, request *http.Request, trusted *trust, most bound) (answer, error) {
 	target := request.URL
 	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
 	dialed, err := c.dial(ctx, "tcp", address)
@@ -111,7 +112,7 @@ func (c Client) send(ctx context.Context, request *http.Request, config *tls.Con
 	defer context.AfterFunc(ctx, func() { _ = dialed.Close() })()
 	conn := dialed
 	if target.Scheme == "https" {
-		secured := tls.Client(dialed, config)
+		secured := tls.Client(dialed, trusted.config(target.Hostname()))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
 		}
@@ -152,53 +153,4 @@ func isStatus(a answer) bool {
 		Version string `json:"version"`
 	}
 	return a.code == http.StatusOK && json.Unmarshal(a.body, &status) == nil && status.Version != ""
-}
-
-// tlsConfig has the connection fail unless the other side has the pinned certificate or
-// one that it signed. An agent makes its certificate at its start, by the clock of its
-// machine, so the pinned one itself is compared and neither its dates nor its names.
-func tlsConfig(target *url.URL, verifyCA string, pinned bool) *tls.Config {
-	config := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection does it; without a pinned certificate nothing can
-	}
-	if pinned {
-		config.VerifyConnection = func(state tls.ConnectionState) error {
-			return checkCertificate(state.PeerCertificates, certificates(verifyCA), target.Hostname())
-		}
-	}
-	return config
-}
-
-var errCertificate = errors.New("the certificate is not the one that the agent sent")
-
-func checkCertificate(chain, pinned []*x509.Certificate, host string) error {
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	for _, certificate := range pinned {
-		if certificate.Equal(chain[0]) { // TLS has shown that the other side has its key
-			return nil
-		}
-		roots.AddCert(certificate)
-	}
-	for _, certificate := range chain[1:] {
-		between.AddCert(certificate)
-	}
-	if _, err := chain[0].Verify(x509.VerifyOptions{DNSName: host, Roots: roots, Intermediates: between}); err != nil {
-		return fmt.Errorf("%w: %w", errCertificate, err)
-	}
-	return nil
-}
-
-// certificates returns those of a PEM text; what is none is passed over.
-func certificates(text string) []*x509.Certificate {
-	var found []*x509.Certificate
-	for rest := bytes.TrimSpace([]byte(text)); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return found
-		}
-		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
-			found = append(found, certificate)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -16,12 +17,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // status is what the recorded agent answers to GET /v1/status.
@@ -231,5 +235,62 @@ func TestACallGoesNowhereElse(t *testing.T) {
 	}
 	if strayed.Load() {
 		t.Error("a call followed a redirect, or went where the rules do not permit")
+	}
+}
+
+// TestAgentWithoutACertificateOfItsOwnIsOfTheAuthorityOfItsNode calls agents that sent no certificate
+// with their heartbeats.
+func TestAgentWithoutACertificateOfItsOwnIsOfTheAuthorityOfItsNode(t *testing.T) {
+	authority := newPair(t, nil, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true })
+	own, other := newPair(t, &authority), newPair(t, nil)
+	elsewhere := newPair(t, &authority, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(192, 0, 2, 1)} })
+	file, empty := filepath.Join(t.TempDir(), "ca.pem"), filepath.Join(t.TempDir(), "empty.pem")
+	if err := errors.Join(os.WriteFile(file, []byte(authority.pem()), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		serves    *pair // nil: plain http
+		verify    any   // agent_verify_ca of the node
+		sent      string
+		refused   string // part of the error
+		notCalled bool
+	}{
+		"of the authority":              {serves: &own, verify: file},
+		"of another":                    {serves: &other, verify: file, refused: "another agent"},
+		"for another address":           {serves: &elsewhere, verify: file, refused: "another agent"},
+		"it sent one after all":         {serves: &other, verify: file, sent: other.pem()},
+		"false":                         {serves: &other, verify: false},
+		"false, as text":                {serves: &other, verify: "False"},
+		"true":                          {serves: &own, verify: true, refused: "absolute path", notCalled: true},
+		"a file that is not there":      {serves: &own, verify: file + "x", refused: "no such file", notCalled: true},
+		"a folder":                      {serves: &own, verify: filepath.Dir(file), refused: "is no file", notCalled: true},
+		"a file without a certificate":  {serves: &own, verify: empty, refused: "no PEM certificate", notCalled: true},
+		"what is neither path nor bool": {serves: &own, verify: 7, refused: "absolute path", notCalled: true},
+		"plain http":                    {verify: file},
+	} {
+		var called atomic.Bool
+		n := nodeAt(serve(t, tc.serves, func(w http.ResponseWriter, r *http.Request) {
+			called.Store(true)
+			if r.URL.Path == "/v1/status" {
+				_, _ = io.WriteString(w, status)
+				return
+			}
+			_, _ = io.WriteString(w, `{"commands":[]}`)
+		}), recordedToken, tc.sent)
+		n.DriverInfo = node.ObjectOf(map[string]any{agent.VerifyCAKey: tc.verify})
+		_, err := New(agent.Rules{}).Commands(t.Context(), n)
+		if (err == nil) != (tc.refused == "") || err != nil && !strings.Contains(err.Error(), tc.refused) || called.Load() != (tc.refused == "") {
+			t.Errorf("%s: %v, called: %v, want %q", name, err, called.Load(), tc.refused)
+		}
+		want := agent.Answered
+		switch {
+		case tc.notCalled:
+			want = agent.NotCalled
+		case tc.refused != "":
+			want = agent.NoAnswer
+		}
+		if got := agent.ReplyOf(New(agent.Rules{}).Answers(t.Context(), agent.EndpointOf(n))); got != want {
+			t.Errorf("%s: reply %q, want %q", name, got, want)
+		}
 	}
 }

@@ -111,8 +111,11 @@ func (c Client) call(ctx context.Context, n *node.Node, method, does string, que
 	if err != nil {
 		return failed(false, true, "%v", err)
 	}
-	pinned := endpoint.VerifyCA != "" && target.Scheme == "https"
-	response, err := c.send(ctx, request, tlsConfig(target, endpoint.VerifyCA, pinned), most)
+	trusted, err := trustOf(target, endpoint)
+	if err != nil {
+		return failed(true, true, "%v.", err)
+	}
+	response, err := c.send(ctx, request, trusted, most)
 	switch {
 	case errors.Is(err, errCertificate):
 		return failed(false, true, "what answers at %s is another agent: %v.", endpoint.URL, err)

@@ -7,7 +7,7 @@ var commonProperties = map[string]string{
 	"deploy_ramdisk":               "URL of the ramdisk's initial file system. Optional when the configuration has one.",
 	"kernel_append_params":         "Kernel parameters of the ramdisk; %default% stands for those of the configuration. Optional.",
 	"fast_track":                   "Whether a ramdisk that already runs is used without a reboot: true or false. Optional.",
-	"agent_verify_ca":              "Path of the CA that agents must present, or false to trust the one they send. Optional.",
+	"agent_verify_ca":              "Path of the CA of agents that send no certificate of their own, or false to trust any. Optional.",
 	"force_persistent_boot_device": "Default, Always or Never. Optional.",
 }
 

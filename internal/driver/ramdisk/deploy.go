@@ -35,8 +35,8 @@ var (
 	customSteps   = []node.Step{startRamdisk, prepareBoot, tearDownAgent, tenantNetwork, bootInstance}
 )
 
-// Validate accepts every node; CheckInstance is for deployments.
-func (Deploy) Validate(*node.Node) error { return nil }
+// Validate checks how agents are called; CheckInstance is for deployments.
+func (Deploy) Validate(n *node.Node) error { return agent.CheckAuthorities(n) }
 
 // CheckInstance checks instance_info.
 func (d Deploy) CheckInstance(n *node.Node) error {

@@ -288,3 +288,12 @@ func TestConfigDriveGoesToTheAgentAsItTakesIt(t *testing.T) {
 		})
 	}
 }
+
+func TestAuthoritiesOfAgentsAreAPathOrNone(t *testing.T) {
+	for value, valid := range map[any]bool{nil: true, false: true, "false": true, true: true, "/etc/ca.pem": true, "": true, "ca.pem": false, 7: false} {
+		n := &node.Node{UUID: "u", DriverInfo: node.ObjectOf(map[string]any{"agent_verify_ca": value})}
+		if err := (Deploy{}).Validate(n); (err == nil) != valid {
+			t.Errorf("%v: %v, want it valid: %v", value, err, valid)
+		}
+	}
+}
