@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Validate checks every driver interface of a node. It changes nothing.
+// Validate checks every driver interface of a node, the deploy interface also for the deployment
+// of the instance that the node has. It changes nothing.
 func (c *Conductor) Validate(ctx context.Context, ident string) (map[node.InterfaceKind]node.Validation, error) {
 	n, err := c.Node(ctx, ident)
 	if err != nil {
@@ -19,6 +20,12 @@ func (c *Conductor) Validate(ctx context.Context, ident string) (map[node.Interf
 	all := make(map[node.InterfaceKind]node.Validation, node.InterfaceCount)
 	for kind := range node.InterfaceCount {
 		all[kind] = c.drivers.Validate(n, kind)
+	}
+	if deploy := all[node.DeployInterface]; deploy.Result != nil && *deploy.Result {
+		if err := c.checkInstance(n); err != nil {
+			*deploy.Result, deploy.Reason = false, err.Error()
+			all[node.DeployInterface] = deploy
+		}
 	}
 	return all, nil
 }

@@ -143,21 +143,32 @@ func permitDeploy(c *Conductor, tx *store.Tx, n *node.Node, request node.VerbReq
 // checkDeployable returns a *node.ValidationError unless the node has what a deployment
 // needs.
 func (c *Conductor) checkDeployable(n *node.Node) error {
-	ramdisk, ok := c.ramdiskOf(n)
-	if !ok {
+	if _, ok := c.ramdiskOf(n); !ok {
 		return c.checkInterfaces(n, deployInterfaces)
 	}
 	if err := c.checkInterfaces(n, powerInterfaces); err != nil {
 		return err
+	}
+	if !c.bootsImage(n) {
+		if err := c.checkRamdiskStart(n); err != nil {
+			return err
+		}
+	}
+	return c.checkInstance(n)
+}
+
+// checkInstance returns a *node.ValidationError, or a *node.NotSupportedError, unless the node's
+// machine can get the instance that instance_info describes.
+func (c *Conductor) checkInstance(n *node.Node) error {
+	ramdisk, ok := c.ramdiskOf(n)
+	if !ok {
+		return nil
 	}
 	if err := c.checkSecureBoot(n); err != nil {
 		return err
 	}
 	if c.bootsImage(n) {
 		return c.checkImage(n)
-	}
-	if err := c.checkRamdiskStart(n); err != nil {
-		return err
 	}
 	return ramdisk.CheckInstance(n)
 }

@@ -121,3 +121,35 @@ func TestMachineBehindANodeOverTheAPI(t *testing.T) {
 	r.do(t, "PUT", item+"/states/boot_mode", `{"target":"bios"}`).want(t, 202)
 	r.settle(t, ident, func(n map[string]any) bool { return n["boot_mode"] == "bios" })
 }
+
+// TestValidationSaysWhatADeploymentLacks looks at nodes with and without an instance, and has one
+// without be made available.
+func TestValidationSaysWhatADeploymentLacks(t *testing.T) {
+	r := start(t, nil)
+	for name, tc := range map[string]struct {
+		driver   string
+		deploy   string // its interface
+		instance string // instance_info
+		reason   string // empty means that it can be deployed
+	}{
+		"no image":                {"fake-hardware", "direct", `{}`, "image_source"},
+		"no checksum":             {"fake-hardware", "direct", `{"image_source": "http://192.0.2.1/i"}`, "no checksum"},
+		"an image":                {"fake-hardware", "direct", `{"image_source": "http://192.0.2.1/i", "image_checksum": "` + strings.Repeat("0a", 32) + `"}`, ""},
+		"what its steps install":  {"fake-hardware", "custom-agent", `{}`, ""},
+		"an image to boot":        {"manual-management", "ramdisk", `{"boot_iso": "http://192.0.2.1/i"}`, "boot.listen"},
+		"a config drive of noise": {"fake-hardware", "custom-agent", `{"configdrive": "noise"}`, "config drive"},
+	} {
+		ident := r.create(t, `{"driver":"`+tc.driver+`","deploy_interface":"`+tc.deploy+`","automated_clean":false,"instance_info":`+tc.instance+`}`)
+		got := r.do(t, "GET", "/v1/nodes/"+ident+"/validate", "").want(t, 200).object(t)["deploy"].(map[string]any)
+		reason, _ := got["reason"].(string)
+		if got["result"] != (tc.reason == "") || !strings.Contains(reason, tc.reason) {
+			t.Errorf("%s: %v, want the reason %q", name, got, tc.reason)
+		}
+		if name == "no image" {
+			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"manage"}`).want(t, 202)
+			r.settle(t, ident, inState("manageable"))
+			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"provide"}`).want(t, 202)
+			r.settle(t, ident, inState("available"))
+		}
+	}
+}
