@@ -36,8 +36,17 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	return []runner.Operation{off, match}
 }
 
+// withoutSecureBoot has a machine boot its ramdisk without the secure boot that its instance asks
+// for. It is switched off first, as for another boot mode.
+func (c *Conductor) withoutSecureBoot(n *node.Node) []runner.Operation {
+	off, disable := c.switchTo(n, node.PowerOff), c.changeSecureBoot(n, false)
+	off.Name = "power off for secure boot"
+	off.Skip = off.Skip || disable.Skip
+	return []runner.Operation{off, disable}
+}
+
 // changeSecureBoot enables the secure boot that an instance asks for, from the next start of the
-// machine on, or disables it when the instance goes, so that the next ramdisk starts.
+// machine on, or disables it before a ramdisk or when the instance goes.
 func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 	name := "disable secure boot"
 	if on {

@@ -82,6 +82,45 @@ func TestSecureBootIsOnForTheInstanceAlone(t *testing.T) {
 	}
 }
 
+// TestSecureBootIsOffWhileTheRamdiskRuns looks at everything that starts the ramdisk of a machine with an
+// instance, and what starts the instance again.
+func TestSecureBootIsOffWhileTheRamdiskRuns(t *testing.T) {
+	const off, disable, enable = "power off for secure boot", "disable secure boot", "enable secure boot"
+	c, _, n := withRamdisk(t, inTheRamdisk, startedBy, func(n *node.Node) {
+		n.InstanceInfo = node.ObjectOf(map[string]any{"capabilities": map[string]any{"secure_boot": "true"}})
+	})
+	task := runner.Task{Work: &store.Work{ID: 7, Kind: workService}, Node: n}
+	script := func(operations func(runner.Task) ([]runner.Operation, error)) func() []runner.Operation {
+		return func() []runner.Operation {
+			list, err := operations(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+	}
+	for name, tc := range map[string]struct {
+		on         bool // what the machine shows
+		operations func() []runner.Operation
+		want       []string // beside others
+	}{
+		"deployment or rebuild": {true, func() []runner.Operation { return c.startRamdisk(task, deployFlow, "1", false) }, []string{off, disable, bootRamdiskName}},
+		"rescue":                {true, script(c.rescueOperations), []string{off, disable, bootRamdiskName}},
+		"end of rescue":         {false, script(c.unrescueOperations), []string{enable, bootInstanceName}},
+		"servicing":             {true, script(c.serviceOperations), []string{off, disable, bootRamdiskName, bootInstanceName}},
+		"end of servicing":      {false, script(c.serviceOperations), []string{bootRamdiskName, enable, bootInstanceName}},
+		"servicing that failed": {false, func() []runner.Operation { return c.leaveServiced(task) }, []string{enable, bootInstanceName}},
+	} {
+		n.SecureBoot = &tc.on
+		got := slices.DeleteFunc(unskipped(tc.operations()), func(name string) bool {
+			return !slices.Contains([]string{off, disable, enable, bootRamdiskName, bootInstanceName}, name)
+		})
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 func TestSecureBootThatCannotBeEnabledIsRefused(t *testing.T) {
 	c, _, n := withRamdisk(t, func(n *node.Node) {
 		n.InstanceInfo = node.ObjectOf(map[string]any{"capabilities": map[string]any{"secure_boot": "true"}})

@@ -75,7 +75,8 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})...)
 	operations = append(operations, labelled([]runner.Operation{
-		c.collectLogs(t, false), c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.restartByAgent(t.Node),
+		c.collectLogs(t, false), c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff),
+		c.changeSecureBoot(t.Node, true), c.bootInstance(t.Node, ""), c.restartByAgent(t.Node),
 	}, afterSteps, without)...)
 	return append(operations, c.startInstance(t.Node, !without), c.readSettings(true)), nil
 }

@@ -87,7 +87,7 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
 	}
-	operations = append(operations, labelled(c.matchBootMode(n), "", kept(n))...)
+	operations = append(operations, labelled(slices.Concat(c.matchBootMode(n), c.withoutSecureBoot(n)), "", kept(n))...)
 	operations = append(operations, c.bootRamdiskOperation(n))
 	operations = labelled(append(operations, c.restart(n)...), item, skip)
 	return slices.Concat(operations, c.retryBoot(n, item, skip), labelled([]runner.Operation{

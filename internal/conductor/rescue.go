@@ -58,8 +58,9 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 	operations := []runner.Operation{
 		c.checkIdentity(t.Node),
 		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
-		c.bootRamdiskOperation(t.Node),
 	}
+	operations = append(operations, c.withoutSecureBoot(t.Node)...)
+	operations = append(operations, c.bootRamdiskOperation(t.Node))
 	operations = append(operations, c.restart(t.Node)...)
 	operations = append(operations, c.retryBoot(t.Node, "", false)...)
 	return append(operations, awaitRamdiskOperation,
@@ -106,7 +107,8 @@ func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error
 		}, nil
 	}
 	return []runner.Operation{
-		c.checkIdentity(t.Node), c.leaveRamdiskIfItCan(t.Node), c.switchTo(t.Node, node.PowerOff), c.bootInstance(t.Node, ""), c.startInstance(t.Node, true),
+		c.checkIdentity(t.Node), c.leaveRamdiskIfItCan(t.Node), c.switchTo(t.Node, node.PowerOff),
+		c.changeSecureBoot(t.Node, true), c.bootInstance(t.Node, ""), c.startInstance(t.Node, true),
 	}, nil
 }
 

@@ -94,6 +94,9 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 		}
 		started := ramdiskOf(result.Parameters)
 		started.uefi = m.bootsUEFI(b)
+		if started.uefi && b.SecureBoot {
+			return choice{}, next("secure boot is on, and no ramdisk is signed")
+		}
 		return choice{ramdisk: started, what: result.Source}, result
 	case firmware.StartDisk:
 		device, content, ok := m.disks.Bootable()

@@ -14,6 +14,7 @@ import (
 	"github.com/go-crypt/x/crypt"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
@@ -90,6 +91,46 @@ func TestInstanceIsRescuedAndRunsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestInstanceWithSecureBootGetsItBackAfterARamdisk has ramdisks start on a machine that verifies what it boots
+// for its instance.
+func TestInstanceWithSecureBootGetsItBackAfterARamdisk(t *testing.T) {
+	t.Parallel()
+	r, authority := startBootService(t, redfish.Vendors[0])
+	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "redfish-virtual-media"})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	image, board := serveImage(t), r.Machine(0).BMC()
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid,
+		`[{"op": "add", "path": "/instance_info/capabilities", "value": {"boot_mode": "uefi", "secure_boot": "true"}}]`, http.StatusOK)
+	changes := 0
+	verifies := func(after string, want ...string) {
+		t.Helper()
+		eventually(t, func(context.Context) error {
+			if s := r.Machine(0).Status(); s.State != sim.OS || !board.SecureBoot().Current {
+				return fmt.Errorf("after %s the machine is %s (%s), secure boot %+v", after, s.State, s.Reason, board.SecureBoot())
+			}
+			return nil
+		})
+		done := r.done(string(bmc.SecureBoot))
+		if !slices.Equal(done[changes:], want) {
+			t.Errorf("after %s: secure boot was changed by %q, want %q", after, done[changes:], want)
+		}
+		changes = len(done)
+	}
+	r.provision(t, uuid, "active", "active")
+	verifies("the deployment", "enable")
+	r.rescue(t, uuid)
+	r.provision(t, uuid, "unrescue", "active")
+	verifies("rescue", "disable", "enable")
+	r.request(t, http.MethodPut, "/v1/nodes/"+uuid+"/states/provision",
+		`{"target": "service", "service_steps": [{"interface": "deploy", "step": "burnin_memory"}]}`, http.StatusAccepted)
+	r.awaitState(t, uuid, "active")
+	verifies("servicing", "disable", "enable")
+	r.provision(t, uuid, "rebuild", "active")
+	verifies("rebuilding", "disable", "enable")
 }
 
 // rescue asks for a rescue system and waits for it.

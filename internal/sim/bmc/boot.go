@@ -88,7 +88,7 @@ type Boot struct {
 	URL        string       // of what FromURL boots
 	Media      []BootMedium // that are inserted, in the order of their slots
 	Mode       Mode
-	SecureBoot bool
+	SecureBoot bool // it verifies what it boots: secure boot is on, and there are keys
 }
 
 // BootMedium is a virtual medium as a machine finds it.
@@ -270,7 +270,7 @@ func (b *BMC) nextBoot() Boot {
 	b.boots++
 	override := b.handled()
 	boot := Boot{
-		Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current, Media: b.bootMedia(),
+		Number: b.boots, Mode: b.bootMode(), SecureBoot: b.secure.current && !b.secure.noKeys, Media: b.bootMedia(),
 		Overridden: override.Enabled != Disabled && override.Target != TargetNone,
 	}
 	if override.Target == TargetHTTP && boot.Overridden {
