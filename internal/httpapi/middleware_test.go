@@ -283,7 +283,7 @@ func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {
 func TestBodiesCanBeCutWhileRequestsAreLogged(t *testing.T) {
 	var cut error
 	s := newServer(t, func(o *Options) {
-		o.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 		o.Middleware = func(next http.Handler, _ bool) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				cut = http.NewResponseController(w).SetReadDeadline(longAgo)
