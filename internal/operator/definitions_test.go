@@ -103,6 +103,19 @@ func TestDefinitionsOfClusterAPITellTheirContracts(t *testing.T) {
 	}
 }
 
+// TestTemplatesThatNothingOwnsMoveByThemselves: clusterctl finds other objects by their owners.
+func TestTemplatesThatNothingOwnsMoveByThemselves(t *testing.T) {
+	var moving []string
+	for _, crd := range definitions(t) {
+		if _, moves := crd.Labels["clusterctl.cluster.x-k8s.io/move"]; moves {
+			moving = append(moving, crd.Spec.Names.Plural)
+		}
+	}
+	if want := []string{"metal3datatemplates", "metal3remediationtemplates"}; !slices.Equal(slices.Sorted(slices.Values(moving)), want) {
+		t.Errorf("%v move by themselves, want %v", moving, want)
+	}
+}
+
 // definitions are the CustomResourceDefinitions that programs install.
 func definitions(t *testing.T) []apiextensionsv1.CustomResourceDefinition {
 	t.Helper()

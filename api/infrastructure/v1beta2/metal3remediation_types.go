@@ -157,6 +157,7 @@ type Metal3RemediationTemplateStatus struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=metal3remediationtemplates,categories=cluster-api,shortName=m3rt;m3remediationtemplate;m3remediationtemplates;metal3rt;metal3remediationtemplate
 // +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io=
+// +kubebuilder:metadata:labels=clusterctl.cluster.x-k8s.io/move=
 // +kubebuilder:metadata:labels=cluster.x-k8s.io/v1beta1=v1beta1
 // +kubebuilder:metadata:labels=cluster.x-k8s.io/v1beta2=v1beta2
 type Metal3RemediationTemplate struct {
