@@ -63,7 +63,7 @@ func (w *world) drawSetting(uuid string) *setting {
 	case 2, 3:
 		return secureBootSetting(s.chance(50))
 	case 4, 5:
-		device := pick(s, []string{"cdrom", "cdrom", "floppy", "disk"})
+		device := pick(s, []string{"cdrom", "cdrom", "floppy", "disk", "disk"})
 		suffix := ".img"
 		if device == "cdrom" {
 			suffix = ".iso"
@@ -73,7 +73,7 @@ func (w *world) drawSetting(uuid string) *setting {
 	last := w.last(uuid, func(q *request) bool {
 		return q.settingWork.setting != nil && q.settingWork.setting.effect == fake.AttachMedium
 	})
-	if last != nil && s.chance(50) {
+	if last != nil && s.chance(80) {
 		return detachedMedia([]string{last.settingWork.setting.detail})
 	}
 	return detachedMedia(pick(s, [][]string{nil, nil, {"cdrom"}, {"floppy"}, {"disk"}, {"cdrom", "floppy"}}))
