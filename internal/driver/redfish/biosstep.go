@@ -136,14 +136,6 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 	return c.beginRestart(n, kind, record{}, 0)
 }
 
-// isCommitted reports whether a BMC refuses a change of the BIOS because an earlier one waits
-// for the next start of the machine.
-func isCommitted(err error) bool {
-	return says(err, func(info schemas.ErrExtendedInfo) bool {
-		return strings.HasSuffix(info.MessageID, "SYS011") // iDRAC: the earlier one has a job
-	})
-}
-
 // changesOf returns the wanted settings that differ from the present ones, with values
 // of the type that the BMC has. A setting that the BMC does not have, or that cannot
 // have the value, is a final *node.DriverError, before anything is changed.

@@ -73,6 +73,14 @@ func temporary(err error) bool {
 	})
 }
 
+// isCommitted reports whether a BMC refuses a change of the BIOS because an earlier one waits
+// for the next start of the machine.
+func isCommitted(err error) bool {
+	return says(err, func(info schemas.ErrExtendedInfo) bool {
+		return strings.HasSuffix(info.MessageID, "SYS011") // iDRAC: the earlier one has a job
+	})
+}
+
 // misses reports whether a BMC refused a request because it lacks a property: its answer names
 // one that the request does not have. Some name it in the text of a general error only.
 func misses(err error, property string) bool {
