@@ -53,7 +53,8 @@ func addPorts(ctx *Context) {
 			ctx.Skip("Interface %s gets no port before a person has accepted the node: its address %s is none of those that the node claims", inventory.Quote(nic.Name), nic.MACAddress)
 			continue
 		}
-		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe})
+		// What a BMC shows does not name the boot interface: as ports are when nobody says otherwise.
+		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe || ctx.OutOfBand})
 	}
 }
 

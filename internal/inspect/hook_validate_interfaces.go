@@ -120,7 +120,7 @@ func usableInterfaces(ctx *Context, bootMAC string) []candidate {
 			continue
 		}
 		names[nic.Name] = struct{}{}
-		pxe := nic.MACAddress == bootMAC || ctx.OutOfBand // as ports are when nobody says otherwise
+		pxe := nic.MACAddress == bootMAC
 		usable = append(usable, candidate{Interface: nic, pxe: pxe, entry: interfaceEntry(nic, pxe)})
 	}
 	return usable

@@ -71,6 +71,18 @@ func TestBMCOnlyAddsPorts(t *testing.T) {
 	}
 }
 
+func TestBMCDoesNotSayWhatTheMachineBootsFrom(t *testing.T) {
+	result := run(t, pipeline(t, nil), shown(t, `{"inventory":{"interfaces":[`+nic("1", "01")+`,`+nic("2", "02")+`]}}`))
+	if diff := cmp.Diff([]string{"02:00:00:00:00:01*", "02:00:00:00:00:02*"}, addresses(result.PortsToCreate)); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	for name, entry := range pluginValue(t, result, "all_interfaces").(map[string]any) {
+		if pxe := entry.(map[string]any)["pxe_enabled"]; pxe != false {
+			t.Errorf("interface %s has pxe_enabled %v, want false", name, pxe)
+		}
+	}
+}
+
 func TestMachineWithoutAddressesNeedsPorts(t *testing.T) {
 	in := shown(t, `{"inventory":{"memory":{"physical_mb":2048}}}`)
 	_, err := pipeline(t, nil).Run(in)
