@@ -26,6 +26,10 @@ func setRAIDDevice(ctx *Context) error {
 		ctx.Skip("There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made")
 		return nil
 	}
+	if !ctx.Previous.DisksFromRamdisk() {
+		ctx.Skip("The earlier inventory is what the BMC showed, which may lack disks that an operating system finds; inspect again after the RAID volume is made")
+		return nil
+	}
 	added := newDisks(ctx.Previous.Disks, ctx.Inventory.Disks)
 	switch len(added) {
 	case 0:

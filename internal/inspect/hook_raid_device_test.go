@@ -41,7 +41,7 @@ func TestNewDiskBecomesTheRootDevice(t *testing.T) {
 		"null disks now":      {before: disksWithSerials("a"), now: `null`, reason: none},
 		"no serials now":      {before: `[]`, now: `[{"serial":null},{"serial":" "},{}]`, reason: none},
 		"no disks before":     {before: `null`, now: disksWithSerials("x"), serial: "x"},
-		"no serials before":   {before: `[{},{"serial":null,"size":-1}]`, now: disksWithSerials("x"), serial: "x"},
+		"no serials before":   {before: `[{"name":"/dev/sda"},{"name":"/dev/sdb","serial":null,"size":-1}]`, now: disksWithSerials("x"), serial: "x"},
 		"never inspected":     {now: disksWithSerials("x"), reason: "There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made"},
 		"root device is set":  {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":{"name":"/dev/sda"}}`},
 		"root device is text": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":"/dev/sda"}`},
@@ -81,12 +81,29 @@ func TestNewDiskBecomesTheRootDevice(t *testing.T) {
 	}
 }
 
+func TestDiskThatABMCDidNotShowIsNoNewRAIDVolume(t *testing.T) {
+	p := pipeline(t, only("raid-device"))
+	for name, disks := range map[string]string{"others": `,"disks":[{"name":"RAID1","serial":"S1"}]`, "none": ""} {
+		t.Run(name, func(t *testing.T) {
+			previous := shown(t, `{"inventory":{"interfaces":[`+nic("1", "01")+`]`+disks+`}}`)
+			in := Input{Document: withDisks(t, disksWithSerials("x"), ""), Previous: &previous.Document.Hardware}
+			result := run(t, p, in)
+			if _, set := result.Properties["root_device"]; set {
+				t.Errorf("properties = %v, want no root device", result.Properties)
+			}
+			if got := strings.Join(result.Skipped, "; "); !strings.Contains(got, "is what the BMC showed") {
+				t.Errorf("skipped %q, want the reason", got)
+			}
+		})
+	}
+}
+
 func TestRAIDVolumeIsTheRootDiskOfTheSameInspection(t *testing.T) {
 	p := pipeline(t, func(c *Config) { c.Hooks = []string{"raid-device", "root-device"} })
 	if !p.ReadsPrevious() {
 		t.Error("the pipeline does not ask for the earlier inventory")
 	}
-	previous := &inventory.Inventory{Disks: []inventory.Disk{{Serial: "S10"}, {Serial: "S100"}}}
+	previous := &inventory.Inventory{Disks: []inventory.Disk{{Name: "/dev/sda", Serial: "S10"}, {Name: "/dev/sdb", Serial: "S100"}}}
 	result := run(t, p, Input{Document: withDisks(t, threeDisks, `,"root_disk":{"size":10737418240}`), Previous: previous})
 	want := map[string]any{"root_device": map[string]string{"serial": "S400"}, "local_gb": "399"}
 	if diff := cmp.Diff(want, result.Properties); diff != "" {

@@ -19,7 +19,7 @@ func only(hook string) func(*Config) { return func(c *Config) { c.Hooks = []stri
 // data, each with a comma in front.
 func withDisks(t testing.TB, disks, more string) *inventory.Document {
 	t.Helper()
-	return document(t, `{"inventory":{"interfaces":[`+nic("eth0", "01")+`],"disks":`+disks+`}`+more+`}`)
+	return document(t, `{"inventory":{"interfaces":[`+nicWith("eth0", "01", `"ipv4_address":null`)+`],"disks":`+disks+`}`+more+`}`)
 }
 
 // threeDisks are of 10, 100 and 400 GiB; the last one has unknown keys.

@@ -14,6 +14,9 @@ const (
 	rootDiskKey   = "root_disk"
 )
 
+// devices is the folder of devices, with which the names begin that a ramdisk has for disks.
+const devices = "/dev/"
+
 // JoinOutOfBand reads an inspection document that a BMC driver wrote, and adds what the
 // result of an earlier inspection has and the document lacks; nil adds nothing. A ramdisk
 // knows more of an interface than a BMC, and which disk is the root device, so those stay
@@ -80,10 +83,19 @@ func isDevice(disk json.RawMessage) bool {
 	}
 	for key, value := range Members(disk) {
 		if name, ok := Text(value); ok && key == "name" {
-			return strings.HasPrefix(name, "/dev/")
+			return strings.HasPrefix(name, devices)
 		}
 	}
 	return false
+}
+
+// DisksFromRamdisk reports whether a ramdisk told of the disks, or that there are none. A BMC
+// shows others, for instance the drives behind a RAID controller, with names of its own.
+func (inv *Inventory) DisksFromRamdisk() bool {
+	if len(inv.Disks) == 0 {
+		return slices.ContainsFunc(inv.Interfaces, fromRamdisk)
+	}
+	return slices.ContainsFunc(inv.Disks, func(d Disk) bool { return strings.HasPrefix(d.Name, devices) })
 }
 
 // isThere reports whether a disk that a ramdisk found may be one of those that a BMC shows:
