@@ -36,15 +36,19 @@ type processing struct {
 }
 
 // processOperations switch the machine off, because its ramdisk is no longer needed,
-// withdraw that, and run the hooks over the posted document. When the machine cannot be
+// withdraw that, and run the hooks over the posted document. A machine that is rebooted
+// instead needs its ramdisk withdrawn before. When the machine cannot be
 // switched off, the hooks run all the same. Work that waited for the object store does not
 // switch it off again.
 func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error) {
-	off := c.switchTo(t.Node, node.PowerOff)
-	off.Skip = off.Skip || !c.leavesOff(t.Node) || waitedForObjects(t.Work)
+	off := c.stopInspected(t.Node)
+	off.Skip = off.Skip || waitedForObjects(t.Work)
 	off.Optional = func(cause error) runner.Write {
 		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", cause))
-		c.log.Warn("Machine stays on after its inspection", "node", t.Node.UUID, "err", cause)
+		if t.Node.DisablePowerOff {
+			text = node.CutText(fmt.Sprintf("The machine could not be rebooted after its inspection: %v", cause))
+		}
+		c.log.Warn("Machine stays in its ramdisk after its inspection", "node", t.Node.UUID, "err", cause)
 		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
 	}
 	hooks := runner.Operation{
@@ -62,6 +66,9 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	var served bool
 	if t.Work.Intent.Get(servedIntent, &served); !served {
 		return []runner.Operation{off, hooks}, nil // without another commit between them
+	}
+	if t.Node.DisablePowerOff {
+		return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off, hooks}, nil
 	}
 	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), hooks}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -121,6 +122,49 @@ func TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt(t *testing.T) {
 	}
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) {
 		t.Errorf("effects %q, want the machine switched off once", got)
+	}
+}
+
+func TestInspectedMachineThatMustStayOnIsRebooted(t *testing.T) {
+	for name, spoil := range map[string]func(*machine){"done": func(*machine) {}, "hook failed": func(m *machine) { m.arch = "" }} {
+		t.Run(name, func(t *testing.T) {
+			w := emptyWorld(t)
+			c := w.idle("conductor-1")
+			m, posted := machineOf(t, c), unknown(1)
+			m.power, w.Conductor = node.PowerOn, w.run(c)
+			n := w.fake(node.InspectWait, nil, func(n *node.Node) {
+				n.Interfaces[node.InspectInterface], n.DisablePowerOff = "agent", true
+			})
+			w.addPort(n, posted.macs[0])
+			spoil(&posted)
+			if _, err := send(t, c, posted); err != nil {
+				t.Fatal(err)
+			}
+			w.passUntilDone()
+			if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff, fake.PowerOn}) {
+				t.Errorf("effects %q, want a reboot", got)
+			}
+			if got := w.stored(n.UUID); got.PowerState != node.PowerOn {
+				t.Errorf("power is %q, want on", got.PowerState)
+			}
+		})
+	}
+}
+
+// TestRamdiskIsWithdrawnBeforeAReboot keeps a machine from starting the ramdisk again.
+func TestRamdiskIsWithdrawnBeforeAReboot(t *testing.T) {
+	for stays, want := range map[bool][]string{
+		true: {leaveRamdiskName, rebootName, "run hooks"}, false: {powerOffName, leaveRamdiskName, "run hooks"},
+	} {
+		c, _, n := withRamdisk(t, inState(node.Inspecting), func(n *node.Node) {
+			n.DisablePowerOff = stays
+			node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+		})
+		work := &store.Work{ID: 7, Intent: node.ObjectOf(map[string]any{servedIntent: true})}
+		operations, err := c.processOperations(runner.Task{Work: work, Node: n})
+		if diff := cmp.Diff(want, unskipped(operations)); diff != "" || err != nil {
+			t.Errorf("must stay on: %v, %v (-want +got):\n%s", stays, err, diff)
+		}
 	}
 }
 

@@ -61,13 +61,13 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 	return c.Move(tx, n, node.OnDone)
 }
 
-// leaveInspected withdraws the ramdisk of a machine and switches it off when its inspection
+// leaveInspected withdraws the ramdisk of a machine and stops it when its inspection
 // has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
-	off := c.switchTo(t.Node, node.PowerOff)
+	off := c.stopInspected(t.Node)
 	boot, err := c.ramdiskBoot(t.Node)
 	started := err == nil && boot != noRamdisk
-	off.Skip = off.Skip || !started || !c.leavesOff(t.Node)
+	off.Skip = off.Skip || !started
 	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
 }
 
@@ -182,8 +182,23 @@ func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.T
 	return c.powerChange(target, 0)(ctx, n, turn)
 }
 
-// leavesOff reports whether the node's machine is switched off after its inspection,
-// which it is not when its ramdisk is kept between phases or could not be started again.
-func (c *Conductor) leavesOff(n *node.Node) bool {
+// rebootName names the operation that takes a machine out of its ramdisk that must not be
+// switched off.
+const rebootName = "reboot after inspection"
+
+// stopInspected switches the machine off after its inspection, or reboots one that must not be
+// switched off.
+func (c *Conductor) stopInspected(n *node.Node) runner.Operation {
+	end := c.switchTo(n, node.PowerOff)
+	if n.DisablePowerOff {
+		end = runner.Operation{Ref: runner.Ref{Name: rebootName}, Skip: !c.switches(n, node.Rebooting), Change: c.powerChange(node.Rebooting, 0)}
+	}
+	end.Skip = end.Skip || !c.leavesRamdisk(n)
+	return end
+}
+
+// leavesRamdisk reports whether the node's machine leaves its ramdisk after its inspection,
+// which it does not when the ramdisk is kept between phases or could not be started again.
+func (c *Conductor) leavesRamdisk(n *node.Node) bool {
 	return n.ProvisionState == node.Inspecting && !c.cfg.Inspection.KeepPowerOn && !agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
 }
