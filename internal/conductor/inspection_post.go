@@ -115,8 +115,7 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 // post is refused, which stores nothing.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	c.forget(p) // an earlier attempt of the transaction stored nothing
-	claims := slices.Concat(macClaims(p.document.Hardware.MACs()), bmcsOf(&p.document.Hardware))
-	facts, err := c.gatherFacts(tx, p.NodeUUID, claims)
+	facts, err := c.gatherFacts(tx, p.NodeUUID, &p.document.Hardware)
 	if err != nil {
 		return err
 	}
@@ -188,7 +187,7 @@ func (c *Conductor) forget(p *post) {
 	p.enrolled, p.macs, p.leftOut, p.kept, p.yielding, p.answer, p.job = false, nil, 0, nil, nil, nil, nil
 }
 
-func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.Claim) (inspect.Facts, error) {
+func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, hardware *inventory.Inventory) (inspect.Facts, error) {
 	facts := inspect.Facts{AskedUUID: askedUUID, Discovery: c.cfg.Discovery.Enabled}
 	if askedUUID != "" {
 		n, err := tx.Node(askedUUID)
@@ -200,7 +199,7 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 			facts.Asked = &inspect.Claimant{UUID: n.UUID, State: n.ProvisionState, Provisional: n.Provisional}
 		}
 	}
-	matches, err := tx.MatchClaims(askedClaims(claims))
+	matches, err := matchMachine(tx, hardware.MACs(), hardware.IdentifyingMACs(), askedClaims(bmcsOf(hardware))...)
 	if err != nil {
 		return facts, err
 	}
@@ -217,14 +216,12 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, claims []store.C
 	return facts, nil
 }
 
-// askedClaims returns the claims of a document, extended by those that find a waiting
-// inspection by its BMC address.
-func askedClaims(claims []store.Claim) []store.Claim {
-	asked := claims
-	for _, claim := range claims {
-		if claim.Kind == store.BMC {
-			asked = append(asked[:len(asked):len(asked)], store.Claim{Kind: store.InspectedBMC, Address: claim.Address})
-		}
+// askedClaims extends the BMC addresses of a document by the claims that find a waiting
+// inspection by them.
+func askedClaims(bmcs []store.Claim) []store.Claim {
+	asked := bmcs
+	for _, claim := range bmcs {
+		asked = append(asked, store.Claim{Kind: store.InspectedBMC, Address: claim.Address})
 	}
 	return asked
 }
@@ -367,8 +364,8 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	}
 }
 
-// chooseMACs decides which MAC addresses of its machine the node claims: all of them,
-// but a provisional one only the first auto_discovery.max_ports. The node tells how many
+// chooseMACs decides which MAC addresses of its machine the node claims: all that identify
+// it, but a provisional one only the first auto_discovery.max_ports. The node tells how many
 // are left out.
 func (c *Conductor) chooseMACs(p *post, n *node.Node) {
 	p.macs, p.leftOut = c.claimedBy(n, p.document)
@@ -383,7 +380,7 @@ func (c *Conductor) claimedBy(n *node.Node, document *inventory.Document) (macs 
 	if n.Provisional {
 		return inspect.FirstMACs(&document.Hardware, c.cfg.Discovery.MaxPorts)
 	}
-	return document.Hardware.MACs(), 0
+	return document.Hardware.IdentifyingMACs(), 0
 }
 
 // noteLeftOut writes into a node how many addresses of its machine it does not claim.

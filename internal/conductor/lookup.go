@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
@@ -98,7 +99,7 @@ func (c *Conductor) lookupIdent(tx *store.Tx, request node.LookupRequest) (strin
 	if request.NodeUUID != "" {
 		return request.NodeUUID, nil
 	}
-	found, err := tx.MatchClaims(macClaims(request.Addresses))
+	found, err := matchMachine(tx, request.Addresses, node.IdentifyingMACs(request.Addresses, ""))
 	if err != nil {
 		return "", err
 	}
@@ -159,6 +160,20 @@ func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 	}
 	return fmt.Sprintf("A lookup from %s got a new agent token, and the old one is void: its agent was silent for %s and %s.",
 		source, agent.Silence(n, now).Round(time.Second), was)
+}
+
+// matchMachine returns the nodes that claim addresses of one machine. A MAC address that
+// does not identify it counts only if no other leads to a node, and only for nodes that have
+// a port with it because a person said so: those of provisional nodes were made of inventories.
+func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim) ([]store.ClaimMatch, error) {
+	isMAC := func(m store.ClaimMatch) bool { return m.Kind == store.MAC }
+	matches, err := tx.MatchClaims(slices.Concat(macClaims(identifying), bmcs))
+	if err != nil || len(identifying) == len(macs) || slices.ContainsFunc(matches, isMAC) {
+		return matches, err
+	}
+	shared, err := tx.MatchClaims(macClaims(macs))
+	shared = slices.DeleteFunc(shared, func(m store.ClaimMatch) bool { return !m.Port || m.Provisional })
+	return append(matches, shared...), err
 }
 
 func macClaims(macs []string) []store.Claim {

@@ -38,11 +38,20 @@ func reconcilePorts(ctx *Context) error {
 }
 
 // addPorts adds a port for every valid interface, unless its address is a port of
-// another node, because two nodes can never share one, or the node does not claim it.
+// another node, because two nodes can never share one, or the node does not claim it, or
+// other machines may have it.
 func addPorts(ctx *Context) {
+	identifying := map[string]bool{}
+	for _, mac := range ctx.Inventory.IdentifyingMACs() {
+		identifying[mac] = true
+	}
 	for i := range ctx.interfaces {
 		nic := &ctx.interfaces[i]
-		if !nic.valid {
+		if !nic.valid || ctx.Ports.Find(nic.MACAddress) != nil {
+			continue
+		}
+		if !identifying[nic.MACAddress] {
+			ctx.Skip("Interface %s gets no port: its address %s is locally administered, and other machines may have the same", inventory.Quote(nic.Name), nic.MACAddress)
 			continue
 		}
 		if owner, taken := ctx.taken[nic.MACAddress]; taken {

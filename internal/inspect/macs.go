@@ -7,11 +7,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// FirstMACs returns at most limit of the machine's MAC addresses, and how many it left
-// out. The interface that the ramdisk was booted from comes first, then physical
+// FirstMACs returns at most limit of the MAC addresses that identify the machine, and how
+// many it left out. The interface that the ramdisk was booted from comes first, then physical
 // functions, then the rest, each in the order of the inventory.
 func FirstMACs(machine *inventory.Inventory, limit int) (first []string, leftOut int) {
-	macs := machine.MACs()
+	macs := machine.IdentifyingMACs()
 	if len(macs) <= limit {
 		return macs, 0
 	}

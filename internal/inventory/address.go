@@ -33,6 +33,12 @@ func (inv *Inventory) MACs() []string {
 	return macs
 }
 
+// IdentifyingMACs returns those of MACs that tell the machine from others, see
+// node.IdentifyingMACs.
+func (inv *Inventory) IdentifyingMACs() []string {
+	return node.IdentifyingMACs(inv.MACs(), inv.BootMAC())
+}
+
 // BootMAC returns the normalised address of the interface the ramdisk was booted
 // from, or "" when the inventory does not say. PXELINUX puts the hardware type (RFC
 // 1700, "hardware type") in front of it, in hexadecimal: 01 for Ethernet, 20 for

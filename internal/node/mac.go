@@ -1,6 +1,10 @@
 package node
 
-import "strings"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Octets of the hardware addresses that machines report.
 const (
@@ -43,6 +47,32 @@ func ParseHardwareAddress(text string) (address string, octets int) {
 		text = strings.ReplaceAll(text, "-", ":")
 	}
 	return strings.ToLower(text), octets
+}
+
+// locallyAdministered is the bit of the first octet of a MAC address that
+// IEEE has not assigned (IEEE 802, §8.2.2).
+const locallyAdministered = 0x02
+
+// IsLocallyAdministered reports whether a MAC address was chosen locally instead of
+// assigned, so that it need not be unique. Virtual machines and USB links of BMCs have such
+// addresses, the latter often the same one in every machine of a kind.
+func IsLocallyAdministered(mac string) bool {
+	if len(mac) < 2 {
+		return false
+	}
+	octet, err := strconv.ParseUint(mac[:2], 16, 8)
+	return err == nil && octet&locallyAdministered != 0
+}
+
+// IdentifyingMACs returns those of a machine's MAC addresses that tell it from other
+// machines. A machine that has assigned addresses is not known by locally administered ones,
+// except the one that it was booted from, if that is known. A machine with no others, as
+// virtual ones are, is known by all.
+func IdentifyingMACs(macs []string, bootMAC string) []string {
+	if !slices.ContainsFunc(macs, func(mac string) bool { return !IsLocallyAdministered(mac) }) {
+		return macs
+	}
+	return slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return IsLocallyAdministered(mac) && mac != bootMAC })
 }
 
 // ParseMACPrefix returns the first hexadecimal digits of MAC addresses, at most

@@ -2,6 +2,7 @@ package node
 
 import (
 	"net"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,21 @@ func TestParseHardwareAddressTellsTheKindsByTheirLength(t *testing.T) {
 		}
 		if normal := strings.ToLower(strings.ReplaceAll(text, "-", ":")); want != 0 && address != normal {
 			t.Errorf("ParseHardwareAddress(%q) = %q, want %q", text, address, normal)
+		}
+	}
+}
+
+func TestMachineWithAssignedAddressesIsNotKnownByOthers(t *testing.T) {
+	const assigned, local, boot = "3c:ec:ef:00:00:01", "be:3a:f2:b6:05:9f", "02:00:00:00:00:01"
+	for name, tc := range map[string]struct{ macs, want []string }{
+		"none":           {},
+		"assigned":       {macs: []string{assigned}, want: []string{assigned}},
+		"both":           {macs: []string{local, assigned}, want: []string{assigned}},
+		"booted from it": {macs: []string{local, boot, assigned}, want: []string{boot, assigned}},
+		"virtual":        {macs: []string{local, "52:54:00:12:34:56"}, want: []string{local, "52:54:00:12:34:56"}},
+	} {
+		if got := IdentifyingMACs(tc.macs, boot); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }

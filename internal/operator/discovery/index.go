@@ -12,8 +12,8 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
-	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -183,7 +183,7 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 func identifying(nics []v1alpha1.NIC) []string {
 	var macs []string
 	for i := range nics {
-		if mac := strings.ToLower(nics[i].MAC); mac != "" && !hardware.IsLocallyAdministered(mac) {
+		if mac := strings.ToLower(nics[i].MAC); mac != "" && !node.IsLocallyAdministered(mac) {
 			macs = append(macs, mac)
 		}
 	}

@@ -5,21 +5,16 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // virtualName matches names that Linux gives to interfaces made of others:
 // bonds, teams, bridges, VLANs, tunnels.
 var virtualName = regexp.MustCompile(`^(lo|bond|team|br|virbr|vlan|veth|docker|dummy|tun|tap|vxlan|ovs)[-0-9_]|^lo$|\.`)
-
-// locallyAdministered is the bit of the first octet of a MAC address that
-// IEEE has not assigned. Virtual machines and USB links of BMCs have it, the
-// latter often the same one in every machine of a kind.
-const locallyAdministered = 0x02
 
 // UsableMACs returns the MAC addresses of the machine's own NICs, each once.
 func UsableMACs(inv *provisioner.Inventory) []string {
@@ -49,7 +44,7 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 			return 1
 		case callback.IsValid() && hasAddr(i, callback):
 			return 2
-		case !IsLocallyAdministered(i.MACAddress):
+		case !node.IsLocallyAdministered(i.MACAddress):
 			return 3
 		default:
 			return 4
@@ -62,16 +57,6 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 		return comparePlace(a, b)
 	})
 	return best.MACAddress
-}
-
-// IsLocallyAdministered reports whether a MAC address was chosen locally instead of
-// assigned, so that it need not be unique.
-func IsLocallyAdministered(mac string) bool {
-	if len(mac) < 2 {
-		return false
-	}
-	octet, err := strconv.ParseUint(mac[:2], 16, 8)
-	return err == nil && octet&locallyAdministered != 0
 }
 
 // candidates returns the interfaces that are NICs with a MAC address of their

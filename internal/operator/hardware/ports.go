@@ -8,13 +8,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// NICs returns the machine's own NICs with an Ethernet address, each address once. A locally administered
-// address counts only when the machine booted from it: machines of a kind may have the same one in common.
+// NICs returns the machine's own NICs with an Ethernet address, each address once. If any has an assigned address, a
+// locally administered one counts only when the machine booted from it: machines of a kind may have it in common.
 func NICs(details *v1alpha1.HardwareDetails) []provisioner.NIC {
 	var nics []provisioner.NIC
 	for _, found := range details.NICs {
 		mac, ok := node.ParseMAC(found.MAC)
-		if !ok || virtualName.MatchString(found.Name) || IsLocallyAdministered(mac) && !found.PXE {
+		if !ok || virtualName.MatchString(found.Name) {
 			continue
 		}
 		// An interface has an entry for each of its IP addresses.
@@ -24,6 +24,9 @@ func NICs(details *v1alpha1.HardwareDetails) []provisioner.NIC {
 		} else if found.PXE {
 			nics[same].PXE = true
 		}
+	}
+	if slices.ContainsFunc(nics, func(nic provisioner.NIC) bool { return !node.IsLocallyAdministered(nic.MAC) }) {
+		nics = slices.DeleteFunc(nics, func(nic provisioner.NIC) bool { return node.IsLocallyAdministered(nic.MAC) && !nic.PXE })
 	}
 	return nics
 }
