@@ -138,7 +138,8 @@ func decide(f Facts) Verdict {
 		}
 		return v
 	case len(f.BMCOwners) > 0:
-		return refuse("its BMC address belongs to node %s, which is not being inspected", uuids(f.BMCOwners))
+		return refuse("its BMC address belongs to node %s, which is not being inspected. If that is another machine, or exists no more, "+
+			"delete the node, or give each machine a BMC address of its own", uuids(f.BMCOwners))
 	case !f.Discovery:
 		return refuse("no node matches and auto-discovery is off")
 	default:

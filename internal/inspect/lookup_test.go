@@ -44,7 +44,7 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "unknown MACs, BMC of one node in inspection", facts: Facts{Inspected: []Claimant{waiting("a")}, Discovery: true}, accept: "a"},
 		{name: "unknown MACs, BMC of one node in inspection and one that is not", facts: Facts{Inspected: []Claimant{enrolled("b"), waiting("a")}}, accept: "a"},
 		{name: "unknown MACs, BMC of several nodes in inspection", facts: Facts{Inspected: []Claimant{waiting("a"), waiting("b")}, Discovery: true}, refuse: "several nodes in inspection"},
-		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "not being inspected"},
+		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "delete the node, or give"},
 		{name: "unknown MACs, BMC that a node in inspection had the last time", facts: Facts{BMCOwners: []Claimant{waiting("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC of one node in inspection and one that had it the last time", facts: Facts{Inspected: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
 		{name: "asked for a node in inspection, MACs of provisional nodes", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{squatter("s"), squatter("t")}}, accept: "a", yield: []string{"s", "t"}},
