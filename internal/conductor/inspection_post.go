@@ -39,7 +39,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
-	if err := c.writePost(ctx, p); err != nil {
+	if err := c.whenFree(ctx, func() error { return c.writePost(ctx, p) }); err != nil {
 		c.forget(p)
 		if isLocked(err) {
 			c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
@@ -132,15 +132,18 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	if verdict.Accept != "" {
 		return c.accept(tx, p, verdict)
 	}
-	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
-	if verdict.Known == "" {
-		return nil
+	if verdict.Known != "" {
+		if err := c.starting(tx, verdict.Known); err != nil {
+			return err
+		}
 	}
-	return c.starting(tx, verdict.Known)
+	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
+	return nil
 }
 
 // starting returns a *node.LockedError while a conductor still starts the ramdisk of
-// the node: the machine was faster and must try again.
+// the node: the machine was faster and must try again. Where no conductor has the node now,
+// there is no end of its work to wait for.
 func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	n, err := tx.Node(uuid)
 	if err != nil || n.ProvisionState != node.Inspecting {
@@ -148,9 +151,14 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	}
 	works, err := tx.WorkOf(n.ID)
 	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workInspection || w.Kind == oldInspection }) {
-		err = &node.LockedError{Node: n.UUID, Owner: cmp.Or(n.Lease.Owner, c.cfg.Hostname)}
-		if n.Lease.Suspended() {
+		locked := &node.LockedError{Node: n.UUID, Owner: cmp.Or(n.Lease.Owner, c.cfg.Hostname)}
+		switch {
+		case n.Lease.Suspended():
 			err = n.Locked()
+		case n.Lease.Held(tx.Now()):
+			err = locked
+		default:
+			err = lastingError{locked}
 		}
 	}
 	return err

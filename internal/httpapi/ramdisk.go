@@ -238,7 +238,7 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *r
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("accept inspection data: %w", err)
+		return fmt.Errorf("accept inspection data: %w", retriedByAgents(err))
 	}
 	status := cmp.Or(a.options.InspectionStatus, http.StatusOK)
 	if c.version >= lookupShapeSince {
@@ -249,4 +249,13 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *r
 		dst = appendString(dst, found.Node.UUID)
 		return append(dst, '}')
 	})
+}
+
+// retriedByAgents answers 503 where other requests are answered 409: of all releases of the
+// agent only new ones post again after a 409. Others go on without inspection.
+func retriedByAgents(err error) error {
+	if errors.Is(err, node.ErrLocked) || errors.Is(err, node.ErrLeaseLost) {
+		return fmt.Errorf("the node is busy: %w", node.ErrBusy)
+	}
+	return err
 }

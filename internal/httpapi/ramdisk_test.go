@@ -266,10 +266,10 @@ func TestMachinesDoNotGetTheNameOfALockedNode(t *testing.T) {
 	s := newServer(t)
 	s.engine.err = &node.LockedError{Node: uuid1, Owner: "ingot-1"}
 	for _, got := range []reply{
-		s.do("GET", "/v1/lookup?addresses=52:54:00:ab:cd:ef", "1.62", ""),
-		s.do("POST", "/v1/continue_inspection", "", `{}`),
+		s.do("GET", "/v1/lookup?addresses=52:54:00:ab:cd:ef", "1.62", "").want(409),
+		s.do("POST", "/v1/continue_inspection", "", `{}`).want(503),
 	} {
-		if got.want(409); strings.Contains(got.body, uuid1) || strings.Contains(got.body, "ingot-1") || !strings.Contains(got.body, "is locked by host") {
+		if strings.Contains(got.body, uuid1) || strings.Contains(got.body, "ingot-1") || !strings.Contains(got.body, "please retry") {
 			t.Errorf("body %s", got.body)
 		}
 	}
@@ -337,11 +337,13 @@ func TestEngineGetsTheSourceOfAPost(t *testing.T) {
 	}
 }
 
-func TestInspectionOverALimitIsRetriedLater(t *testing.T) {
-	s := newServer(t)
-	s.engine.err = node.ErrBusy
-	if got := s.do("POST", "/v1/continue_inspection", "", `{}`).want(503).header.Get("Retry-After"); got == "" {
-		t.Error("no Retry-After")
+func TestInspectionOverALimitOrOfABusyNodeIsRetriedLater(t *testing.T) {
+	for _, err := range []error{node.ErrBusy, &node.LockedError{Node: uuid1, Owner: "conductor-2"}, node.ErrLeaseLost} {
+		s := newServer(t)
+		s.engine.err = err
+		if got := s.do("POST", "/v1/continue_inspection", "", `{}`).want(503).header.Get("Retry-After"); got == "" {
+			t.Errorf("%v: no Retry-After", err)
+		}
 	}
 }
 

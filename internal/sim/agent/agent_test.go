@@ -36,7 +36,8 @@ func TestInspectionIsRepeatedOnlyWhenThatMayHelp(t *testing.T) {
 	}{
 		{"accepted", []answer{accepted}, 1, nil, recordedNode},
 		{"accepted with 202", []answer{{202, accepted.body}}, 1, nil, recordedNode},
-		{"node is busy, then free", []answer{{409, "{}"}, accepted}, 2, inspectPauses[:1], recordedNode},
+		{"node is busy, then free", []answer{{503, "{}"}, accepted}, 2, inspectPauses[:1], recordedNode},
+		{"conflict", []answer{{409, "{}"}}, 1, nil, ""},
 		{"engine overloaded twice", []answer{{503, ""}, {500, ""}, accepted}, 3, inspectPauses[:2], recordedNode},
 		{"engine never well", []answer{{503, ""}}, 5, inspectPauses, ""},
 		{"not wanted", []answer{{404, `{"error_message":"{\"faultstring\":\"no\"}"}`}}, 1, nil, ""},

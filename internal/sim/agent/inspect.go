@@ -13,10 +13,10 @@ import (
 // exponentially and are at least 5 seconds. There is one attempt more than pauses.
 var inspectPauses = []time.Duration{5 * time.Second, 5 * time.Second, 6 * time.Second, 12 * time.Second}
 
-// postWorthRepeating reports whether another attempt may succeed after an answer with
-// this status; zero means that there was no answer.
+// postWorthRepeating reports whether agents post again after an answer with this status; zero
+// means that there was no answer. Only new releases do so after a 409, too.
 func postWorthRepeating(status int) bool {
-	return status == 0 || status >= http.StatusInternalServerError || status == http.StatusConflict
+	return status == 0 || status >= http.StatusInternalServerError
 }
 
 // inspect posts the document and returns the UUID of the node if the answer has it. A
