@@ -52,6 +52,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	c.runner.Enqueue(p.job)
 	c.forgotten(p.yielding)
 	c.observer.AddressesLeftOut(p.leftOut)
+	c.keepPostedLogs(ctx, p)
 	if p.enrolled {
 		c.refusals.Log(c.store.Now(), slog.LevelInfo, "Enrolled an unknown machine", slog.String("node", p.answer.Node.UUID),
 			slog.Any("source", p.Source), shown(p.document.Hardware.MACs()), slog.Int("addresses_left_out", p.leftOut))

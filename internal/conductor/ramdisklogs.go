@@ -2,11 +2,13 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/ramdisklog"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -20,7 +22,7 @@ type CollectLogs string
 // When logs are kept.
 const (
 	CollectNever     CollectLogs = "never"
-	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing
+	CollectOnFailure CollectLogs = "on_failure" // of inspecting, cleaning, deploying, servicing or rescuing
 	CollectAlways    CollectLogs = "always"     // at the end of these, too, while the agent lives
 )
 
@@ -80,9 +82,55 @@ func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 			return nil, err
 		}
 		return func(tx *store.Tx, n *node.Node) error {
-			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), fmt.Sprintf(
-				"The logs of the ramdisk are in the file %s, in the folder agent.deploy_logs_local_path of the engine %s.", name, c.cfg.Hostname))
+			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), c.keptLogs(name))
 		}, nil
+	}
+}
+
+// keptLogs says in the history where logs are.
+func (c *Conductor) keptLogs(name string) string {
+	return fmt.Sprintf("The logs of the ramdisk are in the file %s, in the folder agent.deploy_logs_local_path of the engine %s.", name, c.cfg.Hostname)
+}
+
+// missingLogs says in the history that logs could not be had.
+func missingLogs(cause error) string {
+	return node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause))
+}
+
+// postedLogsWithin bounds how long logs may delay the answer to a post; agents wait for a
+// minute.
+const postedLogsWithin = 15 * time.Second
+
+// keepPostedLogs keeps the logs that a ramdisk posted with its inventory, if it reports an
+// error of its own or all logs are kept. They are stored nowhere else, so an engine that ends
+// meanwhile loses them. Anybody may invent an unknown machine: its logs are not kept, because
+// they would take the place of others.
+func (c *Conductor) keepPostedLogs(ctx context.Context, p *post) {
+	policy := c.cfg.Logs.Collect
+	wanted := policy == CollectAlways || policy == CollectOnFailure && inspect.ReportsError(p.document)
+	if !wanted || p.enrolled || p.document.Logs == nil || c.cfg.Logs.Folder == nil {
+		return
+	}
+	n := p.answer.Node
+	name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())
+	text := c.keptLogs(name)
+	var archive []byte
+	err := json.Unmarshal(p.document.Logs, &archive) // from base64
+	if err == nil && len(archive) == 0 {
+		return
+	}
+	if err == nil {
+		within, cancel := context.WithTimeout(ctx, postedLogsWithin)
+		defer cancel()
+		err = c.cfg.Logs.Folder.Keep(within, name, archive, node.Secrets(n))
+	}
+	if err != nil {
+		text = missingLogs(err)
+	}
+	if err := c.store.Write(ctx, func(tx *store.Tx) error {
+		return c.record(tx, n, node.SeverityInfo, eventType(workProcess), text)
+	}); err != nil {
+		c.log.Warn("What became of the logs of a ramdisk could not be stored", "node", n.UUID, "outcome", text, "err", err)
 	}
 }
 
@@ -90,7 +138,7 @@ func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 func (c *Conductor) noteMissingLogs(t runner.Task) func(error) runner.Write {
 	return func(cause error) runner.Write {
 		return func(tx *store.Tx, n *node.Node) error {
-			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause)))
+			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), missingLogs(cause))
 		}
 	}
 }

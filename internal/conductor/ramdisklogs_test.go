@@ -72,6 +72,36 @@ func TestLogsAreKeptAsThePolicySays(t *testing.T) {
 	}
 }
 
+func TestLogsThatARamdiskPostsAreKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy  CollectLogs
+		failure string
+		unknown bool
+		kept    bool
+	}{
+		"failure":                       {policy: CollectOnFailure, failure: "boom", kept: true},
+		"success":                       {policy: CollectOnFailure},
+		"success, all":                  {policy: CollectAlways, kept: true},
+		"failure, none":                 {policy: CollectNever, failure: "boom"},
+		"failure of an unknown machine": {policy: CollectAlways, failure: "boom", unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kept := &shelf{}
+			w := newWorld(t, func(c *Config) { c.Logs = RamdiskLogs{Collect: tc.policy, Folder: kept} })
+			m := unknown(1)
+			m.failure = tc.failure
+			if !tc.unknown {
+				w.addPort(waiting(w), m.macs[0])
+			}
+			n := w.enrol(m)
+			rows := strings.Join(w.history(n), "\n")
+			if told := strings.Contains(rows, "The logs of the ramdisk are in the file "+n.UUID); told != tc.kept || (len(kept.names) == 1) != tc.kept {
+				t.Errorf("files %q, history %q; want logs kept: %v", kept.names, rows, tc.kept)
+			}
+		})
+	}
+}
+
 // TestLogsAreNotAskedForWhereTheAgentIsNeededOn has the policy always, machines whose ramdisk
 // goes on after cleaning, and ones that only their agents can restart: an agent is asked once, and
 // its list of answers may be too long to be read afterwards.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -18,6 +19,11 @@ func refuseRamdiskError(ctx *Context) error {
 		return nil
 	}
 	return errors.New("the ramdisk reported: " + node.CutText(text))
+}
+
+// ReportsError reports whether the ramdisk that posted a document reports an error of its own.
+func ReportsError(document *inventory.Document) bool {
+	return ramdiskError(document.PluginData["error"]) != ""
 }
 
 // ramdiskError returns the reported error as text, "" if there is none. Whatever
