@@ -44,6 +44,7 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	return []runner.Operation{
 		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
 		c.noteIdentity(t.Node),
+		c.portsOfBMC(t.Node, !start),
 		{Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
 		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
 		off, on,

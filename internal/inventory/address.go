@@ -11,10 +11,10 @@ import (
 // zeroMAC means "no address".
 const zeroMAC = "00:00:00:00:00:00"
 
-// identifies reports whether a normalised MAC can belong to exactly one NIC. All
+// Identifies reports whether a normalised MAC can belong to exactly one NIC. All
 // zeros means "none", and the lowest bit of the first octet marks a group
 // (IEEE 802, §8.2.2).
-func identifies(mac string) bool {
+func Identifies(mac string) bool {
 	return mac != zeroMAC && strings.IndexByte("02468ace", mac[1]) >= 0
 }
 
@@ -45,7 +45,7 @@ func (inv *Inventory) IdentifyingMACs() []string {
 // InfiniBand.
 func (inv *Inventory) BootMAC() string {
 	mac, ok := node.ParseMAC(withoutHardwareType(inv.Boot.PXEInterface))
-	if !ok || !identifies(mac) {
+	if !ok || !Identifies(mac) {
 		return ""
 	}
 	return mac

@@ -89,7 +89,7 @@ func (r *reader) hardwareAddress(dst *Interface) error {
 		return errorf("want a MAC address, got %s", Quote(text))
 	}
 	dst.HardwareAddress, dst.MACAddress = text, ""
-	if octets == 6 && identifies(address) {
+	if octets == 6 && Identifies(address) {
 		dst.MACAddress = address
 	}
 	return nil

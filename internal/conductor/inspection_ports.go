@@ -1,0 +1,71 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/inventory"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// portsOfBMCName names the operation that makes the first ports of a node.
+const portsOfBMCName = "add ports that the BMC shows"
+
+// portsOfBMC returns the operation that gives a node without ports those of the interfaces
+// that its BMC shows, if that shows any: the boot service finds a machine by its ports alone,
+// and would send it on to its next boot device. A failure ends nothing: machines that boot
+// from virtual media, or from the network boot of others, are found in other ways.
+func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
+	reader, err := driver.Ability[driver.MachineReader](c.drivers, n, node.ManagementInterface, "telling its network interfaces")
+	return runner.Operation{
+		Ref: runner.Ref{Name: portsOfBMCName}, Skip: skip || err != nil || n.Provisional,
+		Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+			var ports []*node.Port
+			err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {
+				ports, err = tx.PortsOf(n.ID)
+				return err
+			})
+			if err != nil || len(ports) > 0 {
+				return nil, err
+			}
+			facts, err := reader.MachineFacts(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			macs := slices.DeleteFunc(facts.MACAddresses, func(address string) bool {
+				mac, ethernet := node.ParseMAC(address)
+				return !ethernet || !inventory.Identifies(mac)
+			})
+			return c.addFirstPorts(node.IdentifyingMACs(macs, "")), nil
+		},
+		Optional: func(cause error) runner.Write {
+			text := node.CutText(fmt.Sprintf("The node has no ports, and the BMC did not show the network interfaces of the machine: %v", cause))
+			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "inspection", text) }
+		},
+	}
+}
+
+// addFirstPorts makes ports of addresses, unless the node got some meanwhile.
+func (c *Conductor) addFirstPorts(macs []string) runner.Write {
+	return func(tx *store.Tx, n *node.Node) error {
+		ports, err := tx.PortsOf(n.ID)
+		if err != nil || len(ports) > 0 || len(macs) == 0 {
+			return err
+		}
+		if err := c.yieldTo(tx, n, macs); err != nil {
+			return err
+		}
+		created := make([]*node.Port, len(macs))
+		for i, mac := range macs {
+			created[i] = &node.Port{UUID: store.NewUUID(), Address: mac, PXEEnabled: true}
+		}
+		if err := tx.AddPorts(n.ID, created); err != nil {
+			return err
+		}
+		return c.record(tx, n, node.SeverityInfo, "inspection", "The node had no ports, and gets those of the network interfaces that its BMC shows.")
+	}
+}
