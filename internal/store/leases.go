@@ -194,12 +194,17 @@ func (tx *Tx) DropLeases(owner string) error {
 	return tx.endLeases("owner = ?", owner)
 }
 
+// callOwner is the owner of a lease that only a call is left of, when its work was
+// suspended in between.
+const callOwner = "(call under way)"
+
 // endLeases ends the leases that fit. A negative epoch is nobody's: such a row only
 // keeps others from the node while its call is on its way. Another write may end that
 // call, or grant a lease, between the two statements.
 func (tx *Tx) endLeases(which string, arg any) error {
 	now := tx.Now().UnixMicro()
-	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until WHERE "+which+" AND epoch > 0 AND busy_until > ?", arg, now); err != nil {
+	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until, owner = CASE owner WHEN '"+node.SuspendedOwner+"' THEN '"+callOwner+"' ELSE owner END WHERE "+
+		which+" AND epoch > 0 AND busy_until > ?", arg, now); err != nil {
 		return err
 	}
 	return tx.exec("DELETE FROM leases WHERE "+which+" AND coalesce(busy_until, 0) <= ?", arg, now)

@@ -38,9 +38,10 @@ func timeOf(micros sql.NullInt64) time.Time {
 }
 
 // Suspend suspends all work that nobody is at, and returns it. What its owner is at
-// under a lease goes on. A suspension that is in force stays as it is, which began
-// tells, but for one reason: when the database was restored, that is the reason from
-// then on, and no lease in it counts.
+// under a lease goes on. A node that nobody gets while a call of its last owner is on its
+// way is kept until the end of both. A suspension that is in force stays as it is, which
+// began tells, but for one reason: when the database was restored, that is the reason
+// from then on, and no lease in it counts.
 func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []*Work, began bool, err error) {
 	if err := tx.LockBound(suspensionBound); err != nil {
 		return nil, false, err
@@ -72,7 +73,7 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	}
 	for _, statement := range []string{
 		`INSERT INTO leases (node_id, owner, expires_at) SELECT DISTINCT node_id, '` + node.SuspendedOwner + `', CAST(? AS BIGINT) FROM work WHERE epoch IS NULL
-			ON CONFLICT (node_id) DO NOTHING`,
+			ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, expires_at = excluded.expires_at WHERE leases.epoch < 0`,
 		`UPDATE work SET epoch = (SELECT epoch FROM leases WHERE leases.node_id = work.node_id) WHERE epoch IS NULL
 			AND node_id IN (SELECT node_id FROM leases WHERE owner = '` + node.SuspendedOwner + `' AND expires_at = ?)`,
 	} {
@@ -128,20 +129,16 @@ func (tx *Tx) EndSuspension() error {
 		return err
 	}
 	now := tx.Now().UnixMicro()
-	for _, change := range []struct {
-		query string
-		args  []any
-	}{
-		{"UPDATE nodes SET provision_updated_at = ?, updated_at = ? WHERE provision_state IN (" + waitingStates + ") AND id" + ofSuspended, []any{now, now}},
-		{"DELETE FROM leases WHERE owner = '" + node.SuspendedOwner + "'", nil},
-		{"DELETE FROM power_differences", nil},
-		{"UPDATE suspension SET reason = NULL, detail = NULL, since = NULL, ended_at = ? WHERE id = 1", []any{now}},
-	} {
-		if err := tx.exec(change.query, change.args...); err != nil {
-			return err
-		}
+	if err := tx.exec("UPDATE nodes SET provision_updated_at = ?, updated_at = ? WHERE provision_state IN ("+waitingStates+") AND id"+ofSuspended, now, now); err != nil {
+		return err
 	}
-	return nil
+	if err := tx.endLeases("owner = ?", node.SuspendedOwner); err != nil {
+		return err
+	}
+	if err := tx.exec("DELETE FROM power_differences"); err != nil {
+		return err
+	}
+	return tx.exec("UPDATE suspension SET reason = NULL, detail = NULL, since = NULL, ended_at = ? WHERE id = 1", now)
 }
 
 // waitingStates lists the states in which a node waits for its ramdisk.

@@ -15,6 +15,7 @@ var suspensionBehaviours = []behaviour{
 	{"suspended work is not claimed, new work is", checkSuspendedWork},
 	{"the end of a suspension frees its work and begins waits anew", checkEndOfSuspension},
 	{"work under a lease goes on unless the database was restored", checkSuspensionAndLeases},
+	{"work behind a call of a process that is gone is suspended, too", checkSuspensionAndHolds},
 	{"a suspension in force stays, unless the database was restored", checkSecondSuspension},
 	{"epochs of before a restore are never granted again", checkEpochsAfterRestore},
 	{"differences of power are noted once and listed", checkPowerDifferences},
@@ -131,6 +132,47 @@ func checkSuspensionAndLeases(t *testing.T, e *env) {
 		t.Errorf("suspended %v, want all", suspended)
 	}
 	wantIs(t, e.checkLease(n, lease), node.ErrLeaseLost)
+}
+
+func checkSuspensionAndHolds(t *testing.T, e *env) {
+	const call = 15 * time.Second
+	for name, tc := range map[string]struct {
+		suspended time.Duration // how long
+		end       func(*store.Tx, node.Lease) error
+	}{
+		"the call ends first":                      {suspended: 20 * time.Second, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
+		"the suspension ends first":                {suspended: 5 * time.Second, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
+		"the suspension of this work ends first":   {suspended: 5 * time.Second, end: (*store.Tx).ReleaseLease},
+		"the suspension ends in the call's moment": {suspended: call, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
+	} {
+		n := e.createNode()
+		w := e.addWork(n, "test", time.Time{})
+		lease := e.acquire(n, here)
+		e.hold(&lease, call)
+		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+		if suspended, _ := e.suspend(node.MachinesDiffer); len(suspended) != 1 || suspended[0].ID != w.ID {
+			t.Errorf("%s: suspended %v, want the work", name, suspended)
+		}
+		e.write(func(tx *store.Tx) error { return tx.EndLease(lease) }) // of the process that is gone after all
+		e.clock.Advance(tc.suspended)
+		own := e.node(n.UUID).Lease
+		if claimed := e.claimAll(); len(claimed) != 0 || !own.Suspended() || own.Epoch <= lease.Epoch {
+			t.Errorf("%s: claimed %v under %+v, want nothing under a lease of its own", name, claimed, own)
+		}
+		e.write(func(tx *store.Tx) error { return tc.end(tx, own) })
+		if left := call - tc.suspended; left > 0 {
+			if claimed, own := e.claimAll(), e.node(n.UUID).Lease; len(claimed) != 0 || own.Suspended() || !own.Held(e.clock.Now()) {
+				t.Errorf("%s: claimed %v under %+v, want nothing until the call has ended", name, claimed, own)
+			}
+			e.clock.Advance(left)
+		}
+		if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != w.ID {
+			t.Errorf("%s: claimed %v, want the work", name, claimed)
+		}
+		e.write(func(tx *store.Tx) error {
+			return errors.Join(tx.EndSuspension(), tx.FinishWork(w), tx.DropLeases(here))
+		})
+	}
 }
 
 func checkSecondSuspension(t *testing.T, e *env) {
