@@ -131,16 +131,16 @@ class Power:
         self.system.refresh()
         return self.system.power_state
 
-    def reset(self, kind, state, boots):
+    def reset(self, kind, state, boots, starts=True):
         before = machine()["boots"]
         self.system.reset_system(kind)
         until(f"{state.value} after {kind.value}", lambda: self.state() == state and machine()["boots"] == before + boots)
         # An operating system that has not begun hears no request to shut down.
-        until("the operating system", lambda: state != sushy.SYSTEM_POWER_STATE_ON or machine()["state"] not in ("on", "off"))
+        until("the operating system", lambda: not starts or state != sushy.SYSTEM_POWER_STATE_ON or machine()["state"] not in ("on", "off"))
         return self.state()
 
-    def on(self):
-        return self.reset(sushy.RESET_ON, sushy.SYSTEM_POWER_STATE_ON, 1)
+    def on(self, starts=True):
+        return self.reset(sushy.RESET_ON, sushy.SYSTEM_POWER_STATE_ON, 1, starts)
 
     def off(self):
         return self.reset(sushy.RESET_FORCE_OFF, sushy.SYSTEM_POWER_STATE_OFF, 0)
@@ -172,7 +172,7 @@ def secure_boot(system, power):
         return [secure.enabled, secure.current_boot, secure.mode]
 
     def restart():
-        power.on()
+        power.on(starts=False)  # nobody has signed the ramdisk, and the disks are empty
         power.off()
         return show()
 
