@@ -109,8 +109,8 @@ func TestHostWithBMCGoesFromRegistrationToDeletion(t *testing.T) {
 	if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: b.namespace, Name: "web-bmc"}, &secret); err != nil {
 		t.Fatal(err)
 	}
-	if secret.Labels[v1alpha1.SecretLabel] != v1alpha1.SecretLabelValue || len(secret.OwnerReferences) != 0 || !slices.Contains(secret.Finalizers, v1alpha1.SecretFinalizer) {
-		t.Errorf("Secret = %+v, want label and finalizer, and no owner", secret.ObjectMeta)
+	if _, moves := secret.Labels[v1alpha1.MoveLabel]; !moves || secret.Labels[v1alpha1.SecretLabel] != v1alpha1.SecretLabelValue || len(secret.OwnerReferences) != 0 || !slices.Contains(secret.Finalizers, v1alpha1.SecretFinalizer) {
+		t.Errorf("Secret = %+v, want labels and finalizer, and no owner", secret.ObjectMeta)
 	}
 
 	b.update(h, func() { h.Spec.Image = image("https://images/os.qcow2") })

@@ -135,6 +135,9 @@ const (
 	SecretLabelValue = "baremetal"
 )
 
+// MoveLabel, whatever its value, has clusterctl move an object that no other one owns.
+const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
+
 // RebootMode says how a host is powered off for a reboot annotation.
 type RebootMode string
 

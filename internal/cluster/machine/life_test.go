@@ -29,8 +29,7 @@ func TestMachineGetsAHostAndGivesItBack(t *testing.T) {
 	if h.Spec.ConsumerRef.UID != b.machine().UID || h.Annotations[v1beta2.ConsumerHostUIDAnnotation] != string(h.UID) {
 		t.Errorf("the consumer is %+v with annotations %v, want it by its UID, for this host", h.Spec.ConsumerRef, h.Annotations)
 	}
-	labels := b.secretLabels("a")
-	if _, moves := labels[moveLabel]; labels[clusterv1.ClusterNameLabel] != "edge" || !moves {
+	if labels := b.secretLabels("a"); labels[clusterv1.ClusterNameLabel] != "edge" {
 		t.Errorf("the Secret has labels %v", labels)
 	}
 	b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionTrue, v1beta2.AssociateBareMetalHostSuccessReason, "metal/a")

@@ -38,13 +38,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-const (
-	// poll is the longest wait for something that is watched, too.
-	poll = 30 * time.Second
-
-	// moveLabel has clusterctl move an object that no other one owns.
-	moveLabel = "clusterctl.cluster.x-k8s.io/move"
-)
+// poll is the longest wait for something that is watched, too.
+const poll = 30 * time.Second
 
 // Reuse decides which hosts are kept for the machines of an owner.
 type Reuse interface {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,9 +98,8 @@ func (p *pass) secrets() secrets {
 	return secretsOf(p.m, p.machine, secrets{metaData: p.m.Status.MetaData, networkData: p.m.Status.NetworkData})
 }
 
-// labelSecret adds the name of the Cluster to the Secret of the host's BMC, or removes it. With the
-// other label clusterctl moves the Secret together with the host; that one stays,
-// because hosts are moved whether they are in use or not.
+// labelSecret adds the name of the Cluster to the Secret of the host's BMC, or removes it. What has clusterctl
+// move the Secret is up to the host's operator, because hosts are moved whether they are in use or not.
 func (p *pass) labelSecret(ctx context.Context, h *v1alpha1.BareMetalHost, used bool) error {
 	if h.Spec.BMC.CredentialsName == "" {
 		return nil
@@ -116,11 +116,10 @@ func (p *pass) labelSecret(ctx context.Context, h *v1alpha1.BareMetalHost, used 
 	before := secret.DeepCopy()
 	if used {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterv1.ClusterNameLabel, h.Labels[clusterv1.ClusterNameLabel])
-		metav1.SetMetaDataLabel(&secret.ObjectMeta, moveLabel, "")
 	} else {
 		delete(secret.Labels, clusterv1.ClusterNameLabel)
 	}
-	if len(before.Labels) == len(secret.Labels) && before.Labels[clusterv1.ClusterNameLabel] == secret.Labels[clusterv1.ClusterNameLabel] {
+	if maps.Equal(before.Labels, secret.Labels) {
 		return nil
 	}
 	if err := p.Client.Patch(ctx, secret, client.MergeFrom(before)); err != nil && client.IgnoreNotFound(err) != nil {

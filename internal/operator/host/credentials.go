@@ -18,9 +18,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// credentials reads the Secret with the BMC's credentials, and claims it: the label says
-// what it is for, and the finalizer keeps it while a host refers to it. A host never waits for
-// its Secret to be deleted: the engine has the credentials.
+// credentials reads the Secret with the BMC's credentials, and claims it: the labels say
+// what it is for and that it moves with the hosts, and the finalizer keeps it while a host
+// refers to it. A host never waits for its Secret to be deleted: the engine has the credentials.
 type credentials struct {
 	client     client.Client
 	live       client.Reader
@@ -101,7 +101,7 @@ func registrationError(format string, args ...any) error {
 	return &failure{v1alpha1.OperationRegister, fmt.Errorf(format, args...)}
 }
 
-// claim writes label and finalizer where they are missing. The host does not own the Secret:
+// claim writes labels and finalizer where they are missing. The host does not own the Secret:
 // who may write hosts could have any Secret deleted with a host that names it.
 func (p credentials) claim(ctx context.Context, secret *corev1.Secret) error {
 	if !secret.DeletionTimestamp.IsZero() {
@@ -110,6 +110,9 @@ func (p credentials) claim(ctx context.Context, secret *corev1.Secret) error {
 	before := secret.DeepCopy()
 	if secret.Labels[v1alpha1.SecretLabel] != v1alpha1.SecretLabelValue {
 		metav1.SetMetaDataLabel(&secret.ObjectMeta, v1alpha1.SecretLabel, v1alpha1.SecretLabelValue)
+	}
+	if _, moves := secret.Labels[v1alpha1.MoveLabel]; !moves {
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, v1alpha1.MoveLabel, "")
 	}
 	controllerutil.AddFinalizer(secret, v1alpha1.SecretFinalizer)
 	return patchMeta(ctx, p.client, secret, before)

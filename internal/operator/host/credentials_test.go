@@ -72,6 +72,28 @@ func TestSecretsThatAHostLeftAreReleased(t *testing.T) {
 	}
 }
 
+func TestSecretOfAFreeHostMovesWithIt(t *testing.T) {
+	for name, labels := range map[string]map[string]string{"no label": nil, "a person's label": {v1alpha1.MoveLabel: "true"}} {
+		l := newLife(t, nil)
+		l.add("web", nil)
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web-bmc"}}
+		if err := l.api.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			t.Fatal(err)
+		}
+		secret.Labels = labels
+		if err := l.api.Update(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		l.rests("web", v1alpha1.StateAvailable)
+		if err := l.api.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
+			t.Fatal(err)
+		}
+		if value, moves := secret.Labels[v1alpha1.MoveLabel]; !moves || value != labels[v1alpha1.MoveLabel] {
+			t.Errorf("%s: the Secret moves %v, labels %v", name, moves, secret.Labels)
+		}
+	}
+}
+
 func TestSharedSecretIsReleasedByTheLastHost(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", nil)
