@@ -93,6 +93,31 @@ func TestClaimOfAnotherProviderIsKeptAndProven(t *testing.T) {
 	}
 }
 
+func TestClaimThatAnotherProviderHasHalfWrittenIsTheMachines(t *testing.T) {
+	for name, deleted := range map[string]bool{"of a machine that stays": false, "of a deleted machine": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newMachineBench(t, newHost("a"), newHost("b"))
+			b.passes()
+			held := b.held().Name
+			edit(b, b.held(), func(h *v1alpha1.BareMetalHost) {
+				h.Annotations, h.Spec.ConsumerRef.UID = nil, ""
+				h.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.machine(), v1beta2.GroupVersion.WithKind("Metal3Machine"))}
+			})
+			edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { delete(m.Annotations, v1beta2.HostAnnotation) })
+			if deleted {
+				b.remove()
+				b.run()
+				b.isFreed(held)
+				return
+			}
+			b.passes()
+			if h := b.held(); h.Name != held || h.Spec.ConsumerRef.UID != b.machine().UID || len(h.OwnerReferences) > 0 {
+				t.Errorf("host %s has the consumer %+v and the owners %+v, want host %s by UID and without owner", h.Name, h.Spec.ConsumerRef, h.OwnerReferences, held)
+			}
+		})
+	}
+}
+
 func TestAnnotationThatSomebodyChangedDoesNotChangeTheHost(t *testing.T) {
 	for name, deleted := range map[string]bool{"while it is deployed": false, "when it is deleted": true} {
 		t.Run(name, func(t *testing.T) {

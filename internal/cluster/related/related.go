@@ -121,9 +121,14 @@ func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 }
 
 // ConsumesByUID reports whether a host names this very Metal3Machine as its consumer, by UID. That
-// proves the claim, whatever the machine says.
+// proves the claim, whatever the machine says. Metal3's provider, whose references have no UID, makes the machine an
+// owner of the host in the same write, before the machine names the host.
 func ConsumesByUID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
-	return Consumes(m, h) && h.Spec.ConsumerRef.UID == m.UID
+	if !Consumes(m, h) {
+		return false
+	}
+	uid := h.Spec.ConsumerRef.UID
+	return uid == m.UID || uid == "" && IsOwnedBy(h, m)
 }
 
 // SetConsumer makes an object the consumer of a host object.
