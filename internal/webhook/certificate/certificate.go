@@ -15,7 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -189,7 +191,7 @@ func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 }
 
 // publishConversion writes the authorities, and the namespace of the Service, into the
-// definitions where they differ.
+// definitions where they differ, and removes from them what has cert-manager write others.
 func (k *Keeper) publishConversion(ctx context.Context, bundle []byte) error {
 	var all error
 	for _, name := range k.opts.Definitions {
@@ -215,7 +217,8 @@ func (k *Keeper) publishDefinition(ctx context.Context, name string, bundle []by
 	if c.Service != nil {
 		c.Service.Namespace = k.opts.Namespace
 	}
-	if equality.Semantic.DeepEqual(before.Spec.Conversion, crd.Spec.Conversion) {
+	maps.DeleteFunc(crd.Annotations, k.injectsOther)
+	if equality.Semantic.DeepEqual(before, &crd) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -223,6 +226,13 @@ func (k *Keeper) publishDefinition(ctx context.Context, name string, bundle []by
 		return fmt.Errorf("write the authorities into CustomResourceDefinition %s: %w", name, err)
 	}
 	return nil
+}
+
+// injectsOther reports whether an annotation of a definition has cert-manager write an authority into it again and again that is
+// not Ingot's, as Metal3's manifests want it. One of the operator's namespace stays: it is for replicas that are about to serve
+// with a certificate of cert-manager.
+func (k *Keeper) injectsOther(key, from string) bool {
+	return strings.HasPrefix(key, "cert-manager.io/inject-") && !strings.HasPrefix(from, k.opts.Namespace+"/")
 }
 
 // serve uses a certificate at once when there is none yet, else at the second pass that finds it.

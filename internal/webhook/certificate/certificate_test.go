@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -257,6 +258,37 @@ func TestBundleThatSomebodyRemovedComesBack(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestDefinitionLosesTheAnnotationsWithWhichOthersWriteTheirAuthority(t *testing.T) {
+	t.Parallel()
+	const from, fromSecret, fromAPIServer = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca"
+	for name, tc := range map[string]struct{ before, after map[string]string }{
+		"of Metal3's provider": {
+			map[string]string{from: "capm3-system/capm3-serving-cert", "controller-gen.kubebuilder.io/version": "v0.20.0"},
+			map[string]string{"controller-gen.kubebuilder.io/version": "v0.20.0"},
+		},
+		"of other kinds": {map[string]string{fromSecret: "capm3-system/ca", fromAPIServer: "true"}, nil},
+		"of Ingot":       {map[string]string{from: namespace + "/ingot-webhook"}, map[string]string{from: namespace + "/ingot-webhook"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				_, stop := b.replica()
+				defer stop()
+				crd := b.crd()
+				crd.Annotations = tc.before
+				if err := b.client.Update(t.Context(), crd); err != nil {
+					t.Fatal(err)
+				}
+				b.wait(time.Minute)
+				if got := b.crd().Annotations; !maps.Equal(got, tc.after) {
+					t.Errorf("annotations are %v, want %v", got, tc.after)
+				}
+			})
+		})
+	}
 }
 
 func TestCertificateThatCannotServeIsReplaced(t *testing.T) {
