@@ -140,6 +140,21 @@ func TestSecretsAreTakenBackWhenTheOperatorEndedAfterAnyWrite(t *testing.T) {
 	}
 }
 
+func TestUserDataIsTakenBackWhenTheMachineWasGoneFirst(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.run()
+	if b.host("a").Spec.UserData == nil {
+		t.Fatal("the host has no user data")
+	}
+	if err := b.api.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1"}}); err != nil {
+		t.Fatal(err)
+	}
+	b.passes()
+	b.remove()
+	b.run()
+	b.isFreed("a")
+}
+
 // ending lets the operator make so many writes, and no other. It returns how many are left.
 func (b *bench) ending(n int) (left *int) {
 	left = &n

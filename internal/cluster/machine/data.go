@@ -30,6 +30,9 @@ func (p *pass) data(ctx context.Context) (bool, error) {
 		rendered = secrets{metaData: within(d.Namespace, d.Spec.MetaData), networkData: within(d.Namespace, d.Spec.NetworkData)}
 	}
 	s := secretsOf(p.m, p.machine, rendered)
+	if p.machine == nil { // the host may have what it said
+		s.userData = cmp.Or(s.userData, p.m.Status.UserData)
+	}
 	p.m.Status.UserData, p.m.Status.MetaData, p.m.Status.NetworkData = s.userData, s.metaData, s.networkData
 	switch {
 	case needsData(p.m):
