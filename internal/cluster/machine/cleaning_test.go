@@ -38,6 +38,33 @@ func TestCleaningModeOfTheTemplateReachesMachineAndHost(t *testing.T) {
 	}
 }
 
+func TestEmptyCleaningModeOfTheTemplateLeavesThatOfTheMachine(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	b.madeOf("workers", "")
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.AutomatedCleaningMode = v1beta2.CleaningModeDisabled })
+	b.run()
+	if own, got := b.machine().Spec.AutomatedCleaningMode, b.host("a").Spec.AutomatedCleaningMode; own != v1beta2.CleaningModeDisabled || got != v1alpha1.CleaningModeDisabled {
+		t.Errorf("mode of the machine %q, of the host %q, want both disabled", own, got)
+	}
+	b.remove()
+	b.passes()
+	if h := b.host("a"); isSpecified(h) || h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled {
+		t.Errorf("the host of the deleted machine has an image %v, and the cleaning mode %q", isSpecified(h), h.Spec.AutomatedCleaningMode)
+	}
+}
+
+func TestChangedTemplateAsksForPassesOverTheMachinesThatWereMadeOfIt(t *testing.T) {
+	b := newMachineBench(t)
+	template := b.madeOf("workers", "")
+	other := b.template("others", "")
+	if got := b.r.ofTemplate(t.Context(), template); len(got) != 1 || got[0].Name != "m-1" {
+		t.Errorf("requests %v for the template of the machine", got)
+	}
+	if got := b.r.ofTemplate(t.Context(), other); len(got) > 0 {
+		t.Errorf("requests %v for another template", got)
+	}
+}
+
 // template creates a template that wants reuse.
 func (b *bench) template(name, cleaning string) *v1beta2.Metal3MachineTemplate {
 	b.Helper()
