@@ -102,7 +102,43 @@ func TestVersionIsTheHighestBothSidesUnderstand(t *testing.T) {
 	}
 }
 
-func TestVersionIsNegotiatedAgainAfterTheEngineRefusesIt(t *testing.T) {
+func TestRequestThatAnOlderReplicaRefusesIsMadeAgainInItsVersion(t *testing.T) {
+	f, client := newFakeEngine(t, func(f *fakeEngine) { f.highest = "1.95" })
+	now := time.Now()
+	client.now = func() time.Time { return now }
+	if v, err := client.Microversion(t.Context()); v != "1.95" || err != nil {
+		t.Fatalf("got %s, %v", v, err)
+	}
+	refusals := 0
+	f.override = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("X-OpenStack-Ironic-API-Version") != "1.95" {
+			return false
+		}
+		refusals++
+		w.Header().Set("X-OpenStack-Ironic-API-Minimum-Version", "1.1")
+		w.Header().Set("X-OpenStack-Ironic-API-Maximum-Version", "1.84")
+		reply(w, 406, map[string]any{"faultstring": "unsupported"})
+		return true
+	}
+	for range 2 {
+		if _, err := client.Node(t.Context(), "n1"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("got %v, want the answer of the older replica, which has no such node", err)
+		}
+		if v, err := client.Microversion(t.Context()); v != "1.84" || err != nil {
+			t.Errorf("after the refusal got %s, %v; want 1.84", v, err)
+		}
+	}
+	if refusals != 1 {
+		t.Errorf("the newer version was asked for %d times, want once", refusals)
+	}
+	f.override = nil
+	now = now.Add(versionAge)
+	if v, err := client.Microversion(t.Context()); v != "1.95" || err != nil {
+		t.Errorf("after a while got %s, %v; want 1.95", v, err)
+	}
+}
+
+func TestVersionIsNegotiatedAgainAfterARefusalWithoutUsableVersion(t *testing.T) {
 	f, client := newFakeEngine(t, func(f *fakeEngine) { f.highest = "1.95" })
 	if v, err := client.Microversion(t.Context()); v != "1.95" || err != nil {
 		t.Fatalf("got %s, %v", v, err)

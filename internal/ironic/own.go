@@ -58,6 +58,11 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 			return nil, err
 		}
 	}
+	return c.keepVersion(version, now), nil
+}
+
+// keepVersion is the version that is used from now on.
+func (c *Client) keepVersion(version string, now time.Time) *gophercloud.ServiceClient {
 	own := *c.base
 	own.Microversion = version
 	c.mu.Lock()
@@ -66,11 +71,30 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 		c.flagUnknown.Store(false)
 	}
 	c.service, c.negotiatedAt = &own, now
-	return c.service, nil
+	return c.service
 }
 
-// forgetVersion makes the next call negotiate again: when the engine was replaced by
-// an older one, it refuses the version that was negotiated before.
+// lowered returns the service client for the version that a replica of an older release names when
+// it refuses that of a newer one, as both answer while an engine is upgraded or taken back; nil if
+// a refusal has another reason. It is used for versionAge.
+func (c *Client) lowered(used *gophercloud.ServiceClient, refusal error) *gophercloud.ServiceClient {
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if c.wanted != "" || !errors.As(refusal, &answer) || answer.Actual != http.StatusNotAcceptable {
+		return nil
+	}
+	offered := func(end string) string { return answer.ResponseHeader.Get("X-OpenStack-Ironic-API-" + end + "-Version") }
+	version, err := chooseVersion(offered("Minimum"), offered("Maximum"))
+	if err != nil {
+		c.forgetVersion()
+		return nil
+	}
+	if refused, err := parseVersion(used.Microversion); err != nil || version >= refused {
+		return nil
+	}
+	return c.keepVersion(version.String(), c.now())
+}
+
+// forgetVersion makes the next call negotiate again, which says why no version can be used.
 func (c *Client) forgetVersion() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,7 +150,8 @@ func (c *Client) notTheAPI(op string, err error) error {
 }
 
 // once runs one request against the engine under the client's deadline and
-// with the negotiated version, and turns its error into an [*Error].
+// with the negotiated version, and turns its error into an [*Error]. A request that is
+// refused for its version had no effect, and is made again with one that is offered.
 func (c *Client) once(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	service, err := c.negotiated(ctx, op)
 	if err != nil {
@@ -134,12 +159,11 @@ func (c *Client) once(ctx context.Context, op string, request func(context.Conte
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	err = c.wrap(ctx, op, request(bounded, service))
-	var failed *Error
-	if errors.As(err, &failed) && failed.Status == http.StatusNotAcceptable && c.wanted == "" {
-		c.forgetVersion()
+	err = request(bounded, service)
+	if older := c.lowered(service, err); older != nil {
+		err = request(bounded, older)
 	}
-	return err
+	return c.wrap(ctx, op, err)
 }
 
 // get decodes the JSON document at the path of these parts into target.
