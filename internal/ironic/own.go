@@ -82,7 +82,9 @@ func (c *Client) lowered(used *gophercloud.ServiceClient, refusal error) *gopher
 	if c.wanted != "" || !errors.As(refusal, &answer) || answer.Actual != http.StatusNotAcceptable {
 		return nil
 	}
-	offered := func(end string) string { return answer.ResponseHeader.Get("X-OpenStack-Ironic-API-" + end + "-Version") }
+	offered := func(end string) string {
+		return answer.ResponseHeader.Get("X-OpenStack-Ironic-API-" + end + "-Version")
+	}
 	version, err := chooseVersion(offered("Minimum"), offered("Maximum"))
 	if err != nil {
 		c.forgetVersion()

@@ -59,6 +59,8 @@ func nextAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuratio
 		return availableLost
 	case h.HasBMC() && c.wanted():
 		return availablePrepare
+	case !h.HasBMC() && hasVolumes(h.Spec.RAID): // which the preparation refuses
+		return availablePrepare
 	case !wantsDeployment(h):
 		return availableStay
 	case h.HasBMC() && (c.changes.unseen() || c.changes.problem() != ""):

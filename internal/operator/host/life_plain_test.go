@@ -43,6 +43,24 @@ func TestMachineWithoutBMCIsDeployedOnlyWhileItsRamdiskIsAlive(t *testing.T) {
 	l.does(name, 0, "manage", "provide", "deploy")
 }
 
+func TestMachineWithoutBMCIsNotDeployedWithoutTheVolumesThatItIsToHave(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-plain"
+	l.addPlain(name, nil)
+	l.rests(name, v1alpha1.StateAvailable)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Spec.RAID = &v1alpha1.RAIDConfig{SoftwareRAIDVolumes: []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}}
+	})
+	if h := l.fails(name, v1alpha1.ErrorPreparation); h.Status.Provisioning.RAID != nil {
+		t.Errorf("the status shows volumes that nobody made: %+v", h.Status.Provisioning.RAID)
+	}
+	l.does(name, 0, "manage", "provide")
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = nil })
+	l.rests(name, v1alpha1.StateProvisioned)
+	l.does(name, 0, "manage", "provide", "deploy")
+}
+
 func TestRemovalFromAMachineWithoutBMCWaitsUntilSomebodyBootsIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mode v1alpha1.AutomatedCleaningMode

@@ -93,7 +93,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	if s.state() == v1alpha1.StateMatchProfile {
 		return s.moveTo(v1alpha1.StatePreparing), nil
 	}
-	if !s.host.HasBMC() && hasVolumes(s.host.Spec.RAID) && s.node.State != node.Available {
+	if !s.host.HasBMC() && hasVolumes(s.host.Spec.RAID) {
 		s.waiting(messageFailed)
 		if pause := s.wait(v1alpha1.OperationPrepare, p.maxBackoff); pause > 0 {
 			return result{requeueAfter: pause, stop: true}, nil
