@@ -181,7 +181,7 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 // work is deleted with its node. Work that only a newer version can do protects its node, too, except in maintenance, because
 // there may be no newer version any more.
 func (c *Conductor) checkRemovable(tx *store.Tx, n *node.Node) error {
-	if n.Lease.Suspended() {
+	if n.Lease.Suspended() && !n.Lease.Busy(tx.Now()) {
 		return nil
 	}
 	err := c.checkIdle(tx, n)

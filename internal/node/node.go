@@ -101,8 +101,11 @@ type Lease struct {
 // Held reports whether nobody else may work on the node at now: the lease is valid, or
 // a call that was made under it may still change the machine.
 func (l Lease) Held(now time.Time) bool {
-	return l.Epoch != 0 && (l.ExpiresAt.After(now) || l.BusyUntil.After(now))
+	return l.Epoch != 0 && (l.ExpiresAt.After(now) || l.Busy(now))
 }
+
+// Busy reports whether a call may still change the machine at now.
+func (l Lease) Busy(now time.Time) bool { return l.BusyUntil.After(now) }
 
 // Values of Node.Fault, as the Bare Metal API names them. A node with a fault
 // is in maintenance because the engine put it there.

@@ -58,7 +58,7 @@ func (s *Syncer) underWork(ctx context.Context, n *node.Node) (working bool, err
 	return working, err
 }
 
-// ifUntouched changes a node that nobody works on, unless its work is suspended, and that
+// ifUntouched changes a node that nobody works on, though its work may be suspended, and that
 // still is as it was when its machine was read.
 func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
 	return s.db.Write(ctx, func(tx *store.Tx) error {
@@ -66,7 +66,7 @@ func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*sto
 		if err != nil {
 			return err
 		}
-		if before.Lease.Held(tx.Now()) && !before.Lease.Suspended() || before.PowerState != n.PowerState || before.Fault != n.Fault || !sameMachine(before, n) {
+		if before.Lease.Held(tx.Now()) && (!before.Lease.Suspended() || before.Lease.Busy(tx.Now())) || before.PowerState != n.PowerState || before.Fault != n.Fault || !sameMachine(before, n) {
 			return nil
 		}
 		after := *before

@@ -53,7 +53,7 @@ func changedAt(updated int64) time.Time {
 // selectPowerVersions looks each lease up: to read all of them costs more than it
 // seems while many nodes are under work.
 var selectPowerVersions = `SELECT id, coalesce(updated_at, 0),
-	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? OR leases.busy_until > ?) AND leases.owner <> '` + node.SuspendedOwner + `')
+	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? AND leases.owner <> '` + node.SuspendedOwner + `' OR leases.busy_until > ?))
 	FROM nodes WHERE id IN (` + marks(maxRows) + ")"
 
 // PowerVersions returns the versions of the nodes with these keys, as far as there are

@@ -159,6 +159,11 @@ func checkSuspensionAndHolds(t *testing.T, e *env) {
 		if claimed := e.claimAll(); len(claimed) != 0 || !own.Suspended() || own.Epoch <= lease.Epoch {
 			t.Errorf("%s: claimed %v under %+v, want nothing under a lease of its own", name, claimed, own)
 		}
+		versions := map[int64]store.NodeVersion{}
+		e.read(func(tx *store.Tx) (err error) { versions, err = tx.PowerVersions([]int64{n.ID}); return err })
+		if held := tc.suspended < call; versions[n.ID].Held != held || own.Busy(e.clock.Now()) != held {
+			t.Errorf("%s: version %+v under %+v, want held %v", name, versions[n.ID], own, held)
+		}
 		e.write(func(tx *store.Tx) error { return tc.end(tx, own) })
 		if left := call - tc.suspended; left > 0 {
 			if claimed, own := e.claimAll(), e.node(n.UUID).Lease; len(claimed) != 0 || own.Suspended() || !own.Held(e.clock.Now()) {
