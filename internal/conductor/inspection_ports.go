@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,7 +21,7 @@ const portsOfBMCName = "add ports that the BMC shows"
 // and would send it on to its next boot device. A failure ends nothing: machines that boot
 // from virtual media, or from the network boot of others, are found in other ways.
 func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
-	reader, err := driver.Ability[driver.MachineReader](c.drivers, n, node.ManagementInterface, "telling its network interfaces")
+	reader, err := driver.Ability[driver.NetworkReader](c.drivers, n, node.ManagementInterface, "showing its network interfaces")
 	return runner.Operation{
 		Ref: runner.Ref{Name: portsOfBMCName}, Skip: skip || err != nil || n.Provisional,
 		Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -32,16 +33,20 @@ func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
 			if err != nil || len(ports) > 0 {
 				return nil, err
 			}
-			facts, err := reader.MachineFacts(ctx, n)
+			shown, err := reader.NetworkAddresses(ctx, n)
 			if err != nil {
 				return nil, err
 			}
-			macs := slices.DeleteFunc(facts.MACAddresses, func(address string) bool {
+			macs := slices.DeleteFunc(shown, func(address string) bool {
 				mac, ethernet := node.ParseMAC(address)
 				return !ethernet || !inventory.Identifies(mac)
 			})
+			if len(macs) == 0 {
+				return nil, errors.New("it shows none with an Ethernet address")
+			}
 			return c.addFirstPorts(node.IdentifyingMACs(macs, "")), nil
 		},
+		Within: inventoryWithin,
 		Optional: func(cause error) runner.Write {
 			text := node.CutText(fmt.Sprintf("The node has no ports, and the BMC did not show the network interfaces of the machine: %v", cause))
 			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "inspection", text) }
@@ -49,19 +54,30 @@ func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
 	}
 }
 
-// addFirstPorts makes ports of addresses, unless the node got some meanwhile.
+// addFirstPorts makes ports of addresses that are no ports of other nodes, unless the node got
+// some meanwhile.
 func (c *Conductor) addFirstPorts(macs []string) runner.Write {
 	return func(tx *store.Tx, n *node.Node) error {
 		ports, err := tx.PortsOf(n.ID)
-		if err != nil || len(ports) > 0 || len(macs) == 0 {
+		if err != nil || len(ports) > 0 {
 			return err
 		}
 		if err := c.yieldTo(tx, n, macs); err != nil {
 			return err
 		}
-		created := make([]*node.Port, len(macs))
-		for i, mac := range macs {
-			created[i] = &node.Port{UUID: store.NewUUID(), Address: mac, PXEEnabled: true}
+		owners, err := tx.PortOwners(macs)
+		if err != nil {
+			return err
+		}
+		var created []*node.Port
+		for _, mac := range macs {
+			if owners[mac] == "" {
+				created = append(created, &node.Port{UUID: store.NewUUID(), Address: mac, PXEEnabled: true})
+			}
+		}
+		if len(created) == 0 {
+			return c.record(tx, n, node.SeverityError, "inspection", fmt.Sprintf(
+				"The node has no ports, and those of the network interfaces that its BMC shows belong to other nodes, such as node %s.", owners[macs[0]]))
 		}
 		if err := tx.AddPorts(n.ID, created); err != nil {
 			return err

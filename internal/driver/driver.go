@@ -69,6 +69,13 @@ type MachineReader interface {
 	MachineFacts(ctx context.Context, n *node.Node) (node.MachineFacts, error)
 }
 
+// NetworkReader is a management implementation that shows the network interfaces of a machine.
+type NetworkReader interface {
+	// NetworkAddresses reads the hardware addresses that enabled interfaces boot with. Interfaces
+	// that cannot be read are left out; it is an error if none can.
+	NetworkAddresses(ctx context.Context, n *node.Node) ([]string, error)
+}
+
 // Interrupter sends a machine a non-maskable interrupt.
 type Interrupter interface {
 	InjectNMI(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)

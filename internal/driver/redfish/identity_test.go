@@ -42,3 +42,17 @@ func TestAddressesWithGapsAreNotTold(t *testing.T) {
 		t.Errorf("facts = %+v, %v; want a serial number and no addresses", got, err)
 	}
 }
+
+func TestNetworkInterfacesThatCanBeReadAreShown(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	want := m.Hardware().Inspection.Inventory.Interfaces
+	m.without("/EthernetInterfaces/"+want[0].Name, http.StatusInternalServerError, `{}`)
+	got, err := d.NetworkAddresses(t.Context(), m.node)
+	if err != nil || len(got) == 0 || len(got) > len(want) {
+		t.Errorf("addresses = %v, %v; want those of interfaces that can be read", got, err)
+	}
+	m.without("/EthernetInterfaces/", http.StatusInternalServerError, `{}`)
+	if got, err := d.NetworkAddresses(t.Context(), m.node); err == nil {
+		t.Errorf("addresses = %v without an error, though none can be read", got)
+	}
+}

@@ -131,6 +131,20 @@ func (d Driver) PortFacts(ctx context.Context, n *node.Node) ([]PortFacts, error
 	return facts, err
 }
 
+// NetworkAddresses reads the addresses of the network interfaces of the system, those that an
+// inspection through the BMC shows.
+func (d Driver) NetworkAddresses(ctx context.Context, n *node.Node) ([]string, error) {
+	var h hardware
+	err := d.surveyFacts(ctx, n, "read the network interfaces", func(s *survey, system systemDocument) error {
+		return membersOf(s, system.EthernetInterfaces.String(), func(_ string, e ethernetInterface) { h.interfaces = append(h.interfaces, e) })
+	}, func() bool { return len(h.interfaces) > 0 })
+	var addresses []string
+	for _, nic := range h.nics() {
+		addresses = append(addresses, nic.MAC)
+	}
+	return addresses, err
+}
+
 // surveyFacts reads a part of the hardware. When nothing of it is found, what the BMC could
 // not show is the error.
 func (d Driver) surveyFacts(ctx context.Context, n *node.Node, op string, read func(*survey, systemDocument) error, found func() bool) error {

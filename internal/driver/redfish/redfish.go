@@ -28,6 +28,7 @@ var (
 	_ driver.Management     = Driver{}
 	_ driver.Identifier     = Driver{}
 	_ driver.MachineReader  = Driver{}
+	_ driver.NetworkReader  = Driver{}
 	_ driver.Interrupter    = Driver{}
 	_ driver.BootModes      = Driver{}
 	_ driver.SecureBoot     = Driver{}
