@@ -164,7 +164,8 @@ func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 
 // matchMachine returns the nodes that claim addresses of one machine. A MAC address that
 // does not identify it counts only if no other leads to a node, and only for nodes that have
-// a port with it because a person said so: those of provisional nodes were made of inventories.
+// a port with it and are known by no other: a person said so, because ports that are made of inventories
+// have assigned addresses beside it.
 func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim) ([]store.ClaimMatch, error) {
 	isMAC := func(m store.ClaimMatch) bool { return m.Kind == store.MAC }
 	matches, err := tx.MatchClaims(slices.Concat(macClaims(identifying), bmcs))
@@ -172,9 +173,25 @@ func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim)
 		return matches, err
 	}
 	shared, err := tx.MatchClaims(macClaims(macs))
-	shared = slices.DeleteFunc(shared, func(m store.ClaimMatch) bool { return !m.Port || m.Provisional })
-	return append(matches, shared...), err
+	if err != nil {
+		return matches, err
+	}
+	for _, m := range shared {
+		if !m.Port || m.Provisional {
+			continue
+		}
+		own, err := tx.MACsOf(m.NodeID)
+		if err != nil {
+			return matches, err
+		}
+		if !slices.ContainsFunc(own, isAssigned) {
+			matches = append(matches, m)
+		}
+	}
+	return matches, nil
 }
+
+func isAssigned(mac string) bool { return !node.IsLocallyAdministered(mac) }
 
 func macClaims(macs []string) []store.Claim {
 	claims := make([]store.Claim, len(macs))

@@ -76,19 +76,29 @@ func TestPortThatAPersonMadeIdentifiesByAnyAddress(t *testing.T) {
 // TestSharedAddressOfADiscoveredNodeKeepsNoMachineOut gives a discovered node what earlier
 // releases gave it: a claim and a port with each address.
 func TestSharedAddressOfADiscoveredNodeKeepsNoMachineOut(t *testing.T) {
-	w := newWorld(t)
-	first := withUSBLink(1)
-	n := w.enrol(first)
-	w.write(func(tx *store.Tx) error {
-		if err := tx.ClaimInventory(n.ID, macClaims(first.macs)); err != nil {
-			return err
-		}
-		return tx.AddPorts(n.ID, []*node.Port{{UUID: store.NewUUID(), Address: usbLink}})
-	})
-	second := w.enrol(withUSBLink(2))
-	if diff := cmp.Diff("", second.LastError); diff != "" || second.UUID == n.UUID {
-		t.Errorf("node %s, last_error (-want +got):\n%s", second.UUID, diff)
+	for name, state := range map[string]node.State{"provisional": node.Enroll, "accepted": node.Active, "being inspected": node.InspectWait} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			first := withUSBLink(1)
+			n := w.enrol(first)
+			w.write(func(tx *store.Tx) error {
+				if err := tx.ClaimInventory(n.ID, macClaims(first.macs)); err != nil {
+					return err
+				}
+				return tx.AddPorts(n.ID, []*node.Port{{UUID: store.NewUUID(), Address: usbLink}})
+			})
+			if after := *n; state != node.Enroll {
+				after.ProvisionState, after.Provisional = state, false
+				w.update(n, &after)
+			}
+			second := w.enrol(withUSBLink(2))
+			if diff := cmp.Diff("", second.LastError); diff != "" || second.UUID == n.UUID {
+				t.Errorf("node %s, last_error (-want +got):\n%s", second.UUID, diff)
+			}
+			if state != node.InspectWait {
+				_, err := send(t, w.Conductor, first)
+				wantIs(t, err, node.ErrNotFound) // it is known
+			}
+		})
 	}
-	_, err := send(t, w.Conductor, first)
-	wantIs(t, err, node.ErrNotFound) // it is known
 }
