@@ -81,7 +81,11 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 	if abortedKind(t.Work) == workService {
 		return c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), nil
 	}
-	return append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node)}, c.switchedOff(t)...), nil
+	operations := append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node)}, c.switchedOff(t)...)
+	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
+		operations = append(operations, c.rebootInspected(t.Node))
+	}
+	return operations, nil
 }
 
 func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {

@@ -41,15 +41,14 @@ type processing struct {
 // switched off, the hooks run all the same. Work that waited for the object store does not
 // switch it off again.
 func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error) {
-	off := c.stopInspected(t.Node)
-	off.Skip = off.Skip || waitedForObjects(t.Work)
-	off.Optional = func(cause error) runner.Write {
-		text := node.CutText(fmt.Sprintf("The machine could not be switched off after its inspection: %v", cause))
-		if t.Node.DisablePowerOff {
-			text = node.CutText(fmt.Sprintf("The machine could not be rebooted after its inspection: %v", cause))
+	off, reboot := c.stopInspected(t.Node)
+	for stop, verb := range map[*runner.Operation]string{&off: "switched off", &reboot: "rebooted"} {
+		stop.Skip = stop.Skip || waitedForObjects(t.Work)
+		stop.Optional = func(cause error) runner.Write {
+			c.log.Warn("Machine stays in its ramdisk after its inspection", "node", t.Node.UUID, "err", cause)
+			text := node.CutText(fmt.Sprintf("The machine could not be %s after its inspection: %v", verb, cause))
+			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
 		}
-		c.log.Warn("Machine stays in its ramdisk after its inspection", "node", t.Node.UUID, "err", cause)
-		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
 	}
 	hooks := runner.Operation{
 		Ref: runner.Ref{Name: "run hooks"}, Processor: true,
@@ -65,12 +64,9 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	}
 	var served bool
 	if t.Work.Intent.Get(servedIntent, &served); !served {
-		return []runner.Operation{off, hooks}, nil // without another commit between them
+		return []runner.Operation{reboot, off, hooks}, nil // without another commit between the last two
 	}
-	if t.Node.DisablePowerOff {
-		return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off, hooks}, nil
-	}
-	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), hooks}, nil
+	return []runner.Operation{off, c.leaveRamdiskIfItCan(t.Node), reboot, hooks}, nil
 }
 
 // runHooks runs the hooks over a document and returns the function that stores

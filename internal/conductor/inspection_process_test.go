@@ -168,6 +168,47 @@ func TestRamdiskIsWithdrawnBeforeAReboot(t *testing.T) {
 	}
 }
 
+// TestStopAfterAnInspectionIsKnownWhateverTheNodeSays keeps work going on that has come as
+// far as one of the operations when the node is changed, or stored by an earlier release.
+func TestStopAfterAnInspectionIsKnownWhateverTheNodeSays(t *testing.T) {
+	for name, operationsOf := range map[string]func(*Conductor, runner.Task) []runner.Operation{
+		"served": func(c *Conductor, task runner.Task) []runner.Operation {
+			task.Work.Intent = node.ObjectOf(map[string]any{servedIntent: true})
+			operations, err := c.processOperations(task)
+			wantIs(t, err, nil)
+			return operations
+		},
+		"not served": func(c *Conductor, task runner.Task) []runner.Operation {
+			operations, err := c.processOperations(task)
+			wantIs(t, err, nil)
+			return operations
+		},
+		"failed": (*Conductor).leaveInspected,
+		"aborted": func(c *Conductor, task runner.Task) []runner.Operation {
+			task.Work.Intent = node.ObjectOf(map[string]any{abortedIntent: workInspection})
+			operations, err := c.cleanUpOperations(task)
+			wantIs(t, err, nil)
+			return operations
+		},
+	} {
+		for _, stays := range []bool{true, false} {
+			c, _, n := withRamdisk(t, inState(node.Inspecting), func(n *node.Node) { n.DisablePowerOff = stays })
+			var names []string
+			for _, o := range operationsOf(c, runner.Task{Work: &store.Work{ID: 7}, Node: n}) {
+				names = append(names, o.Name)
+				if stop := map[string]bool{powerOffName: !stays, rebootName: stays}; o.Name == powerOffName || o.Name == rebootName {
+					if name != "failed" && o.Skip == stop[o.Name] { // that machine was not started
+						t.Errorf("%s, must stay on %v: %q is left out: %v", name, stays, o.Name, o.Skip)
+					}
+				}
+			}
+			if !slices.Contains(names, powerOffName) || !slices.Contains(names, rebootName) {
+				t.Errorf("%s, must stay on %v: operations %q, want both stops", name, stays, names)
+			}
+		}
+	}
+}
+
 // TestInspectedMachineIsLeftAloneUntilTheCallOfADeadProcessHasEnded has a process die before
 // it switches a machine off: whether it did so is known to nobody.
 func TestInspectedMachineIsLeftAloneUntilTheCallOfADeadProcessHasEnded(t *testing.T) {

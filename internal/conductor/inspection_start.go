@@ -65,11 +65,11 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 // leaveInspected withdraws the ramdisk of a machine and stops it when its inspection
 // has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
-	off := c.stopInspected(t.Node)
+	off, reboot := c.stopInspected(t.Node)
 	boot, err := c.ramdiskBoot(t.Node)
 	started := err == nil && boot != noRamdisk
-	off.Skip = off.Skip || !started
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off}
+	off.Skip, reboot.Skip = off.Skip || !started, reboot.Skip || !started
+	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off, reboot}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a
@@ -183,19 +183,23 @@ func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.T
 	return c.powerChange(target, 0)(ctx, n, turn)
 }
 
-// rebootName names the operation that takes a machine out of its ramdisk that must not be
-// switched off.
+// rebootName names the operation of rebootInspected.
 const rebootName = "reboot after inspection"
 
 // stopInspected switches the machine off after its inspection, or reboots one that must not be
-// switched off.
-func (c *Conductor) stopInspected(n *node.Node) runner.Operation {
-	end := c.switchTo(n, node.PowerOff)
-	if n.DisablePowerOff {
-		end = runner.Operation{Ref: runner.Ref{Name: rebootName}, Skip: !c.switches(n, node.Rebooting), Change: c.powerChange(node.Rebooting, 0)}
+// switched off. Work has both operations, so that it goes on if the node is changed meanwhile.
+func (c *Conductor) stopInspected(n *node.Node) (off, reboot runner.Operation) {
+	off, reboot = c.switchTo(n, node.PowerOff), c.rebootInspected(n)
+	stays := !c.leavesRamdisk(n)
+	off.Skip, reboot.Skip = off.Skip || stays, reboot.Skip || stays
+	return off, reboot
+}
+
+// rebootInspected takes a machine out of its ramdisk that must not be switched off.
+func (c *Conductor) rebootInspected(n *node.Node) runner.Operation {
+	return runner.Operation{
+		Ref: runner.Ref{Name: rebootName}, Skip: !n.DisablePowerOff || !c.switches(n, node.Rebooting), Change: c.powerChange(node.Rebooting, 0),
 	}
-	end.Skip = end.Skip || !c.leavesRamdisk(n)
-	return end
 }
 
 // leavesRamdisk reports whether the node's machine leaves its ramdisk after its inspection,
