@@ -51,19 +51,19 @@ func (c Checks) image(h *v1alpha1.BareMetalHost, f *Findings) {
 	if !slices.Contains(checksumTypes, image.ChecksumType) {
 		f.refuse(path.Child("checksumType"), image.ChecksumType, "is not one of md5, sha256, sha512, auto")
 	}
-	if strings.Contains(image.Checksum, ":/") { // a file of sums
-		c.imageServer(path.Child("checksum"), image.Checksum, f)
-	}
 	live := image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
-	checkChecksum(path.Child("checksum"), scheme, image.Checksum, live, f)
+	c.checksum(path.Child("checksum"), scheme, image.Checksum, live, f)
 	if scheme != "oci" && image.OCIAuthSecretName != nil && *image.OCIAuthSecretName != "" {
 		f.warn(path.Child("ociAuthSecretName"), "has no effect, because the image is not of a registry (oci://)")
 	}
 }
 
-// checkChecksum checks whether an image has a checksum where it needs one. live says that it is
-// not written to a disk.
-func checkChecksum(path *field.Path, scheme, checksum string, live bool, f *Findings) {
+// checksum checks whether an image has a checksum where it needs one, and whose URL it is. live says
+// that the image is not written to a disk.
+func (c Checks) checksum(path *field.Path, scheme, checksum string, live bool, f *Findings) {
+	if strings.Contains(checksum, ":/") { // a file of sums
+		c.imageServer(path, checksum, f)
+	}
 	switch {
 	case scheme == "oci" && checksum != "":
 		f.forbid(path, "an image of a registry has its digest in its URL; remove it")

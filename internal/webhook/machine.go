@@ -59,7 +59,7 @@ func (c Checks) machineSpec(path *field.Path, namespace string, m *v1beta2.Metal
 	switch {
 	case m.Image.URL != "":
 		scheme := c.imageURL(image.Child("url"), m.Image.URL, f)
-		checkChecksum(image.Child("checksum"), scheme, m.Image.Checksum, m.Image.DiskFormat == v1beta2.DiskFormatLiveISO, f)
+		c.checksum(image.Child("checksum"), scheme, m.Image.Checksum, m.Image.DiskFormat == v1beta2.DiskFormatLiveISO, f)
 	case m.CustomDeploy.Method == "":
 		f.require(image, "nothing says what is deployed; set image or customDeploy")
 	}

@@ -31,6 +31,7 @@ func machineRows() map[string]struct {
 		"image and custom deploy":  {func(s *spec) { s.CustomDeploy.Method = "install" }, ""},
 		"image that is no URL":     {func(s *spec) { s.Image.URL = "os.qcow2" }, `image.url: Invalid value: "os.qcow2": is not a URL`},
 		"image without a checksum": {func(s *spec) { s.Image.Checksum = "" }, "image.checksum: Required value"},
+		"checksum of the engine":   {func(s *spec) { s.Image.Checksum = "http://localhost/os.sha256" }, `image.checksum: Invalid value: "http://localhost/os.sha256": may not be given`},
 		"live image":               {func(s *spec) { s.Image.Checksum, s.Image.DiskFormat = "", "live-iso" }, ""},
 		"image of a registry":      {func(s *spec) { s.Image = v1beta2.Image{URL: "oci://example.org/os@sha256:1"} }, ""},
 		"registry with a checksum": {func(s *spec) { s.Image.URL = "oci://example.org/os" }, "image.checksum: Forbidden"},
