@@ -409,6 +409,37 @@ func TestFloodOfWrongPasswordsLeavesTurnsToOtherNetworks(t *testing.T) {
 	})
 }
 
+// TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong has the time of cost 14.
+func TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong(t *testing.T) {
+	g := newGate(t)
+	synctest.Test(t, func(t *testing.T) {
+		g.verifier.limit(1)
+		g.verifier.compare = func(_, password []byte) error {
+			time.Sleep(800 * time.Millisecond) //nolint:forbidigo // the time of the bubble
+			if string(password) == "other" {
+				return nil
+			}
+			return bcrypt.ErrMismatchedHashAndPassword
+		}
+		from := func(address, user, password string) int {
+			return g.ask("/closed", func(r *http.Request) {
+				r.RemoteAddr = address + ":1234"
+				r.SetBasicAuth(user, password)
+			}).Code
+		}
+		var flood sync.WaitGroup
+		for i := range maxWaiting {
+			flood.Go(func() { from(fmt.Sprint("192.0.2.", 1+i%2), "ann", fmt.Sprint("guess", i)) })
+		}
+		synctest.Wait()
+		if got := from("192.0.2.3", "bob", "other"); got != http.StatusOK {
+			t.Errorf("the right password from a third network got status %d", got)
+		}
+		flood.Wait()
+		time.Sleep(maxGuess) //nolint:forbidigo // the time of the bubble
+	})
+}
+
 func TestNothingIsComparedForAClientThatClosedItsConnection(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -23,6 +23,7 @@ const (
 	maxWaiting = 256             // requests that may wait for comparisons to end
 	maxWait    = 5 * time.Second // longest wait of a request
 	guessPause = 3               // comparisons of the time that follows a wrong guess without any
+	maxGuess   = maxWait / 5     // longest time of a guess with its pause: four of two networks may go before a third one's
 )
 
 // digest is a keyed hash of a user, a password and a stored hash.
@@ -135,7 +136,8 @@ func (v *verifier) verify(ctx context.Context, from fairqueue.Network, name, pas
 	if err := v.compare(u.hash, []byte(password)); err != nil || !known {
 		// An invalid hash was refused when the file was read. Most of the time of
 		// guesses goes to others.
-		time.AfterFunc(guessPause*time.Since(began), leave)
+		took := time.Since(began)
+		time.AfterFunc(min(guessPause*took, maxGuess-took), leave)
 		return ErrDenied
 	}
 	u.verified.Store(&sum)
