@@ -215,27 +215,40 @@ func TestEngineIsRestartedWhenAConfigurationChanges(t *testing.T) {
 
 // TestPXEFilterThatHangsIsStartedAgain also wants the engine, which is in the same pod, to be reached while the filter fails.
 func TestPXEFilterThatHangsIsStartedAgain(t *testing.T) {
-	engine := engineOf(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...))
-	containers, _, err := unstructured.NestedSlice(engine.Object, "spec", "template", "spec", "containers")
+	filter := containerOf(t, engineOf(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...)), "pxe-filter")
+	probe, _, err := unstructured.NestedMap(filter, "livenessProbe", "httpGet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("--health-addr=%v:%v", probe["host"], probe["port"])
+	if args, _, _ := unstructured.NestedStringSlice(filter, "args"); !slices.Contains(args, address) || probe["path"] != "/healthz" || filter["readinessProbe"] != nil {
+		t.Errorf("the probe asks %v of a filter with %q", probe, args)
+	}
+}
+
+func TestPXEFilterHasTheEnvironmentOfTheEngine(t *testing.T) {
+	values := append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0", "engine.environmentSecret=settings")
+	engine := engineOf(t, rendered(t, namespace, values...))
+	got, want := containerOf(t, engine, "pxe-filter")["envFrom"], containerOf(t, engine, "engine")["envFrom"]
+	if diff := cmp.Diff(want, got); want == nil || diff != "" {
+		t.Errorf("the environment of the engine is %v, and that of the filter differs (-engine +filter):\n%s", want, diff)
+	}
+}
+
+// containerOf is a container of a StatefulSet.
+func containerOf(t *testing.T, set *unstructured.Unstructured, name string) map[string]any {
+	t.Helper()
+	containers, _, err := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, container := range containers {
-		fields, _ := container.(map[string]any)
-		if fields["name"] != "pxe-filter" {
-			continue
+		if fields, _ := container.(map[string]any); fields["name"] == name {
+			return fields
 		}
-		probe, _, err := unstructured.NestedMap(fields, "livenessProbe", "httpGet")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := fmt.Sprintf("--health-addr=%v:%v", probe["host"], probe["port"])
-		if args, _, _ := unstructured.NestedStringSlice(fields, "args"); !slices.Contains(args, address) || probe["path"] != "/healthz" || fields["readinessProbe"] != nil {
-			t.Errorf("the probe asks %v of a filter with %q", probe, args)
-		}
-		return
 	}
-	t.Error("there is no filter")
+	t.Fatalf("there is no container %s", name)
+	return nil
 }
 
 // commands returns the arguments of each container.

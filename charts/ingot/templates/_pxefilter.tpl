@@ -13,6 +13,11 @@
   {{- end }}
   # The network is that of the Kubernetes node, so only the kubelet is to reach this.
   - --health-addr=127.0.0.1:6388
+  {{- with .Values.engine.environmentSecret }}
+  envFrom:
+  - secretRef:
+      name: {{ . }}
+  {{- end }}
   # Not a readiness probe: the pod is the engine's, which is to be reached while the filter fails.
   livenessProbe:
     httpGet:
