@@ -72,6 +72,9 @@ type Keeper struct {
 	// authority is published, and API servers get a minute to learn
 	// of it by their watch.
 	next []byte
+	// last, used by Start alone, is what the Secret had at the last pass. Its authorities stay trusted
+	// when somebody deletes the Secret, because all replicas still serve with that certificate.
+	last stored
 }
 
 // New returns a keeper. It has no certificate before it is started.
@@ -128,6 +131,7 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	k.last = s
 	published := errors.Join(k.publish(ctx, s.bundle), k.publishConversion(ctx, s.bundle))
 	if published == nil || k.serving.Load() == nil {
 		k.serve(s, cert)
@@ -143,16 +147,19 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	if err != nil && !missing {
 		return stored{}, nil, fmt.Errorf("read Secret %s/%s: %w", k.opts.Namespace, SecretName, err)
 	}
-	now, s := time.Now(), storedIn(secret)
-	cert, err := s.load(k.opts.Hosts, now)
+	now, before := time.Now(), storedIn(secret)
+	cert, err := before.load(k.opts.Hosts, now)
 	if err == nil && !due(cert, now) {
-		return s, cert, nil
+		return before, cert, nil
 	}
-	renewed, err := issue(k.opts.Hosts, now)
+	if missing {
+		before = k.last
+	}
+	s, err := issue(k.opts.Hosts, now)
 	if err != nil {
 		return stored{}, nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	s = renewed.withPrevious(s, now)
+	s = s.withPrevious(before, now)
 	secret.Data = s.data()
 	if missing {
 		err = k.opts.Client.Create(ctx, secret)

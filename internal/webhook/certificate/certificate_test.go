@@ -231,6 +231,41 @@ func TestRenewalFailsNoRequest(t *testing.T) {
 	})
 }
 
+// TestRenewalByDeletingTheSecretFailsNoRequest looks at two replicas from an API server that learns of the
+// configuration late.
+func TestRenewalByDeletingTheSecretFailsNoRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		first, stopFirst := b.replica()
+		defer stopFirst()
+		b.wait(17 * time.Second) // so that they do not look at the same moments
+		second, stopSecond := b.replica()
+		defer stopSecond()
+		known := b.bundles()[0] // what the API server knows is 20 seconds old
+		if err := b.client.Delete(t.Context(), b.secret()); err != nil {
+			t.Fatal(err)
+		}
+		serials := map[string]bool{}
+		for i := range 3 * 6 {
+			b.wait(10 * time.Second)
+			for _, k := range []*certificate.Keeper{first, second} {
+				serial, err := dial(k, known, service)
+				if err != nil {
+					t.Fatalf("after %d0 s: %v", i+1, err)
+				}
+				serials[serial] = true
+			}
+			if i%2 == 1 {
+				known = b.bundles()[0]
+			}
+		}
+		if len(serials) != 2 {
+			t.Errorf("certificates = %v, want the old and the new one", serials)
+		}
+	})
+}
+
 func TestBundleThatSomebodyRemovedComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
