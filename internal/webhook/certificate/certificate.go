@@ -75,6 +75,8 @@ type Keeper struct {
 	// last, used by Start alone, is what the Secret had at the last pass. Its authorities stay trusted
 	// when somebody deletes the Secret, because all replicas still serve with that certificate.
 	last stored
+	// unchecked, used by Start alone, says that there was no webhook configuration at the last pass.
+	unchecked bool
 }
 
 // New returns a keeper. It has no certificate before it is started.
@@ -133,10 +135,16 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	}
 	k.last = s
 	published := errors.Join(k.publish(ctx, s.bundle), k.publishConversion(ctx, s.bundle))
-	if published == nil || k.serving.Load() == nil {
+	if published == nil || !k.serves() {
 		k.serve(s, cert)
 	}
 	return published
+}
+
+// serves reports whether there is a certificate that API servers may accept.
+func (k *Keeper) serves() bool {
+	cert := k.serving.Load()
+	return cert != nil && time.Now().Before(cert.Leaf.NotAfter)
 }
 
 // ensure returns what the Secret has, after it was replaced if need be.
@@ -174,12 +182,22 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	return s, cert, err
 }
 
-// publish writes the authorities into the webhook configuration where they differ.
+// publish writes the authorities into the webhook configuration where they differ. There is none where objects
+// are to be stored without checks.
 func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 	var config admissionregistrationv1.ValidatingWebhookConfiguration
-	if err := k.opts.Client.Get(ctx, client.ObjectKey{Name: k.opts.Configuration}, &config); err != nil {
-		return fmt.Errorf("read ValidatingWebhookConfiguration %s, which is among Ingot's manifests (config/webhook): %w", k.opts.Configuration, err)
+	err := k.opts.Client.Get(ctx, client.ObjectKey{Name: k.opts.Configuration}, &config)
+	if apierrors.IsNotFound(err) {
+		if !k.unchecked {
+			k.opts.Logger.WarnContext(ctx, "Objects are stored without checks: there is no ValidatingWebhookConfiguration, which is among Ingot's manifests (config/webhook)", "name", k.opts.Configuration)
+		}
+		k.unchecked = true
+		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", k.opts.Configuration, err)
+	}
+	k.unchecked = false
 	before := config.DeepCopy()
 	changed := false
 	for i := range config.Webhooks {
@@ -242,9 +260,9 @@ func (k *Keeper) injectsOther(key, from string) bool {
 	return strings.HasPrefix(key, "cert-manager.io/inject-") && !strings.HasPrefix(from, k.opts.Namespace+"/")
 }
 
-// serve uses a certificate at once when there is none yet, else at the second pass that finds it.
+// serve uses a certificate at once when there is no valid one yet, else at the second pass that finds it.
 func (k *Keeper) serve(s stored, cert *tls.Certificate) {
-	if k.serving.Load() != nil && !bytes.Equal(k.next, s.cert) {
+	if k.serves() && !bytes.Equal(k.next, s.cert) {
 		k.next = s.cert
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/ingot-metal/ingot/internal/webhook/certificate"
 )
@@ -36,7 +39,7 @@ const (
 type bench struct {
 	testing.TB
 
-	client client.Client
+	client client.WithWatch
 	log    *bytes.Buffer
 }
 
@@ -123,6 +126,14 @@ func (b *bench) secret() *corev1.Secret {
 		b.Fatal(err)
 	}
 	return &s
+}
+
+func (b *bench) deleteConfiguration() {
+	b.Helper()
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}}
+	if err := b.client.Delete(b.Context(), config); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // dial connects to a replica as an API server does that trusts a bundle. It returns the
@@ -375,19 +386,75 @@ func TestCertificateThatCannotServeIsReplaced(t *testing.T) {
 	}
 }
 
-func TestMissingConfigurationIsNamedAndServingGoesOn(t *testing.T) {
+func TestMissingConfigurationIsNamedOnceAndServingGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: configuration}}
-		if err := b.client.Delete(t.Context(), config); err != nil {
-			t.Fatal(err)
-		}
+		b.deleteConfiguration()
 		k, stop := b.replica()
 		defer stop()
-		if !strings.Contains(b.log.String(), "config/webhook") {
-			t.Errorf("log = %s, want it to name the manifests", b.log)
+		b.wait(5 * time.Minute)
+		if n := strings.Count(b.log.String(), "config/webhook"); n != 1 {
+			t.Errorf("log = %s, want it to name the manifests once", b.log)
 		}
+		if _, err := dial(k, string(b.secret().Data["ca.crt"]), service); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRenewedCertificateIsServedWithoutTheConfiguration(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		k, stop := b.replica()
+		defer stop()
+		b.deleteConfiguration()
+		if err := b.client.Delete(t.Context(), b.secret()); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(3 * time.Minute)
+		serial, err := dial(k, string(b.crd().Spec.Conversion.Webhook.ClientConfig.CABundle), service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, _ := pem.Decode(b.secret().Data[corev1.TLSCertKey])
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprint(cert.SerialNumber); serial != want {
+			t.Errorf("certificate %s is served, want the new one, %s", serial, want)
+		}
+	})
+}
+
+// TestExpiredCertificateIsReplacedWhileTheAuthorityCannotBeWritten has a process that slept for longer than its
+// certificate is valid.
+func TestExpiredCertificateIsReplacedWhileTheAuthorityCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		reads := 0
+		b.client = interceptor.NewClient(b.client, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if _, isSecret := obj.(*corev1.Secret); isSecret {
+					if reads++; reads == 2 {
+						time.Sleep(91 * 24 * time.Hour) //nolint:forbidigo // the time of the bubble
+					}
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+				if _, isDefinition := obj.(*apiextensionsv1.CustomResourceDefinition); isDefinition {
+					return errors.New("refused")
+				}
+				return c.Patch(ctx, obj, patch, opts...)
+			},
+		})
+		k, stop := b.replica()
+		defer stop()
+		b.wait(91*24*time.Hour + 5*time.Minute)
 		if _, err := dial(k, string(b.secret().Data["ca.crt"]), service); err != nil {
 			t.Error(err)
 		}
