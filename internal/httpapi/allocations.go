@@ -93,7 +93,7 @@ func (a *api) showNodeAllocation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read allocation %s: %w", uuid, err)
 	}
-	return writeItem(a, w, r, http.StatusOK, allocation, fields)
+	return showItem(a, w, r, allocation, fields)
 }
 
 func (a *api) deleteNodeAllocation(w http.ResponseWriter, r *http.Request) error {

@@ -141,7 +141,7 @@ func (s *collection[T]) show(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", s.kind(), ident, err)
 	}
-	return writeItem(s.api, w, r, http.StatusOK, record, fields)
+	return showItem(s.api, w, r, record, fields)
 }
 
 func (s *collection[T]) patch(w http.ResponseWriter, r *http.Request) error {

@@ -97,12 +97,20 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // answer builds a body in a pooled buffer and sends it.
 func answer(w http.ResponseWriter, status int, build func(dst []byte) []byte) error {
+	return withBuffer(build, func(body []byte) error {
+		writeJSON(w, status, body)
+		return nil
+	})
+}
+
+// withBuffer builds a body in a pooled buffer, which has it until use returns.
+func withBuffer(build func(dst []byte) []byte, use func(body []byte) error) error {
 	buffer := buffers.Get().(*[]byte)
 	body := build((*buffer)[:0])
-	writeJSON(w, status, body)
+	err := use(body)
 	if cap(body) <= maxPooledBuffer {
 		*buffer = body
 		buffers.Put(buffer)
 	}
-	return nil
+	return err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of requests of users that take much memory: pages and inventories, which last until
+// Bounds of requests of users that take much memory: pages, inventories and items larger than maxBody, which last until
 // the client has read them, and bodies larger than maxBody, which exist in several copies.
 const (
 	largeAnswers    = 32
@@ -21,6 +21,8 @@ const (
 
 // largeQueue shares the requests that take much memory among users.
 type largeQueue = fairqueue.Queue[string]
+
+var errNoRoom = fmt.Errorf("take memory for a large request: too many others have it: %w", node.ErrBusy)
 
 // enterLarge takes a slot of the queue for the user of a request until leave is called. It
 // fails with node.ErrBusy when there is none for too long.
@@ -33,7 +35,7 @@ func (a *api) enterLarge(r *http.Request, queue *largeQueue) (leave func(), err 
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
 	}
-	return nil, fmt.Errorf("take memory for a large request: too many others have it: %w", node.ErrBusy)
+	return nil, errNoRoom
 }
 
 // enterLargeBody is enterLarge for the body of a request, if it is large or of unknown size.

@@ -39,35 +39,57 @@ func byUser(o *Options) {
 	}
 }
 
+// noAllocations is the list of allocations of an engine without any.
+type noAllocations struct {
+	node.Collection[node.Allocation]
+}
+
+func (noAllocations) List(context.Context, node.Query) ([]*node.Allocation, error) { return nil, nil }
+
+func (*fakeEngine) Allocations() node.Collection[node.Allocation] { return noAllocations{} }
+
 func TestAnswersThatNobodyReadsLeaveMemoryToOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, byUser)
-		s.addNode(uuid1)
-		s.engine.inspections[uuid1] = &node.InspectionData{}
-		request := func(path, user string) *http.Request {
-			r := httptest.NewRequest(http.MethodGet, path, nil)
-			r.Header.Set("X-Test-User", user)
-			r.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
-			return r
-		}
-		release := make(chan struct{})
-		var flood sync.WaitGroup
-		for range largeAnswers / 2 {
-			flood.Go(func() {
-				s.handler.ServeHTTP(stalled{httptest.NewRecorder(), release}, request("/v1/nodes/detail", "flood"))
-			})
-			synctest.Wait() // the fake engine takes one request at a time
-		}
-		for path, status := range map[string]int{
-			"/v1/nodes/detail": 503, "/v1/ports?detail=true": 503, oneNode + "/inventory": 503, "/v1/nodes": 200, oneNode: 200,
-		} {
-			s.send(request(path, "flood")).want(status)
-		}
-		s.send(request("/v1/nodes/detail", "ann")).want(200)
-		close(release)
-		flood.Wait()
-		s.send(request("/v1/nodes/detail", "flood")).want(200)
-	})
+	for flooded, flood := range map[string]string{"lists": "/v1/nodes/detail", "allocations": "/v1/allocations", "large nodes": "/v1/nodes/" + uuid2} {
+		t.Run(flooded, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { floodUnread(t, flood) })
+		})
+	}
+}
+
+// floodUnread has a client ask for one path again and again without reading what it gets.
+func floodUnread(t *testing.T, path string) {
+	t.Helper()
+	s := newServer(t, byUser)
+	s.addNode(uuid1)
+	const large = "/v1/nodes/" + uuid2
+	s.addNode(uuid2).InstanceInfo = node.Object(`{"configdrive":"` + strings.Repeat("x", maxBody) + `"}`)
+	s.engine.inspections[uuid1] = &node.InspectionData{}
+	request := func(path, user string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("X-Test-User", user)
+		r.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
+		return r
+	}
+	release := make(chan struct{})
+	var flood sync.WaitGroup
+	for range largeAnswers / 2 {
+		flood.Go(func() {
+			s.handler.ServeHTTP(stalled{httptest.NewRecorder(), release}, request(path, "flood"))
+		})
+		synctest.Wait() // the fake engine takes one request at a time
+	}
+	for path, status := range map[string]int{
+		"/v1/nodes/detail": 503, "/v1/ports?detail=true": 503, oneNode + "/inventory": 503, "/v1/allocations": 503, large: 503,
+		"/v1/nodes": 200, "/v1/ports": 200, oneNode: 200, large + "?fields=name": 200,
+	} {
+		s.send(request(path, "flood")).want(status)
+	}
+	s.send(request("/v1/nodes/detail", "ann")).want(200)
+	s.send(request(large, "ann")).want(200)
+	close(release)
+	flood.Wait()
+	s.send(request("/v1/nodes/detail", "flood")).want(200)
+	s.send(request(large, "flood")).want(200)
 }
 
 func TestLargeBodiesThatArriveSlowlyLeaveMemoryToOthers(t *testing.T) {

@@ -17,6 +17,8 @@ type list[T any] struct {
 	detail bool   // the path lists all fields
 	// detailSince is the microversion 1.N that introduced the argument detail.
 	detailSince int
+	// knowsBrief says that read knows node.Query.Brief. A page of a short list is small then, whatever else its items have.
+	knowsBrief bool
 	// unpaged is set when at most one item matches the conditions.
 	unpaged    bool
 	conditions []node.Filter
@@ -45,7 +47,7 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 		query.MaxBytes = maxPageBytes
 	}
 	query.Filters = l.conditions
-	query.Brief = isBrief(fields)
+	query.Brief = l.knowsBrief && isBrief(fields)
 	v, err := viewWith(a, r, fields)
 	if err != nil {
 		return err
@@ -83,6 +85,27 @@ func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int
 		return err
 	}
 	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
+}
+
+// showItem answers a request to read one item. A large answer lasts until the client has read it, and takes a slot. It does
+// not wait for one: it would be in memory meanwhile.
+func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fields []*field[T]) error {
+	v, err := viewWith(a, r, fields)
+	if err != nil {
+		return err
+	}
+	build := func(dst []byte) []byte { return appendItem(dst, v, item, fields) }
+	return withBuffer(build, func(body []byte) error {
+		if len(body) > maxBody {
+			leave, ok := a.largeAnswers.TryEnter(a.user(r))
+			if !ok {
+				return errNoRoom
+			}
+			defer leave()
+		}
+		writeJSON(w, http.StatusOK, body)
+		return nil
+	})
 }
 
 // suffixed returns the path of a list, with /detail when the list shows all fields.

@@ -30,7 +30,7 @@ func (a *api) writeNodes(w http.ResponseWriter, r *http.Request, path string, de
 	return writeList(a, w, r, list[node.Node]{
 		table: nodeTable, name: "nodes", path: path, detail: detail, detailSince: detailSince,
 		unpaged: c.query.Has("instance_uuid"), conditions: append(asked, conditions...),
-		read: read,
+		read: read, knowsBrief: true,
 		uuid: func(n *node.Node) string { return n.UUID },
 	})
 }
@@ -49,7 +49,7 @@ func (a *api) showNode(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", ident, err)
 	}
-	return writeItem(a, w, r, http.StatusOK, n, fields)
+	return showItem(a, w, r, n, fields)
 }
 
 // stateFields are the fields in the answer to GET states.
@@ -74,7 +74,7 @@ func (a *api) showNodeStates(w http.ResponseWriter, r *http.Request) error {
 			fields = append(fields, f)
 		}
 	}
-	return writeItem(a, w, r, http.StatusOK, n, fields)
+	return showItem(a, w, r, n, fields)
 }
 
 // listChildren answers with the UUIDs of the nodes whose parent is this node.

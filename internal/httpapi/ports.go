@@ -89,7 +89,7 @@ func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string
 func (a *api) writePorts(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions []node.Filter) error {
 	return writeList(a, w, r, list[node.Port]{
 		table: portTable, name: "ports", path: path, detail: detail, detailSince: detailSince, conditions: conditions,
-		read: a.engine.Ports, uuid: func(p *node.Port) string { return p.UUID },
+		read: a.engine.Ports, knowsBrief: true, uuid: func(p *node.Port) string { return p.UUID },
 	})
 }
 
@@ -107,7 +107,7 @@ func (a *api) showPort(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read port %s: %w", uuid, err)
 	}
-	return writeItem(a, w, r, http.StatusOK, p, fields)
+	return showItem(a, w, r, p, fields)
 }
 
 // portNamesSince is the microversion 1.N that introduced names of ports.
