@@ -88,7 +88,7 @@ func (a *api) listChildren(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("read node %s: %w", ident, err)
 	}
-	children, err := a.engine.Nodes(r.Context(), node.Query{Filters: []node.Filter{{Field: "parent_node", Value: parent.UUID}}})
+	children, err := a.engine.Nodes(r.Context(), node.Query{Filters: []node.Filter{{Field: "parent_node", Value: parent.UUID}}, Brief: true})
 	if err != nil {
 		return fmt.Errorf("list children of node %s: %w", parent.UUID, err)
 	}

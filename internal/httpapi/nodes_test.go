@@ -244,6 +244,9 @@ func TestChildrenAreListedByUUID(t *testing.T) {
 	document := s.get("/v1/nodes/" + uuid1 + "/children").want(200).json()
 	diffJSON(t, "filters", []node.Filter{{Field: "parent_node", Value: uuid1}}, s.engine.query.Filters)
 	diffJSON(t, "children", []any{uuid1}, document["children"]) // the fake engine does not filter
+	if !s.engine.query.Brief {
+		t.Error("children are read with all of their fields")
+	}
 }
 
 func TestDeleteOfANodeHasNoBody(t *testing.T) {
