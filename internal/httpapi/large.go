@@ -14,7 +14,7 @@ import (
 // the client has read them, and bodies larger than maxBody, which exist in several copies.
 const (
 	largeAnswers    = 32
-	largeBodies     = 8
+	largeBodies     = 4               // one of 64 MiB takes up to five times as much until it is stored
 	maxWaitingLarge = 256             // of each
 	maxLargeWait    = 5 * time.Second // and how long
 )
