@@ -22,7 +22,7 @@ type CollectLogs string
 // When logs are kept.
 const (
 	CollectNever     CollectLogs = "never"
-	CollectOnFailure CollectLogs = "on_failure" // of inspecting, cleaning, deploying, servicing or rescuing
+	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing, or of a ramdisk that posts an error
 	CollectAlways    CollectLogs = "always"     // at the end of these, too, while the agent lives
 )
 
