@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -287,6 +289,20 @@ func (h *BareMetalHost) IsPaused() bool {
 // HasBMC reports whether any BMC detail is set. Empty strings count as absent.
 func (h *BareMetalHost) HasBMC() bool {
 	return h.Spec.BMC.Address != "" || h.Spec.BMC.CredentialsName != ""
+}
+
+// IsHeldOff reports whether annotations keep the machine powered off: those of RebootAnnotationPrefix, on a host whose
+// power can be controlled. While they do, nothing begins on an available host.
+func (h *BareMetalHost) IsHeldOff() bool {
+	if _, detached := h.Annotations[DetachedAnnotation]; detached || !h.HasBMC() || h.Spec.DisablePowerOff {
+		return false
+	}
+	for key := range h.Annotations {
+		if strings.HasPrefix(key, RebootAnnotationPrefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // SupportsPowerControl reports whether the machine can be powered on and off: it has a BMC, and

@@ -122,6 +122,7 @@ func TestHostsAreCountedOnceAndOnlyIfMachinesCanUseThem(t *testing.T) {
 				host("3", "a", hostLabel(v1alpha1.UnreviewedLabel, "")), host("4", "a", hostLabel(v1beta2.NodeReuseLabel, "md-x")),
 				host("5", "a", usedBy("example.com", "Thing", "x")), host("6", "a", func(h *v1alpha1.BareMetalHost) { h.Status.ErrorMessage = "x" }),
 				host("7", "a", func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateInspecting }),
+				host("8", "a", hostAnnotation(v1alpha1.RebootAnnotationPrefix+"me")),
 			},
 			want: numbers{"d": {0, 0, 0}},
 		},

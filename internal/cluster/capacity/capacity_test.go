@@ -188,12 +188,16 @@ func TestOnlyChangesThatCanChangeWhatTemplatesTellAskForAPass(t *testing.T) {
 	}{
 		"label":    {func(h *v1alpha1.BareMetalHost) { h.Labels["rack"] = "7" }, true},
 		"detached": {func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.DetachedAnnotation: ""} }, true},
+		"held off": {func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{v1alpha1.RebootAnnotationPrefix + "me": ""}
+		}, true},
 		"power":    {func(h *v1alpha1.BareMetalHost) { h.Status.PoweredOn = true }, false},
 		"state":    {func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateProvisioned }, false},
 		"error":    {func(h *v1alpha1.BareMetalHost) { h.Status.ErrorType = v1alpha1.ErrorRegistration }, false},
 		"consumer": {func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = &corev1.ObjectReference{Name: "m"} }, false},
 	} {
 		before := host("h", "a")
+		before.Spec.BMC.Address, before.Status.Provisioning.State = "redfish://192.0.2.1/", v1alpha1.StateAvailable
 		after := before.DeepCopy()
 		tt.edit(after)
 		if got := hostChanged(before, after); got != tt.want {

@@ -21,6 +21,7 @@ const (
 	Unhealthy             = "marked as unhealthy"
 	ExternallyProvisioned = "externally provisioned"
 	Unreviewed            = "waiting for a review"
+	Held                  = "held off by an annotation"
 	Failed                = "with an error"
 	NotAvailable          = "not available yet"
 	Deployed              = "with an image of their own"
@@ -47,6 +48,8 @@ var withdrawn = []reason{
 		return h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned
 	}},
 	{Unreviewed, func(h *v1alpha1.BareMetalHost) bool { _, there := h.Labels[v1alpha1.UnreviewedLabel]; return there }},
+	// Recovery holds hosts in use, for minutes.
+	{Held, func(h *v1alpha1.BareMetalHost) bool { return isAvailable(h) && h.IsHeldOff() }},
 }
 
 // passing are the reasons that end when the operator gets on with a host or somebody helps it.
@@ -54,10 +57,7 @@ var passing = []reason{
 	{Failed, func(h *v1alpha1.BareMetalHost) bool {
 		return h.Status.ErrorMessage != "" || h.Status.ErrorType != v1alpha1.ErrorNone || h.Status.OperationalStatus == v1alpha1.OperationalStatusError
 	}},
-	{NotAvailable, func(h *v1alpha1.BareMetalHost) bool {
-		state := h.Status.Provisioning.State
-		return state != v1alpha1.StateAvailable && state != v1alpha1.StateReady
-	}},
+	{NotAvailable, func(h *v1alpha1.BareMetalHost) bool { return !isAvailable(h) }},
 	{Deployed, func(h *v1alpha1.BareMetalHost) bool {
 		return h.Spec.Image != nil && h.Spec.Image.URL != "" || h.Spec.CustomDeploy != nil && h.Spec.CustomDeploy.Method != ""
 	}},
@@ -105,6 +105,10 @@ func first(reasons []reason, h *v1alpha1.BareMetalHost) string {
 		}
 	}
 	return ""
+}
+
+func isAvailable(h *v1alpha1.BareMetalHost) bool {
+	return h.Status.Provisioning.State == v1alpha1.StateAvailable || h.Status.Provisioning.State == v1alpha1.StateReady
 }
 
 // hasAgent reports whether the ramdisk of a host waits for work: without a BMC nobody but it can

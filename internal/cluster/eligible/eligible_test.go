@@ -66,6 +66,13 @@ func TestHostsAreUsableUnlessSomethingSpeaksAgainstThem(t *testing.T) {
 		"taken out of care": {host: host(func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }), want: eligible.ExternallyProvisioned, withdrawn: eligible.ExternallyProvisioned},
 		"not reviewed":      {host: host(func(h *v1alpha1.BareMetalHost) { h.Labels[v1alpha1.UnreviewedLabel] = "" }), want: eligible.Unreviewed, withdrawn: eligible.Unreviewed},
 
+		"held off":                {host: host(annotation(v1alpha1.RebootAnnotationPrefix + "me")), want: eligible.Held, withdrawn: eligible.Held},
+		"held off in old words":   {host: host(annotation(v1alpha1.RebootAnnotationPrefix+"me"), state(v1alpha1.StateReady)), want: eligible.Held, withdrawn: eligible.Held},
+		"held off in use":         {host: host(annotation(v1alpha1.RebootAnnotationPrefix+"me"), state(v1alpha1.StateProvisioned)), want: eligible.NotAvailable},
+		"to be restarted":         {host: host(annotation(v1alpha1.RebootAnnotation))},
+		"held, and cannot be off": {host: host(annotation(v1alpha1.RebootAnnotationPrefix+"me"), func(h *v1alpha1.BareMetalHost) { h.Spec.DisablePowerOff = true })},
+		"held, and without a BMC": {host: host(annotation(v1alpha1.RebootAnnotationPrefix+"me"), withoutBMC, available(metav1.ConditionTrue))},
+
 		"error message":  {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.ErrorMessage = "no power" }), want: eligible.Failed},
 		"error type":     {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.ErrorType = v1alpha1.ErrorPowerManagement }), want: eligible.Failed},
 		"in error":       {host: host(func(h *v1alpha1.BareMetalHost) { h.Status.OperationalStatus = v1alpha1.OperationalStatusError }), want: eligible.Failed},

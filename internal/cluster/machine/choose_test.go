@@ -116,6 +116,7 @@ func TestEachObstacleKeepsAHostFromBeingChosen(t *testing.T) {
 		"deprovisioning":                  {inState(v1alpha1.StateDeprovisioning), nil, "not available yet"},
 		"provisioned":                     {inState(v1alpha1.StateProvisioned), nil, "not available yet"},
 		"not reviewed":                    {labelled(v1alpha1.UnreviewedLabel, ""), nil, "waiting for a review"},
+		"held off":                        {annotated(v1alpha1.RebootAnnotationPrefix + "me"), nil, "held off by an annotation"},
 		"with an image":                   {func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{URL: "https://x"} }, nil, "with an image of their own"},
 		"with a custom deployment":        {func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "x"} }, nil, "with an image of their own"},
 		"without a BMC and not connected": {notConnected, nil, "without a BMC whose ramdisk does not answer"},

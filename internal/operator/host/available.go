@@ -42,7 +42,7 @@ var powersOn = map[availableStep]bool{availableInspect: true, availablePrepare: 
 // that, and may have the machine open.
 func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
 	next := nextAvailable(h, n, c, alive, maxFailures)
-	if requests, _ := powerRequestsOf(h); powersOn[next] && isHeld(h, requests) {
+	if powersOn[next] && h.IsHeldOff() {
 		return availableHeld
 	}
 	return next

@@ -51,8 +51,7 @@ func isQueued(h *v1alpha1.BareMetalHost) bool {
 
 // isHeldFree reports whether a host is held off on which nothing is begun meanwhile.
 func isHeldFree(h *v1alpha1.BareMetalHost) bool {
-	requests, _ := powerRequestsOf(h)
-	return h.Status.Provisioning.State == v1alpha1.StateAvailable && isHeld(h, requests)
+	return h.Status.Provisioning.State == v1alpha1.StateAvailable && h.IsHeldOff()
 }
 
 // takesSlot reports whether a host counts for the limit.

@@ -41,12 +41,6 @@ func failsAtWork(h *v1alpha1.BareMetalHost, n *provisioner.Node) bool {
 	}
 }
 
-// isHeld is pure: whether annotations keep a host off whose power can be controlled.
-func isHeld(h *v1alpha1.BareMetalHost, requests powerRequests) bool {
-	_, detaches := h.Annotations[v1alpha1.DetachedAnnotation]
-	return h.HasBMC() && !detaches && !requests.neverOff && len(requests.holds) > 0
-}
-
 // failedNodes are the states of a node whose work failed, in which its machine can be powered off.
 var failedNodes = map[node.State]bool{
 	node.Manageable: true, node.Available: true, node.Active: true, node.InspectFailed: true, node.CleanFailed: true,
@@ -65,10 +59,10 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 	if !s.host.HasBMC() || !failsAtWork(s.host, s.node) || s.node == nil || atWork(*s.node) {
 		return false, result{}, nil
 	}
-	requests, _ := powerRequestsOf(s.host)
 	operation := workOf[s.state()]
 	switch {
-	case isHeld(s.host, requests):
+	case s.host.IsHeldOff():
+		requests, _ := powerRequestsOf(s.host)
 		s.waiting("What failed is tried again when the host is not kept powered off any more by %s", requests.holders())
 		return true, result{requeueAfter: idlePoll, stop: true}, nil
 	case len(s.before.Status.PowerOffHolds) > 0:
@@ -84,9 +78,9 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 
 // holdsNext reports whether a pass found out that the work of a held host failed: the next one powers the
 // machine off.
-func holdsNext(s *scope, requests powerRequests, err error) bool {
+func holdsNext(s *scope, err error) bool {
 	var failed *failure
-	return errors.As(err, &failed) && failed.operation == workOf[s.state()] && isHeld(s.host, requests) && !isLeaving(s.host)
+	return errors.As(err, &failed) && failed.operation == workOf[s.state()] && s.host.IsHeldOff() && !isLeaving(s.host)
 }
 
 // showWork shows that work has failed, which a failure to power the machine off has hidden.

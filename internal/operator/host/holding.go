@@ -34,7 +34,7 @@ func decideHolding(s *scope, requests powerRequests) bool {
 	case s.node != nil && isServiced(h):
 		return false // the live update has had its turn
 	case !steersPower[s.state()]:
-		return isHeld(h, requests)
+		return h.IsHeldOff()
 	default:
 		return requests.wantsOff()
 	}
@@ -52,7 +52,7 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 	status := &s.host.Status
 	status.PowerOffHolds = requests.existing(status.PowerOffHolds)
 	switch {
-	case holdsNext(s, requests, err):
+	case holdsNext(s, err):
 		return result{requeueAfter: soon, stop: true}, err
 	case !decideHolding(s, requests), !p.readNode(ctx, s, err):
 		return res, err
