@@ -116,8 +116,9 @@ func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready boo
 		return false, 0, err
 	}
 	// Data without its status, as after a move or a restore, is told by what is there: a machine may run with it, and the
-	// template may be another one since.
-	rendered := d.Annotations[v1beta2.HostAnnotation] == host && len(secretsOf(d)) > 0
+	// template may be another one since. Metal3's provider notes no host; what is deployed has read its data.
+	noted := d.Annotations[v1beta2.HostAnnotation]
+	rendered := len(secretsOf(d)) > 0 && (noted == host || noted == "" && o.m3m.Spec.ProviderID != "")
 	if (d.Status.Ready || rendered) && len(missing) == 0 {
 		return true, 0, r.prepare(ctx, d, nil, host)
 	}

@@ -33,14 +33,17 @@ func TestDataWithoutStatusIsReadyAsItWasRenderedForTheHost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		noted   string            // host of the data
 		secrets map[string]string // their hosts
+		runs    bool              // the machine is deployed
 		ready   bool
 	}{
-		"all Secrets are there":               {"metal/node-7", map[string]string{meta: "metal/node-7", network: "metal/node-7"}, true},
-		"they are of Metal3's provider":       {"metal/node-7", map[string]string{meta: "", network: ""}, true},
-		"one is missing":                      {"metal/node-7", map[string]string{meta: "metal/node-7"}, false},
-		"one is for another host":             {"metal/node-7", map[string]string{meta: "metal/node-7", network: "metal/node-8"}, false},
-		"nobody says for which host they are": {"", map[string]string{meta: "", network: ""}, false},
-		"the data is for another host":        {"metal/node-8", map[string]string{meta: "", network: ""}, false},
+		"all Secrets are there":               {"metal/node-7", map[string]string{meta: "metal/node-7", network: "metal/node-7"}, false, true},
+		"they are of Metal3's provider":       {"metal/node-7", map[string]string{meta: "", network: ""}, false, true},
+		"one is missing":                      {"metal/node-7", map[string]string{meta: "metal/node-7"}, false, false},
+		"one is for another host":             {"metal/node-7", map[string]string{meta: "metal/node-7", network: "metal/node-8"}, false, false},
+		"nobody says for which host they are": {"", map[string]string{meta: "", network: ""}, false, false},
+		"so it is, and the machine runs":      {"", map[string]string{meta: "", network: ""}, true, true},
+		"one is missing, and it runs":         {"", map[string]string{meta: ""}, true, false},
+		"the data is for another host":        {"metal/node-8", map[string]string{meta: "", network: ""}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -55,6 +58,9 @@ func TestDataWithoutStatusIsReadyAsItWasRenderedForTheHost(t *testing.T) {
 				Namespace: "metal", Name: "m-1", UID: "uid", Annotations: map[string]string{v1beta2.HostAnnotation: "metal/node-7"},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m-1", UID: "machine"}},
 			}}
+			if tt.runs {
+				m.Spec.ProviderID = "metal3://metal/node-7/m-1"
+			}
 			h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "node-7"}}
 			h.Spec.ConsumerRef = &corev1.ObjectReference{APIVersion: v1beta2.GroupVersion.String(), Kind: metal3MachineKind, Name: "m-1"}
 			objects := []client.Object{claim, d, machine, m, h}
@@ -71,6 +77,9 @@ func TestDataWithoutStatusIsReadyAsItWasRenderedForTheHost(t *testing.T) {
 			}
 			if d.Status.Ready != tt.ready || (d.Status.ErrorMessage == nil) != tt.ready {
 				t.Errorf("ready %v, error %v; want ready %v", d.Status.Ready, d.Status.ErrorMessage, tt.ready)
+			}
+			if tt.ready && (d.Annotations[v1beta2.HostAnnotation] != "metal/node-7" || d.Spec.MetaData.Name != meta) {
+				t.Errorf("annotations %v, Secret %s", d.Annotations, d.Spec.MetaData.Name)
 			}
 		})
 	}
