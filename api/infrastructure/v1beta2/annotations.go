@@ -92,6 +92,8 @@ const (
 
 	// NodeReuseControlPlane begins the value of NodeReuseLabel for a control plane.
 	NodeReuseControlPlane = "cp-"
+	// NodeReuseLegacyControlPlane is how older versions of Metal3's provider wrote NodeReuseControlPlane. It is only read.
+	NodeReuseLegacyControlPlane = "kcp-"
 	// NodeReuseMachineDeployment begins the value of NodeReuseLabel for a MachineDeployment.
 	NodeReuseMachineDeployment = "md-"
 

@@ -174,9 +174,9 @@ func TestHostsAreCountedOnceAndOnlyIfMachinesCanUseThem(t *testing.T) {
 			},
 			want: numbers{"d": {0, 2, 0}, "e": {}},
 		},
-		"with a label that reserves nothing": {
+		"reserved by another provider": {
 			sets: []*set{follower("d", "a", 1)}, hosts: []v1alpha1.BareMetalHost{host("1", "a", hostLabel(v1beta2.NodeReuseLabel, "x"))},
-			want: numbers{"d": {0, 0, 1}},
+			want: numbers{"d": {0, 0, 0}},
 		},
 		"reserved for an earlier owner of its name": {
 			sets: []*set{follower("d", "a", 1)},

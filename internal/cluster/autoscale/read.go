@@ -198,7 +198,7 @@ func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 // isFree reports whether a host can be given to any machine that selects it.
 func (s *snapshot) isFree(h *v1alpha1.BareMetalHost) bool {
 	consumed := h.Spec.ConsumerRef != nil && h.Spec.ConsumerRef.Name != ""
-	return !consumed && !reuse.IsReserved(h) && eligible.Unusable(h) == "" &&
+	return !consumed && !reuse.IsReserved(h) && !reuse.IsForeign(h) && eligible.Unusable(h) == "" &&
 		!classification.Pending(h, s.profiles, s.hardware[h.Name])
 }
 

@@ -48,6 +48,9 @@ var obstacles = []obstacle{
 	{"with another consumer", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return isConsumed(h) && !related.Consumes(w.machine, h) && !reuse.IsReserved(h)
 	}},
+	{"reserved by another provider", func(w wanted, h *v1alpha1.BareMetalHost) bool {
+		return reuse.IsForeign(h) && !related.Consumes(w.machine, h)
+	}},
 }
 
 // firstObstacle describes why a machine cannot have a host; empty means that it can.

@@ -92,9 +92,15 @@ func TestEachObstacleKeepsAHostFromBeingChosen(t *testing.T) {
 		"reserved for nobody's reuse": {reservedFor(owner, began), nil, "reserved for other owners"},
 		"reserved for another owner":  {reservedFor(other, began), &owner, "reserved for other owners"},
 		"labelled by Metal3":          {labelled(v1beta2.NodeReuseLabel, "md-workers"), nil, "reserved for other owners"},
-		"not selected":                {labelled("rack", "b"), nil, "not selected by spec.hostSelector"},
-		"deleted":                     {func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.NewTime(began)) }, nil, "being deleted"},
-		"of another machine":          {consumedBy("Metal3Machine", "m-2"), nil, "with another consumer"},
+		"labelled by Metal3 of old":   {labelled(v1beta2.NodeReuseLabel, "kcp-one"), nil, "reserved for other owners"},
+		"labelled by somebody else":   {labelled(v1beta2.NodeReuseLabel, "one"), nil, "reserved by another provider"},
+		"its own with such a label": {func(h *v1alpha1.BareMetalHost) {
+			consumedBy("Metal3Machine", "m-1")(h)
+			labelled(v1beta2.NodeReuseLabel, "one")(h)
+		}, nil, ""},
+		"not selected":       {labelled("rack", "b"), nil, "not selected by spec.hostSelector"},
+		"deleted":            {func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = new(metav1.NewTime(began)) }, nil, "being deleted"},
+		"of another machine": {consumedBy("Metal3Machine", "m-2"), nil, "with another consumer"},
 		"of an earlier machine": {func(h *v1alpha1.BareMetalHost) {
 			consumedBy("Metal3Machine", "m-1")(h)
 			claimedAs("earlier", h.UID)(h)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/eligible"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
@@ -318,7 +319,7 @@ func (f *facts) stamp() (bool, time.Time) {
 	if at.IsZero() {
 		return true, f.now
 	}
-	return m.carried() || m.ref == nil || f.host.Labels[clusterv1.ClusterNameLabel] != f.cluster.Name || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || m.label != f.owner.label(), at
+	return m.carried() || m.ref == nil || f.host.Labels[clusterv1.ClusterNameLabel] != f.cluster.Name || m.ref.UID != f.owner.UID || m.ref.Namespace != f.owner.Namespace || f.host.Labels[v1beta2.NodeReuseLabel] != f.owner.label(), at
 }
 
 // blocker is a host that a new machine of its owner may wait for.

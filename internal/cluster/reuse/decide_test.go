@@ -195,6 +195,7 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			delete(h.Labels, clusterv1.ClusterNameLabel)
 		})}, verdict{stamp: true, at: start, again: soon}},
 		"with another's label": {changes{of(labelled("cp-one"))}, verdict{stamp: true, at: start, again: soon}},
+		"with an older label":  {changes{func(f *facts) { f.owner.Owner = kubeadm }, of(reservedFor(kubeadm, start)), of(labelled("kcp-one"))}, verdict{stamp: true, at: start, again: soon}},
 		"without a time":       {changes{of(annotated(v1beta2.ReservedAtAnnotation, "soon"))}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
 		"label alone":          {changes{legacy("md-one")}, verdict{stamp: true, at: start.Add(time.Hour), again: soon}},
 		"label and Cluster": {

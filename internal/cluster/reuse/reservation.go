@@ -81,6 +81,13 @@ func ReservedFor(owner *Owner, h *v1alpha1.BareMetalHost) bool {
 	return reserved && owner != nil && m.names(*owner) && m.accepts(owner.UID)
 }
 
+// IsForeign reports whether another provider keeps a host, for whom its label does not tell here. Nobody's machine
+// may take it.
+func IsForeign(h *v1alpha1.BareMetalHost) bool {
+	label, named := labelOf(h)
+	return label != "" && !named && !IsReserved(h)
+}
+
 // ReservedAt returns when a host was reserved, or the zero time when it does not tell.
 func ReservedAt(h *v1alpha1.BareMetalHost) time.Time {
 	at, err := time.Parse(time.RFC3339, h.Annotations[v1beta2.ReservedAtAnnotation])
@@ -120,15 +127,14 @@ type mark struct {
 	host *v1alpha1.BareMetalHost
 	// ref is the owner, or nil when only the label names it, as Metal3's provider writes it.
 	ref *corev1.ObjectReference
-	// label is the value of NodeReuseLabel.
+	// label is the value of NodeReuseLabel, in today's words.
 	label string
 }
 
 // markOf reads the reservation of a host, if it has one. A consumer of an unknown kind counts as
 // the owner of a reservation only when the label or the annotation says so.
 func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
-	label := h.Labels[v1beta2.NodeReuseLabel]
-	labelled := strings.HasPrefix(label, v1beta2.NodeReuseControlPlane) || strings.HasPrefix(label, v1beta2.NodeReuseMachineDeployment)
+	label, labelled := labelOf(h)
 	_, stamped := h.Annotations[v1beta2.ReservedAtAnnotation]
 	ref := h.Spec.ConsumerRef
 	if ref == nil || ref.Name == "" {
@@ -143,6 +149,15 @@ func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
 		return mark{host: h, ref: ref, label: label}, true
 	}
 	return mark{}, false
+}
+
+// labelOf returns the value of NodeReuseLabel in today's words, and whether it names an owner.
+func labelOf(h *v1alpha1.BareMetalHost) (label string, named bool) {
+	label = h.Labels[v1beta2.NodeReuseLabel]
+	if name, older := strings.CutPrefix(label, v1beta2.NodeReuseLegacyControlPlane); older {
+		label = v1beta2.NodeReuseControlPlane + name
+	}
+	return label, strings.HasPrefix(label, v1beta2.NodeReuseControlPlane) || strings.HasPrefix(label, v1beta2.NodeReuseMachineDeployment)
 }
 
 func isMetal3Machine(ref *corev1.ObjectReference) bool {

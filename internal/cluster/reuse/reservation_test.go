@@ -89,6 +89,7 @@ func TestHostTellsWhomItIsReservedFor(t *testing.T) {
 		"another program's host":                {changes{consumedBy("example.com/v1", "Robot", "one", "")}, false, nil},
 		"Cluster's host without a label":        {changes{consumedBy(cluster, "Cluster", "one", "")}, false, nil},
 		"label of another scheme":               {changes{labelled("one")}, false, nil},
+		"MachineDeployment's host with a label of another scheme": {changes{reservedFor(deployment, start), labelled("one")}, true, []Owner{deployment}},
 
 		"for a MachineDeployment":                  {changes{reservedFor(deployment, start)}, true, []Owner{deployment}},
 		"for a control plane of the same name":     {changes{reservedFor(kubeadm, start)}, true, []Owner{kubeadm}},
@@ -108,6 +109,7 @@ func TestHostTellsWhomItIsReservedFor(t *testing.T) {
 
 		"label with no consumer, md":       {changes{labelled("md-one")}, true, []Owner{deployment}},
 		"label with no consumer, cp":       {changes{labelled("cp-one")}, true, []Owner{kubeadm, foreign}},
+		"label of older versions":          {changes{labelled("kcp-one")}, true, []Owner{kubeadm, foreign}},
 		"label with the Cluster, md":       {changes{labelled("md-one"), consumedBy(cluster, "Cluster", "one", "")}, true, []Owner{deployment}},
 		"label with the Cluster, cp":       {changes{labelled("cp-one"), consumedBy(core, "Cluster", "one", "")}, true, []Owner{kubeadm, foreign}},
 		"label with the Cluster, other":    {changes{labelled("md-two"), consumedBy(cluster, "Cluster", "one", "")}, true, nil},
@@ -123,6 +125,9 @@ func TestHostTellsWhomItIsReservedFor(t *testing.T) {
 			h := host("a", tt.changes...)
 			if got := IsReserved(h); got != tt.reserved {
 				t.Errorf("IsReserved = %t, want %t", got, tt.reserved)
+			}
+			if got, want := IsForeign(h), strings.HasPrefix(name, "label of another scheme"); got != want {
+				t.Errorf("IsForeign = %t, want %t", got, want)
 			}
 			var owners []Owner
 			for _, o := range []Owner{deployment, kubeadm, foreign} {
