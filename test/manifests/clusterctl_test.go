@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -145,6 +146,29 @@ func TestVariablesOfTheClusterClassHaveAnEffect(t *testing.T) {
 		if !used[v.Name] {
 			t.Errorf("nothing uses the variable %s", v.Name)
 		}
+	}
+}
+
+// TestClusterctlCanWaitForTheControllers looks for the name by which clusterctl knows the container of a provider. For others it
+// does not wait.
+func TestClusterctlCanWaitForTheControllers(t *testing.T) {
+	found := 0
+	for _, obj := range kustomized(t, "clusterctl") {
+		if obj.GetKind() != "Deployment" {
+			continue
+		}
+		found++
+		containers, _, err := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "containers")
+		isManager := func(c any) bool {
+			fields, _ := c.(map[string]any)
+			return fields["name"] == "manager"
+		}
+		if err != nil || !slices.ContainsFunc(containers, isManager) {
+			t.Errorf("Deployment %s has no container manager (%v)", obj.GetName(), err)
+		}
+	}
+	if found == 0 {
+		t.Error("there are no Deployments")
 	}
 }
 
