@@ -109,6 +109,21 @@ const NodeMarkKey = "ingot_host"
 // the node over when it is restored from that very annotation.
 const NodeReleaseKey = "ingot_released"
 
+// maxStatusAnnotation is the most that a StatusAnnotation may hold, in bytes. All annotations of an object together
+// may have 256 KiB.
+const maxStatusAnnotation = 128 << 10
+
+// EncodeStatus returns a status as StatusAnnotation carries it: without the hardware details when it would be too long with
+// them. They are in the HardwareData of a host, from which they are restored.
+func EncodeStatus(status BareMetalHostStatus) (string, error) {
+	text, err := json.Marshal(status)
+	if err == nil && len(text) > maxStatusAnnotation {
+		status.HardwareDetails = nil
+		text, err = json.Marshal(status)
+	}
+	return string(text), err
+}
+
 // ReleaseOf is what NodeReleaseKey and ReleasedAnnotation have for a StatusAnnotation: its SHA-256, in
 // hexadecimal digits.
 func ReleaseOf(status string) string {

@@ -1,7 +1,6 @@
 package related
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,12 +44,12 @@ func Pause(h *v1alpha1.BareMetalHost) error {
 	if isCopied && (!ours || h.Status.LastUpdated == nil) {
 		return nil
 	}
-	status, err := json.Marshal(h.Status)
+	status, err := v1alpha1.EncodeStatus(h.Status)
 	if err != nil {
 		return fmt.Errorf("encode the status of host %s/%s: %w", h.Namespace, h.Name, err)
 	}
-	if copied != string(status) {
-		h.Annotations[v1alpha1.StatusAnnotation] = string(status)
+	if copied != status {
+		h.Annotations[v1alpha1.StatusAnnotation] = status
 		delete(h.Annotations, v1alpha1.ReleasedAnnotation)
 	}
 	return nil

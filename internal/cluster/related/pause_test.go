@@ -2,6 +2,7 @@ package related_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -100,6 +101,32 @@ func TestHostThatWasNotRestoredKeepsTheStatusThatItCameWith(t *testing.T) {
 		if err := related.Pause(h); err != nil || h.Annotations[v1alpha1.StatusAnnotation] != "from elsewhere" || !related.CanMove(h) {
 			t.Errorf("paused before: %v; error %v, annotations %v", paused, err, h.Annotations)
 		}
+	}
+}
+
+func TestStatusThatIsTooLongIsCarriedWithoutHardwareDetails(t *testing.T) {
+	h := &v1alpha1.BareMetalHost{}
+	reconciled(h)
+	h.Status.HardwareDetails = &v1alpha1.HardwareDetails{}
+	for i := range 5000 {
+		h.Status.HardwareDetails.NICs = append(h.Status.HardwareDetails.NICs, v1alpha1.NIC{Name: fmt.Sprintf("eth%d", i), Model: "0x8086 0x1572"})
+	}
+	for pass := range 2 {
+		if err := related.Pause(h); err != nil {
+			t.Fatal(err)
+		}
+		text := h.Annotations[v1alpha1.StatusAnnotation]
+		var status v1alpha1.BareMetalHostStatus
+		if err := json.Unmarshal([]byte(text), &status); err != nil || len(text) > 128<<10 || status.Provisioning.ID != "node-1" || status.HardwareDetails != nil {
+			t.Fatalf("%d bytes of status, error %v: %.200s", len(text), err, text)
+		}
+		if can := related.CanMove(h); can != (pass == 1) {
+			t.Errorf("can be moved in pass %d: %t", pass, can)
+		}
+		h.Annotations[v1alpha1.ReleasedAnnotation] = v1alpha1.ReleaseOf(text)
+	}
+	if h.Status.HardwareDetails == nil {
+		t.Error("the host lost its hardware details")
 	}
 }
 

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,10 +20,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
-
-// maxStatusAnnotation is the most that the status annotation of a new host may
-// hold, in bytes. All annotations of an object together may have 256 KiB.
-const maxStatusAnnotation = 128 << 10
 
 // errOvertaken means that the node got a host or is in use since the plan was made.
 var errOvertaken = errors.New("node needs no host any more")
@@ -198,13 +193,9 @@ func statusAnnotation(c creation) (string, error) {
 		Provisioning:      v1alpha1.ProvisionStatus{ID: c.node.ID},
 		HardwareDetails:   c.details,
 	}
-	text, err := json.Marshal(status)
-	if err == nil && len(text) > maxStatusAnnotation {
-		status.HardwareDetails = nil
-		text, err = json.Marshal(status)
-	}
+	text, err := v1alpha1.EncodeStatus(status)
 	if err != nil {
 		return "", fmt.Errorf("encode status of node %s: %w", c.node.ID, err)
 	}
-	return string(text), nil
+	return text, nil
 }
