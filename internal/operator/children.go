@@ -45,7 +45,6 @@ func (o *Operator) children(options controller.Options) ([]controller.Controller
 	}
 	var all []controller.Controller
 	for _, build := range kinds {
-		options.RateLimiter = rateLimiter()
 		built, err := build(options)
 		if err != nil {
 			return nil, err

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/ingot-metal/ingot/internal/operator/discovery"
@@ -25,7 +23,6 @@ func (o *Operator) builder(name string) (builds, error) {
 		MaxConcurrentReconciles: o.opts.Concurrency,
 		SkipNameValidation:      &skip,
 		Logger:                  o.manager.GetLogger(),
-		RateLimiter:             rateLimiter(),
 	}
 	prepare, known := map[string]func(events.EventRecorder, controller.Options) (builds, error){
 		GroupHost: o.hostControllers, GroupDiscovery: o.discoveryControllers, GroupFirmware: o.firmwareControllers,
@@ -35,12 +32,6 @@ func (o *Operator) builder(name string) (builds, error) {
 		return nil, fmt.Errorf("there are no controllers %q", name)
 	}
 	return prepare(o.manager.GetEventRecorder("ingot-"+name), options)
-}
-
-// rateLimiter makes the pauses after errors. Each controller has its own, because the requests
-// of different controllers have the same names.
-func rateLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax)
 }
 
 func (o *Operator) hostControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {

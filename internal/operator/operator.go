@@ -54,8 +54,6 @@ const (
 	// configuration does not. A thousand machines that are powered on become hosts by some
 	// 6,000 requests, in seconds; the API server has its own fairness for the rest.
 	apiQPS, apiBurst = 1000, 2000
-	// retryMin and retryMax bound the wait after errors of the API server.
-	retryMin, retryMax = 50 * time.Millisecond, time.Minute
 	// stopTimeout bounds how long controllers may take to stop.
 	stopTimeout = 10 * time.Second
 	// namespaceTimeout bounds the wait for a namespace that every cluster has, and

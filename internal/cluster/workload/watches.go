@@ -31,6 +31,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
+	operatorwatch "github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
@@ -201,13 +202,11 @@ func (c Change) names(m *clusterv1.Machine) bool {
 // caller starts and stops it; all goroutines have ended when it has.
 func (w *Watches) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = w
-	c, err := controller.NewUnmanaged("workload-nodes", options)
-	if err != nil {
-		return nil, err
-	}
 	// Not every change of a status matters.
 	changes := predicate.TypedGenerationChangedPredicate[*clusterv1.Cluster]{}
-	if err := c.Watch(source.Kind(cache, &clusterv1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1.Cluster]{}, changes)); err != nil {
+	c, err := operatorwatch.Controller("workload-nodes", options,
+		source.Kind(cache, &clusterv1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1.Cluster]{}, changes))
+	if err != nil {
 		return nil, err
 	}
 	return running{c, w}, nil

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -15,9 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
+// retryMin and retryMax bound the wait after errors of the API server.
+const retryMin, retryMax = 50 * time.Millisecond, time.Minute
+
 // Controller returns a controller that runs the reconciler of the options for what the sources
-// ask for. The caller starts and stops it.
+// ask for. The caller starts and stops it. Without a rate limiter in the options it gets one of its own, as each controller
+// has to: the requests of different controllers have the same names.
 func Controller(name string, options controller.Options, sources ...source.Source) (controller.Controller, error) {
+	if options.RateLimiter == nil {
+		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax)
+	}
 	c, err := controller.NewUnmanaged(name, options)
 	if err != nil {
 		return nil, fmt.Errorf("make the controller %s: %w", name, err)
