@@ -52,6 +52,10 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 		return r.patch(ctx, s.host, func() { delete(s.host.Annotations, v1alpha1.UnhealthyAnnotation) })
 	case tellOwner:
 		return r.tellOwner(ctx, s.machine)
+	case forgetRequest:
+		return r.patchMachineStatus(ctx, s.machine, func() {
+			meta.RemoveStatusCondition(&s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition)
+		})
 	case request:
 		return r.patch(ctx, s.machine, func() {
 			annotate(s.machine, v1beta2.ExternalRemediationAnnotation, requestValue(m))
@@ -161,13 +165,19 @@ func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
 // tellOwner sets the condition at which the owner of a Machine replaces it, as a
 // MachineHealthCheck without a template does.
 func (r *Reconciler) tellOwner(ctx context.Context, machine *clusterv1.Machine) error {
-	before := machine.DeepCopy()
-	meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
-		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
-		Reason:             clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-		Message:            "Waiting for remediation: the machine did not become healthy after its host was powered off and on",
-		LastTransitionTime: metav1.NewTime(r.Now()),
+	return r.patchMachineStatus(ctx, machine, func() {
+		meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
+			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+			Reason:             clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
+			Message:            "Waiting for remediation: the machine did not become healthy after its host was powered off and on",
+			LastTransitionTime: metav1.NewTime(r.Now()),
+		})
 	})
+}
+
+func (r *Reconciler) patchMachineStatus(ctx context.Context, machine *clusterv1.Machine, change func()) error {
+	before := machine.DeepCopy()
+	change()
 	if err := r.Client.Status().Patch(ctx, machine, locked(before)); err != nil {
 		return fmt.Errorf("write the status of Machine %s: %w", machine.Name, err)
 	}

@@ -118,6 +118,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.orphaned = s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() || !s.machine.DeletionTimestamp.IsZero()
 	s.healthy = meta.IsStatusConditionTrue(s.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 	s.told = meta.IsStatusConditionFalse(s.machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
+	s.awaited = meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition) != nil
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
 	if s.host != nil {

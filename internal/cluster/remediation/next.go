@@ -30,6 +30,7 @@ const (
 	unmarkHost                        // remove the mark
 	tellOwner                         // tell the owner of the Machine to replace it
 	handOver                          // record that the owner replaces it
+	forgetRequest                     // remove the condition with which the health check asked
 	removeFinalizer                   // everything that was set is removed
 	waitForControlPlane               // the control plane needs the machine
 	waitForPowerOff                   // the host is not proven to be off
@@ -127,7 +128,9 @@ type facts struct {
 	// ourMark means that this remediation has marked the host as unhealthy.
 	ourMark bool
 	// told means that the owner of the Machine was told to replace it.
-	told    bool
+	told bool
+	// awaited means that the Machine has the condition with which the health check says that it waits for remediation.
+	awaited bool
 	request requestState
 	// marked means that the Machine says that the annotation is, or was, ours.
 	marked bool
@@ -316,6 +319,8 @@ func undo(f facts) action {
 		return unmarkHost // the machine stays on the host
 	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:
 		return waitForNode
+	case f.deleting && f.awaited && !f.orphaned: // the health check leaves this to whoever remediates
+		return forgetRequest
 	case f.deleting:
 		return removeFinalizer
 	default:

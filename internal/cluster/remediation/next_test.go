@@ -165,6 +165,10 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		}, waitForNode},
 		{"taken back without an answer", taken, func(f *facts) { f.node = unknownNode }, waitForNode},
 		{"taken back without an answer for long", taken, func(f *facts) { f.node, f.abandoned = unknownNode, true }, removeFinalizer},
+		{"taken back and the Machine waits for it", taken, func(f *facts) { f.awaited = true }, forgetRequest},
+		{"taken back with hold and the Machine waits for it", taken, func(f *facts) { f.awaited, f.hold = true, currentHold }, removeHold},
+		{"taken back with its Machine, which waits for it", taken, func(f *facts) { f.awaited, f.orphaned = true, true }, removeFinalizer},
+		{"failed and the Machine waits for it", stopped, func(f *facts) { f.awaited = true }, rest},
 		{"taken back with its Machine", taken, func(f *facts) { f.node, f.orphaned, f.backup = unknownNode, true, true }, removeFinalizer},
 		{"Machine being deleted", off, func(f *facts) { f.orphaned = true }, removeHold},
 		{"Machine being deleted and nothing left", reboot, func(f *facts) { f.orphaned, f.node = true, presentNode }, rest},
@@ -231,7 +235,7 @@ func TestWhatHoldsForEverySituation(t *testing.T) {
 		}
 	})
 	for a := range action(numberOfActions) {
-		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost && a != waitForControlPlane { // the table above has these
+		if !reached[a] && a != fail && a != handOver && a != releaseAnew && a != unmarkHost && a != forgetRequest && a != waitForControlPlane { // the table above has these
 			t.Errorf("no situation has action %d", a)
 		}
 	}

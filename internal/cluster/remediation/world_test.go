@@ -91,6 +91,9 @@ func newLife(tb testing.TB, change func(*life, *v1beta2.Metal3Remediation)) *lif
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Machine", Name: "edge-0"},
 	}}
 	machine.Status.NodeRef.Name = "web"
+	machine.Status.Conditions = []metav1.Condition{{ // as the health check leaves it
+		Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineExternallyRemediatedWaitingForRemediationReason,
+	}}
 	owner := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "edge-0", UID: "m"}}
 	m3m := &v1beta2.Metal3Machine{ObjectMeta: named("edge-0", "m3m")}
 	m3m.OwnerReferences, m3m.Annotations = owner, map[string]string{v1beta2.HostAnnotation: ns + "/web"}
@@ -401,13 +404,18 @@ func (l *life) untilPhase(want v1beta2.RemediationPhase) {
 	l.until("phase "+string(want), func() bool { return l.remediation().Status.Phase == want })
 }
 
-// takeBack deletes the remediation, as the health check does, and waits until it is gone.
+// takeBack deletes the remediation, as the health check does, and waits until it is gone. If it was begun, the Machine does not
+// wait for it any more.
 func (l *life) takeBack() {
 	l.Helper()
+	begun := len(l.remediation().Finalizers) > 0
 	if err := l.management.Delete(l.Context(), l.remediation()); err != nil {
 		l.Fatal(err)
 	}
 	l.until("end", func() bool { return l.remediation() == nil })
+	if c := meta.FindStatusCondition(l.machine().Status.Conditions, clusterv1.MachineExternallyRemediatedCondition); begun && c != nil {
+		l.Errorf("the Machine waits for remediation: %+v", c)
+	}
 }
 
 // clean fails when anything is left of the remediation.
