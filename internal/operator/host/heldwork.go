@@ -34,11 +34,16 @@ func failsAtWork(h *v1alpha1.BareMetalHost, n *provisioner.Node) bool {
 	switch {
 	case !works, isLeaving(h):
 		return false
-	case h.Status.ErrorType == errorOf[operation] && !triedAgain, h.Status.ErrorType == v1alpha1.ErrorPowerManagement:
+	case h.Status.ErrorType == errorOf[operation] && !triedAgain, h.Status.ErrorType == v1alpha1.ErrorPowerManagement, hasFailed(record, operation):
 		return true
 	default:
 		return len(h.Status.PowerOffHolds) > 0
 	}
+}
+
+// hasFailed is pure: whether a record is that of an operation which failed and was not asked for again.
+func hasFailed(record v1alpha1.OperationStatus, operation v1alpha1.OperationName) bool {
+	return record.Name == operation && record.Failures > 0 && record.Request == ""
 }
 
 // failedNodes are the states of a node whose work failed, in which its machine can be powered off.
@@ -98,5 +103,23 @@ func keepFailure(s *scope, operation v1alpha1.OperationName) {
 	s.host.Status.Operation = v1alpha1.OperationStatus{
 		Name: operation, Failures: max(s.host.Status.ErrorCount, 1), FailedAt: &now,
 		Generation: s.host.Generation, Inputs: s.inputs(operation), QueuedAt: s.host.Status.Operation.QueuedAt, RAID: s.host.Status.Operation.RAID,
+	}
+}
+
+// keepsWork reports whether there is a record that the one of a registration must not replace: of a request, or
+// of work that failed.
+func keepsWork(s *scope) bool {
+	record := &s.host.Status.Operation
+	operation, works := workOf[s.state()]
+	if works && record.Name == v1alpha1.OperationPower {
+		keepFailure(s, operation) // the machine is powered off because that failed
+	}
+	return record.Name != v1alpha1.OperationRegister && (record.Request != "" || hasFailed(*record, operation))
+}
+
+// showFailed shows that work has failed, after an error of the registration that has hidden it.
+func showFailed(s *scope) {
+	if record := s.host.Status.Operation; hasFailed(record, workOf[s.state()]) {
+		s.show(&failure{record.Name, errors.New(withReason("What failed is tried again after a wait", s.node.LastError))}, record.Failures)
 	}
 }

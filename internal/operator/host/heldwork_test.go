@@ -208,6 +208,51 @@ func TestDeploymentThatFailedIsRemovedAfterAHoldWhosePowerOffFailed(t *testing.T
 	}
 }
 
+// TestDeploymentThatFailedIsNotCountedAgainAfterTheSecretWasAway has a Secret that comes late, at different times.
+func TestDeploymentThatFailedIsNotCountedAgainAfterTheSecretWasAway(t *testing.T) {
+	const name = "demo-provisioning-error"
+	hold := func(l *life) { l.annotate(name, testHold, "1") }
+	free := func(l *life) { l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }) }
+	for when, tt := range map[string]struct{ before, during func(*life) }{
+		"nobody holds the host": {func(*life) {}, func(*life) {}},
+		"the host is held off": {
+			func(l *life) { hold(l); l.heldOff(name) },
+			func(*life) {},
+		},
+		"the host is held off meanwhile": {func(*life) {}, func(l *life) { hold(l); l.heldOff(name); free(l) }},
+		"the hold whose power off failed has ended": {
+			func(l *life) {
+				hold(l)
+				l.until(name, "being powered off", func(h *v1alpha1.BareMetalHost) bool { return len(h.Status.PowerOffHolds) == 1 })
+				l.node(name, func(n *provisioner.Node) { n.Power, n.LastError = node.PowerOn, "no answer" })
+				l.fails(name, v1alpha1.ErrorPowerManagement)
+				free(l)
+			},
+			func(*life) {},
+		},
+	} {
+		t.Run(when, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add(name, withImage)
+			l.fails(name, v1alpha1.ErrorProvisioning)
+			tt.before(l)
+			before := len(l.effects(name))
+			l.uses(name, "late")
+			l.fails(name, v1alpha1.ErrorRegistration)
+			tt.during(l)
+			l.withSecret("late", "calvin")
+			if h := l.fails(name, v1alpha1.ErrorProvisioning); h.Status.ErrorMessage == "" {
+				t.Error("the host does not say what failed")
+			}
+			free(l)
+			h := l.until(name, "at work again", func(*v1alpha1.BareMetalHost) bool { return slices.Contains(l.effects(name)[before:], "undeploy") })
+			if h.Status.ProvisioningFailCount != 1 {
+				t.Errorf("%d failures are counted (%s), want 1", h.Status.ProvisioningFailCount, h.Status.ErrorMessage)
+			}
+		})
+	}
+}
+
 func TestHeldHostWhoseWorkFailsIsDeletedAllTheSame(t *testing.T) {
 	for name, tt := range failingWork {
 		t.Run(name, func(t *testing.T) {

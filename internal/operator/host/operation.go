@@ -82,9 +82,9 @@ func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration
 }
 
 // fail records that an operation failed. When the BMC cannot be reached while the engine is
-// at work, the record of that work stays, so that nothing of it is repeated.
+// at work, or that work has failed, the record of the work stays, so that nothing of it is repeated or counted twice.
 func (s *scope) fail(f *failure) {
-	if underWay := s.host.Status.Operation; f.operation == v1alpha1.OperationRegister && underWay.Name != f.operation && underWay.Request != "" {
+	if f.operation == v1alpha1.OperationRegister && keepsWork(s) {
 		failures := 1
 		if s.before.Status.ErrorType == errorOf[f.operation] {
 			failures += s.before.Status.ErrorCount

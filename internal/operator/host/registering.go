@@ -134,6 +134,7 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	s.node = &n
 	if s.state() != v1alpha1.StateRegistering && s.host.Status.ErrorType == v1alpha1.ErrorRegistration {
 		s.clearError() // it was about what this guard has just done
+		showFailed(s)
 	}
 	return result{}, nil
 }
