@@ -23,6 +23,11 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	})
 }
 
+// Version reads the API version; see [provisioner.Registrar].
+func (e *Engine) Version(ctx context.Context) (string, error) {
+	return call(ctx, e, noNode, e.opts.ReadTimeout, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })
+}
+
 // Identify reads which machine a BMC belongs to, for which the engine calls it; see
 // [provisioner.Identifier].
 func (e *Engine) Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {

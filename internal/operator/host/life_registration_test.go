@@ -398,3 +398,39 @@ func TestNodeThatIsCreatedAgainHasTheAddressesThatWereFoundOnTheMachine(t *testi
 		})
 	}
 }
+
+// upgradable is an engine whose API version may change. It counts the registrations that are compared with a node.
+type upgradable struct {
+	*demo.Engine
+
+	version string
+	updates int
+}
+
+func (e *upgradable) Version(context.Context) (string, error) { return e.version, nil }
+
+func (e *upgradable) Update(ctx context.Context, id string, r provisioner.Registration, opts provisioner.UpdateOptions) (provisioner.Node, error) {
+	e.updates++
+	return e.Engine.Update(ctx, id, r, opts)
+}
+
+func TestRegisteredNodeIsGivenWhatAnUpgradedEngineCanDo(t *testing.T) {
+	l := newLife(t, nil)
+	engine := &upgradable{Engine: l.engine, version: "1.82"}
+	l.change = func(c *Config) { c.Engine = engine }
+	l.restart()
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	for _, tt := range []struct {
+		version string
+		want    int
+	}{{"1.82", 0}, {"1.95", 1}} {
+		before := engine.updates
+		engine.version = tt.version
+		l.pass("web")
+		l.pass("web")
+		if got := engine.updates - before; got != tt.want {
+			t.Errorf("with version %s the node was compared %d times, want %d", tt.version, got, tt.want)
+		}
+	}
+}

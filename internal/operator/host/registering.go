@@ -225,7 +225,11 @@ var fixedStates = map[node.State]bool{
 // updated afterwards.
 func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
 	changed := !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
-	mark := fingerprint(n.ID, wanted, s.credentials.status.Version)
+	version, err := p.engine.Version(ctx)
+	if err != nil {
+		return n, err
+	}
+	mark := fingerprint(n.ID, wanted, s.credentials.status.Version, version)
 	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
 	switch {
 	case n.Busy && fixedStates[n.State] && changesBMC(s.host, wanted):

@@ -120,6 +120,9 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	return e.snapshot(m), nil
 }
 
+// Version is the same for ever; see [provisioner.Registrar].
+func (e *Engine) Version(context.Context) (string, error) { return "demo", nil }
+
 // Lock makes the lock the node's instance; see [provisioner.Lifecycle].
 func (e *Engine) Lock(_ context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	e.mu.Lock()

@@ -214,6 +214,12 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	return updated, e.ensurePorts(ctx, id, r)
 }
 
+// Version is the microversion; see [provisioner.Registrar].
+func (e *Engine) Version(ctx context.Context) (string, error) {
+	version, err := e.client.Microversion(ctx)
+	return version, translate(err)
+}
+
 // driverChange is the reason of the maintenance in which a node in use is while its driver
 // changes. It tells that maintenance from one of a person when the process ended within.
 const driverChange = "the driver changes, because the host got the access to its BMC"
