@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -28,7 +29,7 @@ func one(build func(cache.Cache, controller.Options) (controller.Controller, err
 }
 
 // children are the controllers of the kinds that belong to hosts.
-func (o *Operator) children(options controller.Options) ([]controller.Controller, error) {
+func (o *Operator) children(recorder events.EventRecorder, options controller.Options) ([]controller.Controller, error) {
 	kube, live, cached := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
 	kinds := []child{
 		one(dataimage.New(dataimage.Config{Client: kube, Now: time.Now}).Controller, cached),
@@ -36,7 +37,7 @@ func (o *Operator) children(options controller.Options) ([]controller.Controller
 			return classification.New(classification.Config{Client: kube}).Controllers(cached, options)
 		},
 		one(subscription.New(subscription.Config{
-			Client: kube, Live: live, Nodes: o.nodes, Engine: o.engine, Cluster: o.cluster, Now: time.Now,
+			Client: kube, Live: live, Nodes: o.nodes, Engine: o.engine, Cluster: o.cluster, Recorder: recorder, Now: time.Now,
 		}).Controller, cached),
 	}
 	if o.servesImages() {

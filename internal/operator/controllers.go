@@ -50,7 +50,7 @@ func (o *Operator) hostControllers(recorder events.EventRecorder, options contro
 		if err != nil {
 			return nil, err
 		}
-		others, err := o.children(options)
+		others, err := o.children(recorder, options)
 		return append(others, c), err
 	}, nil
 }

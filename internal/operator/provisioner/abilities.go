@@ -243,9 +243,10 @@ type Subscriber interface {
 	// Subscribe asks the BMC to send its events and returns the subscription's ID. ErrFailed says
 	// that the BMC may have made the subscription nevertheless.
 	Subscribe(ctx context.Context, id string, s Subscription) (string, error)
-	// Unsubscribe ends a subscription. One that does not exist is no error.
+	// Unsubscribe ends a subscription. One that does not exist is no error. ErrUnsupported says that the
+	// BMC, or the driver of the node, has none.
 	Unsubscribe(ctx context.Context, id, subscription string) error
-	// Subscriptions lists those that the BMC has, whoever asked for them.
+	// Subscriptions lists those that the BMC has, whoever asked for them; ErrUnsupported is as above.
 	Subscriptions(ctx context.Context, id string) ([]ActiveSubscription, error)
 }
 

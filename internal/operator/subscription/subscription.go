@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -27,6 +28,18 @@ const (
 	busyWait = 10 * time.Second
 	// refusedWait is the wait after a refusal. A change of the host ends it.
 	refusedWait = 5 * time.Minute
+	// giveUp is how long after its deletion an object stays whose BMC may have a subscription, and fails to say so.
+	giveUp = 3 * refusedWait
+)
+
+const (
+	// eventNotEnded is the reason of the event about a BMC that may still have the subscription of an object that
+	// is released.
+	eventNotEnded = "SubscriptionNotEnded"
+	// actionRelease is the action of that event.
+	actionRelease = "Release"
+	// maxNote is the longest note that the API server takes, in bytes.
+	maxNote = 1024
 )
 
 // nodeReader reads nodes from the engine.
@@ -47,6 +60,8 @@ type Config struct {
 	Engine provisioner.Subscriber
 	// Cluster identifies the Kubernetes cluster in the marks of nodes.
 	Cluster string
+	// Recorder publishes events.
+	Recorder events.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -179,24 +194,43 @@ func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscrip
 	})
 }
 
-// unsubscribe has the BMC end the subscription.
+// unsubscribe has the BMC end the subscription, and releases the object.
 func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) error {
 	id, err := r.nodeOf(ctx, h)
 	if err != nil {
 		return err
 	}
+	failed := r.end(ctx, s, id)
+	if failed != nil && !r.givesUp(s, failed) {
+		return failed
+	}
+	if err := r.finalize(ctx, s, controllerutil.RemoveFinalizer); err != nil || failed == nil {
+		return err
+	}
+	note := fmt.Sprintf("The object is released, and the BMC may go on sending events: %v", failed)
+	r.Recorder.Eventf(s, nil, corev1.EventTypeWarning, eventNotEnded, actionRelease, "%s", node.CutTextTo(node.MaskURLs(note), maxNote))
+	return nil
+}
+
+// end has the BMC end the subscription, if there is one.
+func (r *Reconciler) end(ctx context.Context, s *v1alpha1.BMCEventSubscription, id string) error {
 	made := s.Status.SubscriptionID
 	if made == "" {
-		if made, err = r.find(ctx, s, id); err != nil {
+		var err error
+		if made, err = r.find(ctx, s, id); err != nil || made == "" {
 			return err
 		}
 	}
-	if made != "" {
-		if err := refused("end the subscription to the events of", id, r.Engine.Unsubscribe(ctx, id, made), false); err != nil {
-			return err
-		}
+	return refused("end the subscription to the events of", id, r.Engine.Unsubscribe(ctx, id, made), false)
+}
+
+// givesUp reports whether nobody can end the subscription of a deleted object, if there is one at all: the host
+// has a BMC that knows no subscriptions, or one that never said that it made this one.
+func (r *Reconciler) givesUp(s *v1alpha1.BMCEventSubscription, failed error) bool {
+	if errors.Is(failed, provisioner.ErrUnsupported) {
+		return true
 	}
-	return r.finalize(ctx, s, controllerutil.RemoveFinalizer)
+	return errors.Is(failed, provisioner.ErrFailed) && s.Status.SubscriptionID == "" && r.Now().Sub(s.DeletionTimestamp.Time) >= giveUp
 }
 
 // find returns the ID of the subscription that an earlier request has made, "" for none. The

@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -58,13 +60,10 @@ func TestBMCThatFailedIsAskedAgainLaterUnlessItHasTheSubscription(t *testing.T) 
 		"the engine does not answer": {provisioner.ErrUnreachable, provisioner.ErrUnreachable, nil, []string{"subscribe", "list"}, "", true, busyWait},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}}
-			host.Spec.BMC.Address = "redfish://192.0.2.1"
-			host.Status.Provisioning.ID, host.Status.Provisioning.State = "node", v1alpha1.StateAvailable
 			s := &v1alpha1.BMCEventSubscription{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "events"}}
 			s.Spec.HostName, s.Spec.Destination = "web", destination
 			bmc := &fakeBMC{subscribeErr: tt.err, listErr: tt.listErr, has: tt.has}
-			r := reconcilerOf(t, bmc, host, s)
+			r := reconcilerOf(t, bmc, newHost(), s)
 
 			var last ctrl.Result
 			for range 2 {
@@ -85,6 +84,62 @@ func TestBMCThatFailedIsAskedAgainLaterUnlessItHasTheSubscription(t *testing.T) 
 			}
 		})
 	}
+}
+
+func (b *fakeBMC) Unsubscribe(context.Context, string, string) error {
+	b.calls = append(b.calls, "unsubscribe")
+	return b.listErr // engines look whether it is still there
+}
+
+func TestDeletedSubscriptionGoesWhenItsBMCCannotBeAskedForIt(t *testing.T) {
+	failed := fmt.Errorf("%w: there is no EventService", provisioner.ErrFailed)
+	unsupported := fmt.Errorf("%w: subscriptions", provisioner.ErrUnsupported)
+	requested := metav1.NewTime(deleted)
+	made, unknown := v1alpha1.BMCEventSubscriptionStatus{SubscriptionID: "1"}, v1alpha1.BMCEventSubscriptionStatus{RequestedAt: &requested}
+	for name, tt := range map[string]struct {
+		status v1alpha1.BMCEventSubscriptionStatus
+		err    error
+		after  time.Duration // since the deletion
+		goes   bool
+	}{
+		"the BMC is another one, without subscriptions":   {made, unsupported, 0, true},
+		"the same before its answer was seen":             {unknown, unsupported, 0, true},
+		"the BMC fails, and has the subscription":         {made, failed, giveUp, false},
+		"the BMC fails, and may have the subscription":    {unknown, failed, giveUp - time.Second, false},
+		"the BMC fails for long, and may have it":         {unknown, failed, giveUp, true},
+		"the engine is away, and the BMC may have it":     {unknown, provisioner.ErrUnreachable, giveUp, false},
+		"the engine refuses for a reason that may end":    {made, provisioner.ErrConflict, giveUp, false},
+		"the engine does not know the node at the moment": {unknown, provisioner.ErrNotFound, giveUp, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := metav1.NewTime(deleted)
+			s := &v1alpha1.BMCEventSubscription{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "metal", Name: "events", DeletionTimestamp: &at, Finalizers: []string{v1alpha1.BMCEventSubscriptionFinalizer},
+			}, Status: tt.status}
+			s.Spec.HostName, s.Spec.Destination = "web", "https://events.example.com/"
+			r := reconcilerOf(t, &fakeBMC{listErr: tt.err}, newHost(), s)
+			heard := events.NewFakeRecorder(1)
+			r.Recorder, r.Now = heard, func() time.Time { return deleted.Add(tt.after) }
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)}); err != nil {
+				t.Fatal(err)
+			}
+			err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s)
+			if gone := apierrors.IsNotFound(err); gone != tt.goes || len(heard.Events) != map[bool]int{true: 1}[gone] {
+				t.Errorf("gone: %t (%v) with %d events, want %t", gone, err, len(heard.Events), tt.goes)
+			}
+		})
+	}
+}
+
+// deleted is when the objects of a test were deleted.
+var deleted = time.Date(2030, time.January, 2, 3, 4, 5, 0, time.UTC)
+
+// newHost is a host with a BMC and a node.
+func newHost() *v1alpha1.BareMetalHost {
+	host := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}}
+	host.Spec.BMC.Address = "redfish://192.0.2.1"
+	host.Status.Provisioning.ID, host.Status.Provisioning.State = "node", v1alpha1.StateAvailable
+	return host
 }
 
 // indexer indexes a fake client as the operator indexes its cache.

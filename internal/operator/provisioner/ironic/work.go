@@ -179,7 +179,7 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrServer) && !errors.Is(err, ironic.ErrNotFound) {
 		return translate(err)
 	}
-	left, listErr := e.client.Subscriptions(ctx, id)
+	left, listErr := e.subscriptions(ctx, id)
 	switch {
 	case errors.Is(listErr, ironic.ErrNotFound):
 		if _, nodeErr := e.client.Node(ctx, id, "uuid"); nodeErr != nil {
@@ -187,7 +187,7 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 		}
 		return &kindError{kind: provisioner.ErrUnreachable, err: err}
 	case listErr != nil:
-		return translateOfBMC(listErr)
+		return listErr
 	case slices.Contains(left, subscription):
 		return &kindError{kind: provisioner.ErrFailed, err: err}
 	}
@@ -196,9 +196,9 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 
 // Subscriptions lists those of the BMC; see [provisioner.Subscriber]. Each is read by itself.
 func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
-	ids, err := e.client.Subscriptions(ctx, id)
+	ids, err := e.subscriptions(ctx, id)
 	if err != nil {
-		return nil, translateOfBMC(err)
+		return nil, err
 	}
 	var all []provisioner.ActiveSubscription
 	for _, subscription := range ids {
@@ -209,4 +209,15 @@ func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.Ac
 		all = append(all, provisioner.ActiveSubscription{ID: subscription, Destination: s.Destination, Context: s.Context})
 	}
 	return all, nil
+}
+
+// subscriptions are the IDs of those that the BMC has. The request has no values that could be wrong, so that
+// a refusal of the engine means that the driver of the node has no such method.
+func (e *Engine) subscriptions(ctx context.Context, id string) ([]string, error) {
+	ids, err := e.client.Subscriptions(ctx, id)
+	err = translateOfBMC(err)
+	if errors.Is(err, provisioner.ErrInvalid) {
+		err = &kindError{kind: provisioner.ErrUnsupported, err: err}
+	}
+	return ids, err
 }

@@ -465,6 +465,7 @@ func TestOnlyAMissingSubscriptionHasEnded(t *testing.T) {
 		"the node has no conductor":           {404, []int{404}, false, "s1", provisioner.ErrUnreachable},
 		"the node is gone":                    {404, []int{404}, true, "s1", nil},
 		"the engine is busy":                  {503, nil, false, "s1", provisioner.ErrUnreachable},
+		"the driver has no such methods":      {400, []int{400}, false, "s1", provisioner.ErrUnsupported},
 	} {
 		e := &upstream{
 			nodes:   []map[string]any{rawNode("a", nil)},
