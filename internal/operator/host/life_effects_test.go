@@ -74,6 +74,30 @@ func (l *life) update(name string) {
 	l.create(policy)
 }
 
+// firmware reads the object that asks for firmware for a host.
+func (l *life) firmware(name string) *v1alpha1.HostFirmwareComponents {
+	l.Helper()
+	found := &v1alpha1.HostFirmwareComponents{}
+	if err := l.api.Get(l.Context(), client.ObjectKey{Namespace: "metal", Name: name}, found); err != nil {
+		l.Fatal(err)
+	}
+	return found
+}
+
+// asks makes that object ask for something else, which differs from what the machine has.
+func (l *life) asks(name string, generation int64, updates ...v1alpha1.FirmwareUpdate) {
+	l.Helper()
+	changed := l.firmware(name)
+	changed.Generation, changed.Spec.Updates = generation, updates
+	if err := l.api.Update(l.Context(), changed); err != nil {
+		l.Fatal(err)
+	}
+	changed.Status.Conditions = comparedAt(generation, true)
+	if err := l.api.Status().Update(l.Context(), changed); err != nil {
+		l.Fatal(err)
+	}
+}
+
 // TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn holds a host off, and then asks for what
 // powers its machine on, or leaves it to others.
 func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
@@ -276,11 +300,7 @@ func (l *life) wholeLife(name string) {
 	l.until(name, "held off", func(h *v1alpha1.BareMetalHost) bool {
 		return len(h.Status.PowerOffHolds) == 1 && h.Status.PowerOffHolds[0].ConfirmedAt != nil
 	})
-	newer := componentsObject(2, nil, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-2"})
-	firmware.Generation, firmware.Spec, firmware.Status = newer.Generation, newer.Spec, newer.Status
-	if err := l.api.Update(l.Context(), firmware); err != nil {
-		l.Fatal(err)
-	}
+	l.asks(name, 2, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-2"})
 	policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "metal"}}
 	policy.Spec.FirmwareUpdates = v1alpha1.UpdateOnReboot
 	l.create(policy)

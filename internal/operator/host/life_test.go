@@ -45,7 +45,7 @@ func newAPI(tb testing.TB, objects ...client.Object) client.WithWatch {
 			tb.Fatal(err)
 		}
 	}
-	b := indexer{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.BareMetalHost{}, &v1alpha1.DataImage{})}
+	b := indexer{fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.BareMetalHost{}, &v1alpha1.DataImage{}, &v1alpha1.HostFirmwareComponents{})}
 	for _, index := range []func(context.Context, client.FieldIndexer) error{IndexFields, duplicate.IndexFields} {
 		if err := index(tb.Context(), b); err != nil {
 			tb.Fatal(err)

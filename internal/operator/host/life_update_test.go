@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,5 +83,46 @@ func TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain(t *testing.T) {
 				t.Errorf("records of what was written: %v", got)
 			}
 		})
+	}
+}
+
+// TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten ends an update while nothing of it runs: its first attempt has
+// failed, and its second one was aborted for other firmware.
+func TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten(t *testing.T) {
+	first, other := v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc"}, v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: time.Hour}})
+	l.restart()
+	applied := func(generation int64) {
+		l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == generation })
+	}
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l.until("web", "updated once", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
+	l.now = l.now.Add(l.pass("web"))
+	l.node("web", func(n *provisioner.Node) {
+		n.State, n.StateChangedAt, n.LastError = node.ServiceFailed, l.now, "the BMC refuses it"
+	})
+	l.fails("web", v1alpha1.ErrorServicing)
+	l.until("web", "updated again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 2 })
+	l.now = l.now.Add(l.pass("web"))
+	l.node("web", func(n *provisioner.Node) { n.State, n.StateChangedAt, n.Step = node.ServiceWait, l.now, "" })
+	l.pass("web")
+	if got := l.firmware("web").Status.Updates; !slices.Equal(got, []v1alpha1.FirmwareUpdate{first}) {
+		t.Fatalf("updates that are shown: %v, want those of the attempt", got)
+	}
+
+	l.asks("web", 5, other)
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false })
+	l.until("web", "free of the update", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == "" })
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+	applied(5)
+	l.asks("web", 6, first)
+	applied(6)
+	want := demo.Steps(provisioner.FirmwareSteps([]provisioner.FirmwareUpdate{{Component: first.Component, URL: first.URL}}))
+	if diff := cmp.Diff(any(want), l.last("web", demo.VerbClean)); diff != "" {
+		t.Errorf("steps that were asked for last (-want +got):\n%s", diff)
 	}
 }

@@ -307,9 +307,10 @@ func (p liveUpdate) settle(s *scope) {
 	}
 }
 
-// leave moves a host out of use. A live update that runs is ended by the next state.
+// leave moves a host out of use. A live update that runs is ended by the next state; firmware of one that has failed
+// must not be shown after that as if another operator had written it.
 func (p liveUpdate) leave(ctx context.Context, s *scope, state v1alpha1.ProvisioningState) (result, error) {
-	if s.host.Status.Updates.Service.Request != "" {
+	if updates := s.host.Status.Updates; updates.Service.Request != "" || updates.Components.Requested != 0 {
 		var err error
 		if s.changes, err = p.updater.read(ctx, s.host); err != nil {
 			return result{stop: true}, err
