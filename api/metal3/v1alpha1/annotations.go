@@ -150,7 +150,7 @@ const (
 	SecretLabelValue = "baremetal"
 )
 
-// MoveLabel, whatever its value, has clusterctl move an object that no other one owns.
+// MoveLabel has clusterctl move an object that no other one owns, whatever its value is.
 const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
 // RebootMode says how a host is powered off for a reboot annotation.
