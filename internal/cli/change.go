@@ -73,6 +73,7 @@ var replacedKeys = []struct {
 	given string
 	keys  []string
 }{
+	{"image_source", []string{"boot_iso", "image_disk_format"}}, // the format is that of the old image
 	{"image_checksum", []string{"image_os_hash_algo", "image_os_hash_value"}},
 	{"boot_iso", []string{"image_source", "kernel", "ramdisk"}},
 }

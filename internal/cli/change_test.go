@@ -70,6 +70,7 @@ func TestImageOfADeploymentIsDescribedBeforeTheVerb(t *testing.T) {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 	want := `[{"op":"add","path":"/instance_info/image_checksum","value":"0a0b"},{"op":"add","path":"/instance_info/image_source","value":"http://192.0.2.1/i.img"},` +
+		`{"op":"add","path":"/instance_info/boot_iso","value":null},{"op":"add","path":"/instance_info/image_disk_format","value":null},` +
 		`{"op":"add","path":"/instance_info/image_os_hash_algo","value":null},{"op":"add","path":"/instance_info/image_os_hash_value","value":null}]`
 	if diff := gocmp.Diff(want, strings.TrimSpace(f.bodies[1])); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
@@ -98,6 +99,27 @@ func TestInstanceIsNotDescribedInAStateThatDoesNotAllowTheVerb(t *testing.T) {
 	}
 	if len(f.asked) != 1 {
 		t.Errorf("asked %q, want no change", f.asked)
+	}
+}
+
+func TestNewImageOfARebuildDoesNotKeepTheFormatOfTheOldOne(t *testing.T) {
+	for _, test := range []struct {
+		flags []string
+		want  string // of image_disk_format in the patch
+	}{
+		{[]string{"--image", "http://192.0.2.1/b.qcow2"}, `"path":"/instance_info/image_disk_format","value":null`},
+		{[]string{"--image", "http://192.0.2.1/b", "--image-format", "qcow2"}, `"path":"/instance_info/image_disk_format","value":"qcow2"`},
+	} {
+		f, engine := newFakeEngine(t, map[string][]answer{
+			"GET /v1/nodes/n1": {inState("active", "", "")}, "PATCH /v1/nodes/n1": {{200, "{}"}}, "PUT /v1/nodes/n1/states/provision": {{202, ""}},
+		})
+		var r run
+		if err := withImage(t, "rebuild", test.flags...).Run(t.Context(), engine, []string{"n1"}, r.streams()); err != nil {
+			t.Fatal(err)
+		}
+		if patch := f.bodies[1]; strings.Count(patch, "image_disk_format") != 1 || !strings.Contains(patch, test.want) {
+			t.Errorf("%v: the patch is %s, want one with %s", test.flags, patch, test.want)
+		}
 	}
 }
 
