@@ -154,12 +154,21 @@ func Sentence(err error) string {
 	if advised != nil {
 		return withAdvice(text, advised)
 	}
+	return strings.TrimSpace(text + " " + hintFor(err))
+}
+
+// hintFor says what to do about a failed call, empty for nothing.
+func hintFor(err error) string {
+	var failed *ironic.Error
+	if !errors.As(err, &failed) {
+		return ""
+	}
 	for _, row := range hints {
 		if errors.Is(err, row.kind) && (row.also == nil || row.also(failed)) {
-			return strings.TrimSpace(text + " " + row.hint)
+			return row.hint
 		}
 	}
-	return text
+	return ""
 }
 
 func withAdvice(sentence string, advised *AdvisedError) string {

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/ingot-metal/ingot/internal/cli/explain"
-	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
 // Explain prints an explanation of the host or node named asked, one sentence per
@@ -17,6 +16,7 @@ func Explain(ctx context.Context, sources explain.Sources, asked string, out io.
 	if err != nil {
 		return err
 	}
+	facts.NodeAdvice = hintFor(facts.NodeError)
 	for _, sentence := range explain.Sentences(facts) {
 		if _, err := fmt.Fprintln(out, printable(sentence)); err != nil {
 			return err
@@ -25,8 +25,8 @@ func Explain(ctx context.Context, sources explain.Sources, asked string, out io.
 	switch {
 	case facts.Known():
 		return nil
-	case facts.NodeProblem != "":
-		return &SilentError{Code: ExitCode(ironic.ErrUnreachable)}
+	case facts.NodeError != nil:
+		return &SilentError{Code: ExitCode(facts.NodeError)}
 	case facts.HostProblem != "":
 		return &SilentError{Code: ExitError}
 	default:

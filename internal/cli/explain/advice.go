@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// rule is one piece of advice and when it is given.
+// rule is one piece of advice, empty for none, and when it is given.
 type rule struct {
 	when func(Facts) bool
 	say  func(Facts) string
@@ -30,7 +30,7 @@ var rules = []rule{
 	},
 	{
 		func(f Facts) bool { return f.NodeProblem != "" },
-		say("Start the engine, or name it with --os-endpoint or OS_ENDPOINT."),
+		func(f Facts) string { return f.NodeAdvice },
 	},
 	{
 		func(f Facts) bool { return !f.Known() },
@@ -129,9 +129,13 @@ func onNode(text string) func(Facts) string {
 
 func advice(f Facts) []string {
 	for _, r := range rules {
-		if r.when(f) {
-			return []string{r.say(f)}
+		if !r.when(f) {
+			continue
 		}
+		if text := r.say(f); text != "" {
+			return []string{text}
+		}
+		return nil
 	}
 	return nil
 }

@@ -25,10 +25,14 @@ type Facts struct {
 	// HostProblem says why Kubernetes could not be reached, empty when it could.
 	HostProblem string
 
-	// Node is nil when the engine has none, or could not be reached.
+	// Node is nil when the engine has none, or did not show it.
 	Node *Node
-	// NodeProblem says why the engine could not be reached, empty when it could.
+	// NodeProblem says why the engine did not show the node, empty when it did or has none;
+	// NodeError is the failure of the call.
 	NodeProblem string
+	NodeError   error
+	// NodeAdvice says what to do about NodeError, empty for nothing. The caller of Gather fills it in.
+	NodeAdvice string
 
 	// Discoveries are the resources that may create a host for a node. They are
 	// looked up only for a node without a host.

@@ -56,6 +56,7 @@ func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 		ident = cmp.Or(host.Status.Provisioning.ID, nodeName(host))
 	}
 	engineNode, err := s.node(ctx, ident)
+	f.NodeError = err
 	if err := s.note(&f.NodeProblem, engineText, err); err != nil {
 		return f, err
 	}
@@ -214,7 +215,7 @@ func kubeText(err error) string {
 	return lastCause(err)
 }
 
-// engineText says why the engine could not be reached.
+// engineText says why the engine did not show the node.
 func engineText(err error) string {
 	var failed *ironic.Error
 	if errors.As(err, &failed) && failed.Message != "" {

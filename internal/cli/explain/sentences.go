@@ -1,6 +1,11 @@
 package explain
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ingot-metal/ingot/internal/ironic"
+)
 
 // parts are the sections of the text in their order. Each may be empty.
 var parts = []func(Facts) []string{
@@ -39,8 +44,11 @@ func nothingKnown(f Facts) []string {
 
 func unreachable(f Facts) []string {
 	var text []string
-	if f.NodeProblem != "" {
+	switch {
+	case errors.Is(f.NodeError, ironic.ErrUnreachable):
 		text = append(text, statement("The engine cannot be reached: "+f.NodeProblem, ""))
+	case f.NodeProblem != "":
+		text = append(text, statement("The engine does not show the node: "+f.NodeProblem, ""))
 	}
 	if f.HostProblem != "" {
 		text = append(text, statement("Kubernetes cannot be reached: "+f.HostProblem, ""))

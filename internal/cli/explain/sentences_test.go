@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -459,14 +460,21 @@ func TestEverySituationIsExplained(t *testing.T) {
 				Host: aHost(v1alpha1.StateImporting, func(h *Host) {
 					h.Warning = &Event{Reason: "EngineUnreachable", Message: "no answer", At: before(3 * time.Minute)}
 				}),
-				NodeProblem: "http://h:6385: connection refused",
+				NodeProblem: "http://h:6385: connection refused", NodeError: ironic.ErrUnreachable, NodeAdvice: "Start it.",
 			},
 			[]string{
 				"Host metal3/web-1 is importing the inventory of its node (for 40 seconds, since 10:13:31).",
 				"Its last warning is EngineUnreachable: no answer (3 minutes ago, at 10:11:11).",
 				"It waits for the inventory of its node.",
 				"The engine cannot be reached: http://h:6385: connection refused.",
-				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
+				"Start it.",
+			},
+		},
+		"engine that fails": {
+			Facts{Host: aHost(v1alpha1.StateAvailable), NodeProblem: "out of memory", NodeError: ironic.ErrServer},
+			[]string{
+				"Host metal3/web-1 is available (for 12 minutes, since 10:02:11).",
+				"The engine does not show the node: out of memory.",
 			},
 		},
 		"Kubernetes unreachable": {
@@ -488,11 +496,11 @@ func TestEverySituationIsExplained(t *testing.T) {
 			},
 		},
 		"neither can be asked": {
-			Facts{Asked: "web-1", NodeProblem: "connection refused", HostProblem: "no kubeconfig was found"},
+			Facts{Asked: "web-1", NodeProblem: "connection refused", NodeError: ironic.ErrUnreachable, NodeAdvice: "Start it.", HostProblem: "no kubeconfig was found"},
 			[]string{
 				"The engine cannot be reached: connection refused.",
 				"Kubernetes cannot be reached: no kubeconfig was found.",
-				"Start the engine, or name it with --os-endpoint or OS_ENDPOINT.",
+				"Start it.",
 			},
 		},
 		"node unknown, Kubernetes unreachable": {
