@@ -25,7 +25,7 @@ const DefaultEndpoint = "http://127.0.0.1:6385"
 
 // Connection is how a client command reaches the engine. Each field is a flag;
 // an empty one falls back to its environment variable, named as other clients
-// of the Bare Metal API name it.
+// of the Bare Metal API name it. --max-retries=0 and --insecure=false are not empty.
 type Connection struct {
 	Endpoint string // --os-endpoint, OS_ENDPOINT, default DefaultEndpoint
 	Version  string // --os-baremetal-api-version, OS_BAREMETAL_API_VERSION, default negotiated
@@ -37,11 +37,14 @@ type Connection struct {
 	// the engine is busy, and Interval the time between two attempts.
 	Retries  int  // --max-retries, IRONIC_MAX_RETRIES, default 0
 	Interval Wait // --retry-interval, IRONIC_RETRY_INTERVAL, default 5s
+
+	flags *pflag.FlagSet // that the fields are bound to; nil for none
 }
 
 // AddFlags binds the connection to flags. Environment variables are read
 // later, by Client, so that no help text shows a password.
 func (c *Connection) AddFlags(flags *pflag.FlagSet) {
+	c.flags = flags
 	flags.StringVar(&c.Endpoint, "os-endpoint", "", "URL of the engine [$OS_ENDPOINT] (default "+DefaultEndpoint+")")
 	flags.StringVar(&c.Version, "os-baremetal-api-version", "", "API version 1.N to use [$OS_BAREMETAL_API_VERSION] (default: the highest that both sides support)")
 	flags.StringVar(&c.Username, "os-username", "", "user name for HTTP basic authentication [$OS_USERNAME]")
@@ -58,7 +61,7 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet) {
 // means the client's default.
 func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*ironic.Client, error) {
 	insecure := c.Insecure
-	if text := getenv("OS_INSECURE"); text != "" && !insecure {
+	if text := getenv("OS_INSECURE"); text != "" && !insecure && !c.given("insecure") {
 		parsed, err := strconv.ParseBool(text)
 		if err != nil {
 			return nil, &UsageError{fmt.Errorf("OS_INSECURE is %q, it must be true or false", text)}
@@ -89,9 +92,12 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 	return client, nil
 }
 
+// given reports whether a flag is on the command line.
+func (c *Connection) given(flag string) bool { return c.flags != nil && c.flags.Changed(flag) }
+
 // retrySettings reads Retries and Interval from the environment unless flags gave them.
 func (c *Connection) retrySettings(getenv func(string) string) error {
-	if text := getenv("IRONIC_MAX_RETRIES"); text != "" && c.Retries == 0 {
+	if text := getenv("IRONIC_MAX_RETRIES"); text != "" && c.Retries == 0 && !c.given("max-retries") {
 		var err error
 		if c.Retries, err = strconv.Atoi(text); err != nil {
 			return fmt.Errorf("IRONIC_MAX_RETRIES is %q, it must be a whole number", text)
