@@ -118,5 +118,5 @@ func (u *Up) ending() string {
 	if u.workload != nil {
 		return "Ctrl-C stops everything. Delete " + u.opts.DataDir + " then: the machines forget their disks, and with them the cluster."
 	}
-	return "Ctrl-C stops everything; the data stays in " + u.opts.DataDir + " for the next start."
+	return "Ctrl-C stops everything; the data stays in " + u.opts.DataDir + " for the next start. The machines forget their disks: provision hosts again that have an image."
 }
