@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,5 +48,28 @@ func TestReportThatIsInterruptedSaysWhereTheFleetIs(t *testing.T) {
 	}
 	if err := machines.Report(ctx, &out, time.Millisecond, false); err != nil {
 		t.Errorf("report without a goal ends with %v", err)
+	}
+}
+
+func TestProgressLineCountsEveryMachine(t *testing.T) {
+	snapshot := sim.Snapshot{States: map[sim.State]int{}}
+	for i, state := range []sim.State{
+		sim.Off, sim.Starting, sim.On, sim.OS, sim.Booting, sim.Inspecting, sim.LookingUp, sim.Running, sim.Rescued, sim.Failed,
+	} {
+		snapshot.States[state] = 1 << i
+		snapshot.Machines += 1 << i
+	}
+	line, counted := snapshot.String(), 0
+	for part := range strings.SplitSeq(line, ", ") {
+		count, text, _ := strings.Cut(part, " ")
+		count, _, _ = strings.Cut(count, "/") // of all, in the first part
+		n, err := strconv.Atoi(count)
+		if err != nil || text == "" {
+			t.Errorf("%q in %q, want a number and a text", part, line)
+		}
+		counted += n
+	}
+	if counted != snapshot.Machines {
+		t.Errorf("%q has %d machines, want %d", line, counted, snapshot.Machines)
 	}
 }

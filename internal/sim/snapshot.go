@@ -10,7 +10,7 @@ import (
 )
 
 // states lists all states in the order of a boot.
-var states = []State{Off, Starting, On, Booting, Inspecting, LookingUp, Running, Failed, OS}
+var states = []State{Off, Starting, On, Booting, Inspecting, LookingUp, Running, Rescued, Failed, OS}
 
 // Snapshot is the state of all machines at one moment.
 type Snapshot struct {
@@ -54,6 +54,7 @@ var stateTexts = map[State]string{
 	Booting:    "booting",
 	Inspecting: "posting inspection data",
 	LookingUp:  "waiting for lookup",
+	Rescued:    "in their rescue system",
 	Failed:     "failed",
 }
 
