@@ -99,8 +99,15 @@ func New(from io.Reader, user, password string) (*Service, error) {
 	return s, nil
 }
 
-// bare is a path without the slash at its end, which services write or not.
-func bare(path string) string { return strings.TrimRight(path, "/") }
+// bare is a path without the slash at its end, which services write or not. A query stays.
+func bare(path string) string {
+	path, query, found := strings.Cut(path, "?")
+	path = strings.TrimRight(path, "/")
+	if found {
+		path += "?" + query
+	}
+	return path
+}
 
 // body returns the object at a path, or nil.
 func (s *Service) body(path string) object {
@@ -197,8 +204,8 @@ func (s *Service) answer(r *http.Request) document {
 
 // show answers with a recorded document.
 func (s *Service) show(uri string) document {
-	path, query, _ := strings.Cut(uri, "?")
-	for _, key := range []string{bare(path) + "?" + query, bare(path)} {
+	path, _, _ := strings.Cut(uri, "?")
+	for _, key := range []string{bare(uri), bare(path)} {
 		if found, ok := s.documents[key]; ok {
 			return found
 		}

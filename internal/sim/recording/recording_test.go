@@ -15,6 +15,7 @@ const text = `{"format":"ingot-bmc-recording/1","documents":{
 "/redfish/v1/":{"status":200,"body":{"Systems":{"@odata.id":"/redfish/v1/Systems"}}},
 "/redfish/v1/Systems":{"status":200,"headers":{"Etag":"W/1"},"body":{"Members":[{"@odata.id":"/redfish/v1/Systems/1"}]}},
 "/redfish/v1/Systems?$skip=1":{"status":200,"body":{"Members":[]}},
+"/redfish/v1/Systems/?$skip=2":{"status":200,"body":{"Members":["last"]}},
 "/redfish/v1/Systems/1":{"status":200,"body":{"@odata.type":"#ComputerSystem.v1_0_0.ComputerSystem","PowerState":"Off",
  "Links":{"Chassis":[{"@odata.id":"/redfish/v1/Chassis/1"}]},
  "Boot":{"BootSourceOverrideTarget":"None","BootSourceOverrideEnabled":"Disabled","BootSourceOverrideTarget@Redfish.AllowableValues":["None","Pxe"]},
@@ -98,6 +99,16 @@ func TestDocumentsAreServedAsTheyWereRecorded(t *testing.T) {
 	}
 	if _, _, document = call(t, server, "GET", "/redfish/v1/Systems?$skip=1", "", "calvin-1"); len(document["Members"].([]any)) != 0 {
 		t.Errorf("the second page is %v", document)
+	}
+}
+
+func TestPageIsFoundWithOrWithoutASlashBeforeItsQuery(t *testing.T) {
+	server := newServer(t)
+	for _, path := range []string{"/redfish/v1/Systems/?$skip=2", "/redfish/v1/Systems?$skip=2"} {
+		_, _, document := call(t, server, "GET", path, "", "calvin-1")
+		if members, _ := document["Members"].([]any); len(members) != 1 || members[0] != "last" {
+			t.Errorf("%s: %v, want the last page", path, document)
+		}
 	}
 }
 
