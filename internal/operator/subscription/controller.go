@@ -20,6 +20,7 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=bmceventsubscriptions,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=metal3.io,resources=bmceventsubscriptions/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // hostField is the index of subscriptions by the name of their host.
 const hostField = "spec.hostName"
