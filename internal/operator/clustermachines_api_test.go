@@ -2,7 +2,9 @@ package operator_test
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -356,14 +358,26 @@ func (b *bench) templateTellsHardware(name, host string) {
 	})
 }
 
-func TestMissingKindsOfClusterAPIAreNamed(t *testing.T) {
+func TestMissingKindsAreNamed(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
-	op, err := operator.New(operator.Options{Config: config, Controllers: []string{operator.GroupCluster}})
+	one, err := os.ReadFile("../../config/crd/metal3.io_hardwaredata.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := op.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "cluster.x-k8s.io/v1beta2; install Cluster API") {
-		t.Errorf("error %v, want one that says what to install", err)
+	for group, tc := range map[string]struct {
+		there fs.FS
+		want  string
+	}{
+		operator.GroupCluster: {nil, "cluster.x-k8s.io/v1beta2; install Cluster API"},
+		operator.GroupHost:    {fstest.MapFS{"hardwaredata.yaml": {Data: one}}, "metal3.io/v1alpha1; install Ingot's CustomResourceDefinitions"},
+	} {
+		config := controlplane.StartForTest(t, controlplane.TestOptions{CRDs: tc.there})
+		op, err := operator.New(operator.Options{Config: config, Controllers: []string{group}, EngineURL: "http://127.0.0.1:1"})
+		if err != nil {
+			t.Fatalf("%s: %v, before the kinds are waited for", group, err)
+		}
+		if err := op.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: error %v, want one that says what to install", group, err)
+		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ipamv1 "sigs.k8s.io/cluster-api/api/ipam/v1beta2"
@@ -140,6 +141,18 @@ func (o *Operator) addEngine() error {
 	return errors.Join(o.manager.Add(o.nodes), o.manager.Add(guarded))
 }
 
+// stripped is what the cache keeps of an object. It goes by the object's type: a kind that the options of
+// the cache name has to be served when the manager is made, before checkKinds waits for it.
+func stripped(object any) (any, error) {
+	for _, strip := range []toolscache.TransformFunc{cache.TransformStripManagedFields(), firmware.StripSettings, classification.StripHardware} {
+		var err error
+		if object, err = strip(object); err != nil {
+			return nil, err
+		}
+	}
+	return object, nil
+}
+
 func (o *Operator) newManager() error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
@@ -159,12 +172,8 @@ func (o *Operator) newManager() error {
 		Scheme: scheme,
 		Logger: logr.FromSlogHandler(o.opts.Logger.Handler()),
 		Cache: cache.Options{
-			DefaultNamespaces: namespaces, DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject: map[ctrlclient.Object]cache.ByObject{
-				&corev1.Secret{}:                 {Transform: watch.StripSecret},
-				&v1alpha1.HostFirmwareSettings{}: {Transform: firmware.StripSettings},
-				&v1alpha1.HardwareData{}:         {Transform: classification.StripHardware},
-			},
+			DefaultNamespaces: namespaces, DefaultTransform: stripped,
+			ByObject: map[ctrlclient.Object]cache.ByObject{&corev1.Secret{}: {Transform: watch.StripSecret}},
 		},
 		Metrics:                 served,
 		HealthProbeBindAddress:  addrOrOff(o.opts.HealthAddr),
