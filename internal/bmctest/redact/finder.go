@@ -9,7 +9,7 @@ import (
 // their first bytes, so that a search takes no longer for a thousand texts than for one.
 type finder struct {
 	byPrefix map[[shortest]byte][]entry
-	known    map[string]bool
+	known    map[entry]bool
 }
 
 // entry is one text with its replacement.
@@ -20,18 +20,19 @@ type entry struct {
 }
 
 func newFinder() *finder {
-	return &finder{byPrefix: map[[shortest]byte][]entry{}, known: map[string]bool{}}
+	return &finder{byPrefix: map[[shortest]byte][]entry{}, known: map[entry]bool{}}
 }
 
 // add adds a text of at least [shortest] bytes.
 func (f *finder) add(text, instead string, bounded bool) {
 	text = lower(text)
-	if len(text) < shortest || f.known[text] {
+	e := entry{text, lower(instead), bounded, strings.ContainsAny(text, "0123456789")}
+	if len(text) < shortest || f.known[e] {
 		return
 	}
-	f.known[text] = true
+	f.known[e] = true
 	prefix := [shortest]byte([]byte(text[:shortest]))
-	f.byPrefix[prefix] = append(f.byPrefix[prefix], entry{text, lower(instead), bounded, strings.ContainsAny(text, "0123456789")})
+	f.byPrefix[prefix] = append(f.byPrefix[prefix], e)
 }
 
 // sort makes longer texts be found before those that begin them.

@@ -11,7 +11,8 @@
 // Values that say that there is none, such as "N/A", stay. Texts of fewer than four bytes are
 // replaced in their own property only, and those of fewer than eight only where they stand as
 // a word, because others contain them by chance. Words without a digit stay in names of
-// properties.
+// properties. Names of users without a digit, dot or at sign are replaced in their own property only,
+// such names of hosts and places also where they are a whole value, and from eight bytes on as a word.
 package redact
 
 import (

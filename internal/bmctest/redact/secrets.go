@@ -37,7 +37,8 @@ func lower(text string) string {
 }
 
 // add notes a secret, unless it says that there is none. One without digits that is a name is
-// replaced in its own property only: names such as admin are parts of other words.
+// replaced in its own property only: names such as admin are words of other texts. Such a host
+// or place is also replaced where it is a whole value and, if it is long, where it stands as a word.
 func (s *secrets) add(c class, text string) {
 	if text == "" || c != credential && isPlaceholder(text) {
 		return
@@ -46,11 +47,17 @@ func (s *secrets) add(c class, text string) {
 		s.addIP(text, ip)
 		return
 	}
-	invented := s.invent(text)
+	invented, bounded := s.invent(text), len(text) < anywhere
 	if c != credential && c != identity && c != address && !strings.ContainsAny(text, "0123456789.@") {
-		return
+		if c == name || len(text) < shortest {
+			return
+		}
+		s.words[text] = true
+		if bounded {
+			return
+		}
+		bounded = true
 	}
-	bounded := len(text) < anywhere
 	s.finder.add(text, invented, bounded)
 	if escaped := url.PathEscape(text); escaped != text {
 		s.finder.add(escaped, invented, bounded)
