@@ -63,7 +63,7 @@ func withInterfaces(t *testing.T, document []byte, count int) []byte {
 	t.Helper()
 	var added strings.Builder
 	for i := range count {
-		fmt.Fprintf(&added, `{"name":"vf%d","mac_address":"06:00:00:00:%02x:%02x","has_carrier":true},`, i, i>>8, i&0xff)
+		fmt.Fprintf(&added, `{"name":"vf%d","mac_address":"00:11:22:00:%02x:%02x","has_carrier":true},`, i, i>>8, i&0xff)
 	}
 	whole := strings.Replace(string(document), `"interfaces":[`, `"interfaces":[`+added.String(), 1)
 	if !json.Valid([]byte(whole)) || len(whole) == len(document) {
