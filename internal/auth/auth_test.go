@@ -381,17 +381,22 @@ func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 	})
 }
 
+// comparesIn returns a comparison that takes a time of the bubble. The password "other" is right.
+func comparesIn(took time.Duration) func(hash, password []byte) error {
+	return func(_, password []byte) error {
+		time.Sleep(took) //nolint:forbidigo // the time of the bubble
+		if string(password) == "other" {
+			return nil
+		}
+		return bcrypt.ErrMismatchedHashAndPassword
+	}
+}
+
 func TestFloodOfWrongPasswordsLeavesTurnsToOtherNetworks(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {
 		g.verifier.limit(1)
-		g.verifier.compare = func(_, password []byte) error {
-			time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the time of the bubble
-			if string(password) == "other" {
-				return nil
-			}
-			return bcrypt.ErrMismatchedHashAndPassword
-		}
+		g.verifier.compare = comparesIn(50 * time.Millisecond)
 		var flood sync.WaitGroup
 		for i := range maxWaiting + 100 {
 			flood.Go(func() { g.ask("/closed", as("ann", fmt.Sprint("guess", i))) })
@@ -414,13 +419,7 @@ func TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong(t *testin
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {
 		g.verifier.limit(1)
-		g.verifier.compare = func(_, password []byte) error {
-			time.Sleep(800 * time.Millisecond) //nolint:forbidigo // the time of the bubble
-			if string(password) == "other" {
-				return nil
-			}
-			return bcrypt.ErrMismatchedHashAndPassword
-		}
+		g.verifier.compare = comparesIn(800 * time.Millisecond)
 		from := func(address, user, password string) int {
 			return g.ask("/closed", func(r *http.Request) {
 				r.RemoteAddr = address + ":1234"
