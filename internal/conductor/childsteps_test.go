@@ -238,7 +238,7 @@ func TestRamdiskIsAskedForByStepsThatRunInIt(t *testing.T) {
 		"a heartbeat without ramdisk":             {untouched, []node.Step{step("deploy.wait")}, without, "deploy.wait"},
 		"steps outside of it":                     {untouched, []node.Step{step("bios.factory_reset"), step("power.reboot")}, without, ""},
 		"steps outside of it, which could not be": {unbuilt, []node.Step{step("bios.factory_reset"), step("power.reboot")}, nil, ""},
-		"a step in it, which could not be":        {unbuilt, []node.Step{step("deploy.erase_devices")}, nil, "not implemented yet"},
+		"a step in it, which could not be":        {unbuilt, []node.Step{step("deploy.erase_devices")}, nil, "This engine does not have"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -38,7 +38,7 @@ func (r *Registry) Implementation(n *node.Node, kind node.InterfaceKind) (Implem
 	}
 	implementation, ok := r.built[kind][name]
 	if !ok {
-		return nil, node.Invalid("The %s interface %q of driver %s is not implemented yet by this engine; node %s cannot use it.",
+		return nil, node.Invalid("This engine does not have the %s interface %q of driver %s; choose another one for node %s.",
 			kind, name, n.Driver, n.UUID)
 	}
 	return implementation, nil
