@@ -59,6 +59,9 @@ func (x *execution) download(info imageInfo, w *disk.Writer, device string) (dis
 	sum := algorithms[wanted.algorithm]()
 	_, err := io.Copy(io.MultiWriter(sum, w), body)
 	image, backing := w.Image()
+	if info.streams() { // nothing looks at the bytes
+		image, backing = w.Raw(), false
+	}
 	image.URL, image.Algorithm, image.Checksum = source, wanted.algorithm, hex.EncodeToString(sum.Sum(nil))
 	if x.fate.BadChecksum {
 		image.Checksum = strings.Repeat("0", len(image.Checksum))

@@ -166,6 +166,10 @@ func TestImagesThatCannotBeWrittenFailAsWithTheRealAgent(t *testing.T) {
 		"no algorithm":       {info: `{"id":"img","urls":["` + good.url + `/image.raw"],"os_hash_algo":"crc","os_hash_value":"1"}`, kind: "RESTError", details: "Unable to verify image img"},
 		"empty list":         {info: `{"id":"img","urls":["` + good.url + `/image.raw"],"checksum":"` + good.url + `/empty"}`, kind: "ImageDownloadError", details: "Empty checksum file"},
 		"list without it":    {info: `{"id":"img","urls":["` + good.url + `/x"],"checksum":"` + good.url + `/SHA256SUMS"}`, kind: "ImageDownloadError", details: "does not contain name x"},
+		"qcow2 as if it were raw, streamed": {
+			info: backed.info(`,"disk_format":"raw","stream_raw_images":true`), kind: "CommandExecutionError",
+			details: "Unable to find a valid partition table on the disk",
+		},
 		"more bytes than the disk, streamed": {
 			info: good.info(`,"disk_format":"raw","stream_raw_images":true`), change: smallDisk, kind: "ImageDownloadError",
 			details: "Unable to write image to device /dev/vda. Error: [Errno 28] No space left on device",

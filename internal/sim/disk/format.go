@@ -22,19 +22,19 @@ type header struct {
 	format      Format
 	size        int64 // virtual size of a qcow2 image
 	backing     bool  // a qcow2 image needs another one
-	partitioned bool  // a raw image has a partition table
+	partitioned bool  // its bytes, as they are, have a partition table
 }
 
 // readHeader reads the begin of an image. What is not qcow2 is raw. The fields of qcow2
 // are those of docs/interop/qcow2 in QEMU.
 func readHeader(begin []byte) header {
+	h := header{format: Raw}
 	if len(begin) >= 32 && bytes.Equal(begin[:4], []byte("QFI\xfb")) {
-		return header{
+		h = header{
 			format: QCOW2, backing: binary.BigEndian.Uint64(begin[8:]) != 0,
 			size: int64(min(binary.BigEndian.Uint64(begin[24:]), 1<<62)),
 		}
 	}
-	h := header{format: Raw}
 	if len(begin) >= 512 {
 		h.partitioned = begin[510] == 0x55 && begin[511] == 0xaa || bytes.HasPrefix(begin[512:], []byte("EFI PART"))
 	}

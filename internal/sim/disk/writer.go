@@ -59,15 +59,21 @@ func empty(p []byte) bool {
 	return true
 }
 
-// Image describes what was written, as far as its bytes say so. Backing says that it is
-// incomplete without another image.
+// Image describes what is on the disk after an image of any format was converted to it, as far
+// as its bytes say so. Backing says that it is incomplete without another image.
 func (w *Writer) Image() (i Image, backing bool) {
 	h := readHeader(w.begin)
-	i = Image{Bytes: w.written, Format: h.format, Size: w.written, Bootable: h.partitioned}
+	i = w.Raw()
 	if h.format == QCOW2 {
-		i.Size, i.Bootable = h.size, true
+		i.Format, i.Size, i.Bootable = QCOW2, h.size, true
 	}
 	return i, h.backing
+}
+
+// Raw describes what is on the disk after the bytes were written to it as they are, whatever
+// format they have.
+func (w *Writer) Raw() Image {
+	return Image{Bytes: w.written, Format: Raw, Size: w.written, Bootable: readHeader(w.begin).partitioned}
 }
 
 // Commit replaces what is on the disk.
