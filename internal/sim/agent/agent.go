@@ -168,6 +168,7 @@ type Agent struct {
 	md5Allowed    bool // the engine lets MD5 checksums pass
 	readsNeedIt   bool // a request to read commands had a token
 	partitions    map[string]string
+	node          knownNode // as the engine described it last
 }
 
 // New returns an agent that does nothing before Run.
@@ -246,6 +247,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.remember(*found.Node)
 	if err := a.acceptToken(found.Config); err != nil {
 		return err
 	}

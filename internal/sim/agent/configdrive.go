@@ -15,7 +15,7 @@ const maxConfigDrive = 64 << 20
 
 // writeConfigDrive writes the config drive of an image, if it has one: the base64 text of a
 // gzipped file system, or a URL of such a text.
-func (x *execution) writeConfigDrive(info imageInfo, argument json.RawMessage) *commandError {
+func (x *execution) writeConfigDrive(info imageInfo, device string, argument json.RawMessage) *commandError {
 	var text string
 	if len(argument) == 0 || string(argument) == "null" {
 		return nil
@@ -44,7 +44,6 @@ func (x *execution) writeConfigDrive(info imageInfo, argument json.RawMessage) *
 	if len(fileSystem) > maxConfigDrive {
 		return executionError(fmt.Sprintf("Config drive size exceeds maximum limit of 64MiB. Size of the given config drive is more than that for node %s.", node))
 	}
-	device := x.rootDisk().Name
 	drive, err := x.config.Disks.PutConfigDrive(device, fileSystem)
 	if err != nil {
 		return executionError(err.Error())

@@ -40,7 +40,11 @@ func (x *execution) installCoreOS(node json.RawMessage) *commandError {
 	if len(n.Instance.Drive) > 0 && json.Unmarshal(n.Instance.Drive, &drive) != nil {
 		return stepError(x.extension, "The config drive is a file system, and only user data in JSON can be used.")
 	}
-	root, began := x.rootDisk(), x.clock.Now()
+	root, failure := x.rootDisk()
+	if failure != nil {
+		return failure
+	}
+	began := x.clock.Now()
 	w, err := x.config.Disks.Write(root.Name, root.Size)
 	if err == nil {
 		err = w.Commit(disk.Image{URL: n.Instance.Image, Format: disk.Raw, Size: root.Size, Bootable: true})

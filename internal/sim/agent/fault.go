@@ -95,6 +95,12 @@ func writeError(device, stderr string) *commandError {
 	}
 }
 
+func deviceNotFound(details string) *commandError {
+	return &commandError{
+		"DeviceNotFound", http.StatusNotFound, "Error finding the disk or partition device to deploy the image onto", details,
+	}
+}
+
 func invalidImage(details string) *commandError {
 	return &commandError{"InvalidImage", http.StatusInternalServerError, "The provided image is not valid for use", details}
 }

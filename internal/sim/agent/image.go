@@ -65,10 +65,14 @@ func checkImageInfo(p params) *fault {
 
 func cacheImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
-	if _, failure := x.install(info); failure != nil {
+	root, failure := x.rootDisk()
+	if failure == nil {
+		_, failure = x.install(info, root)
+	}
+	if failure != nil {
 		return nil, failure
 	}
-	return map[string]string{"result": fmt.Sprintf("cache_image: image (%s) cached to device %s", info.ID, x.rootDisk().Name)}, nil
+	return map[string]string{"result": fmt.Sprintf("cache_image: image (%s) cached to device %s", info.ID, root.Name)}, nil
 }
 
 // prepareImage writes an image and its config drive, and returns what the agent says about
@@ -76,13 +80,17 @@ func cacheImage(x *execution, p params) (any, *commandError) {
 // whole-disk image leaves that of the disk.
 func prepareImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
-	written, failure := x.install(info)
+	root, failure := x.rootDisk()
+	if failure != nil {
+		return nil, failure
+	}
+	written, failure := x.install(info, root)
 	if failure == nil && info.ImageType != partitionImage && !written.Bootable {
 		failure = executionError("Unable to find a valid partition table on the disk after writing the image. The image may be corrupted. " +
-			"Error: Unexpected error while running command. Stderr: 'Error: " + x.rootDisk().Name + ": unrecognised disk label\\n'")
+			"Error: Unexpected error while running command. Stderr: 'Error: " + root.Name + ": unrecognised disk label\\n'")
 	}
 	if failure == nil {
-		failure = x.writeConfigDrive(info, p["configdrive"])
+		failure = x.writeConfigDrive(info, root.Name, p["configdrive"])
 	}
 	if failure != nil {
 		return nil, failure
@@ -98,7 +106,7 @@ func prepareImage(x *execution, p params) (any, *commandError) {
 	x.partitions = partitions
 	x.mu.Unlock()
 	return map[string]string{
-		"result": fmt.Sprintf("prepare_image: image (%s) written to device %s root_uuid=%s", info.ID, x.rootDisk().Name, rootUUID),
+		"result": fmt.Sprintf("prepare_image: image (%s) written to device %s root_uuid=%s", info.ID, root.Name, rootUUID),
 	}, nil
 }
 
@@ -109,8 +117,7 @@ const gptIdentifier = "0x00000000"
 const partitionImage = "partition"
 
 // install downloads an image, verifies it and writes it to the root disk.
-func (x *execution) install(info imageInfo) (disk.Image, *commandError) {
-	root := x.rootDisk()
+func (x *execution) install(info imageInfo, root rootDisk) (disk.Image, *commandError) {
 	began := x.clock.Now()
 	w, err := x.config.Disks.Write(root.Name, root.Size)
 	if err != nil {
@@ -156,42 +163,14 @@ func (x *execution) checkFormat(info imageInfo, image disk.Image, root rootDisk)
 	return nil
 }
 
-// machineDocument is the part of the inspection document about disks.
-type machineDocument struct {
-	RootDisk  rootDisk `json:"root_disk"`
-	Inventory struct {
-		Disks []rootDisk `json:"disks"`
-	} `json:"inventory"`
-}
-
-// rootDisk is a disk that an image is written to.
-type rootDisk struct {
-	Name string `json:"name"`
-	Size int64  `json:"size"` // bytes
-}
-
-func (a *Agent) machineDisks() (d machineDocument) {
-	if err := json.Unmarshal(a.config.Document(), &d); err != nil {
-		a.log.Debug("The inspection document is unreadable", "err", err)
-	}
-	return d
-}
-
-// rootDisk is the disk that images are written to.
-func (a *Agent) rootDisk() rootDisk {
-	if root := a.machineDisks().RootDisk; root.Name != "" {
-		return root
-	}
-	return rootDisk{Name: "/dev/sda"} // without any bytes
-}
-
 // installBootloader makes a machine in UEFI mode boot from its root disk first, until that is
 // wiped. In BIOS mode, machines find the boot loader of an image without an entry.
 func installBootloader(x *execution, _ params) (any, *commandError) {
-	if x.config.UEFI {
-		x.config.Disks.AddBootEntry(x.rootDisk().Name)
+	root, failure := x.rootDisk()
+	if failure == nil && x.config.UEFI {
+		x.config.Disks.AddBootEntry(root.Name)
 	}
-	return nil, nil
+	return nil, failure
 }
 
 func partitionUUIDs(x *execution, _ params) (any, *commandError) {

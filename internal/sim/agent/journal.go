@@ -96,7 +96,10 @@ func (x *execution) fallSilent(duration time.Duration) {
 
 // spoil leaves a part of an image on the root disk.
 func (x *execution) spoil() {
-	root := x.rootDisk()
+	root, failure := x.rootDisk()
+	if failure != nil {
+		return // the command would not write either
+	}
 	x.note(effect.Write, root.Name+" a part of an image", x.clock.Now())
 	x.wipe(root.Name)
 }

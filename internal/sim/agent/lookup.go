@@ -40,9 +40,7 @@ func (e *LookupError) Error() string {
 
 // lookupAnswer is the part of the lookup document that the agent uses.
 type lookupAnswer struct {
-	Node *struct {
-		UUID string `json:"uuid"`
-	} `json:"node"`
+	Node   *knownNode   `json:"node"`
 	Config lookupConfig `json:"config"`
 }
 

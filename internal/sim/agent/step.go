@@ -32,7 +32,8 @@ func stepCommands(k stepKind) map[string]command {
 	}
 }
 
-func (k stepKind) list(*execution, params) (any, *commandError) {
+func (k stepKind) list(x *execution, p params) (any, *commandError) {
+	x.remember(nodeOf(p))
 	return map[string]any{
 		k.name + "_steps":          k.managers,
 		"hardware_manager_version": hardwareManagers,
@@ -46,6 +47,7 @@ type stepArgument struct {
 }
 
 func (k stepKind) execute(x *execution, p params) (any, *commandError) {
+	x.remember(nodeOf(p))
 	if failure := checkVersions(p[k.name+"_version"]); failure != nil {
 		return nil, failure
 	}
