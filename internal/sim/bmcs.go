@@ -291,10 +291,12 @@ func (c computer) PowerOn(b bmc.Boot) { _ = c.machine.start(b) } // it stays off
 // PowerOff cuts the power without waiting for the end of the ramdisk.
 func (c computer) PowerOff() { c.machine.cut() }
 
-// Shutdown reports whether an operating system runs, which shuts down by losing power.
+// Shutdown reports whether an operating system runs that listens, which shuts down by losing power.
 func (c computer) Shutdown() bool {
-	state := c.machine.Status().State
-	return state != On && state != Off && state != Starting
+	c.machine.all.mu.Lock()
+	defer c.machine.all.mu.Unlock()
+	state := c.machine.status.State
+	return state != On && state != Off && state != Starting && !c.machine.hung
 }
 
 // On reports whether the machine has power.

@@ -82,6 +82,7 @@ func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System
 	m.all.mu.Lock()
 	m.hang = hang
 	broken = broken || m.broken
+	m.hung = broken
 	m.all.mu.Unlock()
 	if broken {
 		return
@@ -133,7 +134,7 @@ func (m *Machine) end(l *powerCycle) {
 }
 
 // Hang stops the operating system that the machine runs from a disk, while the machine keeps its power: what it did
-// towards others ends until the next boot. The error says that it runs none.
+// towards others ends until the next boot, and it does not shut down when it is asked to. The error says that it runs none.
 func (m *Machine) Hang() error {
 	status := m.Status()
 	m.all.mu.Lock()
@@ -142,6 +143,7 @@ func (m *Machine) Hang() error {
 		return fmt.Errorf("machine %d runs no operating system that does anything, it is %s", m.index, status.State)
 	}
 	m.hang()
+	m.hung = true
 	return nil
 }
 
@@ -153,5 +155,6 @@ func (m *Machine) Break(broken bool) {
 	m.broken = broken
 	if broken && m.hang != nil {
 		m.hang()
+		m.hung = true
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/sim"
+	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
 // installed returns a machine with an operating system on its disk, which counts its boots and
@@ -32,6 +33,13 @@ func installed(t *testing.T) (machine *sim.Machine, all *sim.Machines, booted, e
 	}
 	t.Cleanup(all.Stop)
 	machine = all.Machine(0)
+	install(t, machine)
+	return machine, all, booted, ended
+}
+
+// install writes an operating system to a disk of a machine.
+func install(t *testing.T, machine *sim.Machine) {
+	t.Helper()
 	w, err := machine.Disks().Write("/dev/sda", 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +53,6 @@ func installed(t *testing.T) (machine *sim.Machine, all *sim.Machines, booted, e
 	if err := w.Commit(image); err != nil {
 		t.Fatal(err)
 	}
-	return machine, all, booted, ended
 }
 
 // expect waits for a run.
@@ -126,4 +133,37 @@ func TestOperatingSystemThatHangsIsSilentUntilTheNextBoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, booted, 4)
+}
+
+func TestOperatingSystemThatHangsDoesNotShutDown(t *testing.T) {
+	booted := make(chan int64, 10)
+	machines := newBMCs(t, 1, func(o *sim.Options) {
+		o.Instance = func(ctx context.Context, i sim.Instance) {
+			booted <- i.Run
+			<-ctx.Done()
+		}
+	})
+	ctx, machine := soon(t), machines.Machine(0)
+	install(t, machine)
+	power := func(want bmc.PowerState) {
+		t.Helper()
+		reset(ctx, t, machines, 0, "GracefulShutdown")
+		if got := machine.BMC().Power(); got != want {
+			t.Errorf("power %s after the operating system was asked to shut down, want %s", got, want)
+		}
+	}
+	reset(ctx, t, machines, 0, "On")
+	expect(t, booted, 1)
+	if err := machine.Hang(); err != nil {
+		t.Fatal(err)
+	}
+	power(bmc.On)
+	reset(ctx, t, machines, 0, "ForceRestart")
+	expect(t, booted, 2)
+	machine.Break(true)
+	power(bmc.On)
+	machine.Break(false)
+	reset(ctx, t, machines, 0, "ForceRestart")
+	expect(t, booted, 3)
+	power(bmc.Off)
 }

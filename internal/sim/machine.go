@@ -31,6 +31,7 @@ type Machine struct {
 	answers map[Answer]int
 	bootLog []string           // of the latest boot, never changed
 	hang    context.CancelFunc // ends what the present instance does; nil without one
+	hung    bool               // the present instance does nothing and listens to nobody, until the state changes
 	broken  bool               // instances do nothing
 
 	bmc   *bmc.BMC // nil without one

@@ -148,7 +148,7 @@ func (m *Machine) change(state State, reason string, system *System) {
 	ms.states[m.status.State]--
 	ms.states[state]++
 	m.status.State, m.status.Reason, m.status.Since = state, reason, ms.options.Clock.Now()
-	m.status.System = system
+	m.status.System, m.hung = system, false
 	if state == Booting {
 		m.status.Boots++
 	}
