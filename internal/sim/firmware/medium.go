@@ -53,8 +53,11 @@ func readMenu(content io.ReaderAt, uefi bool) ([]string, error) {
 	if !image.Bootable() {
 		return nil, fmt.Errorf("%w: it has no boot record of El Torito", errNoBoot)
 	}
+	if uefi && !image.BootsInUEFIMode() {
+		return nil, fmt.Errorf("%w in UEFI mode: its boot record has no loader for UEFI", errNoBoot)
+	}
 	if !uefi && !image.BootsInBIOSMode() {
-		return nil, fmt.Errorf("%w in BIOS mode: its boot record is for UEFI", errNoBoot)
+		return nil, fmt.Errorf("%w in BIOS mode: its boot record has no loader for BIOS", errNoBoot)
 	}
 	text, err := image.ReadFile(menuFile, maxConfig)
 	if err != nil {

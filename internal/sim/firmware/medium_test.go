@@ -22,7 +22,7 @@ func bootable(files map[string]string) string {
 	return string(iso9660test.Build(iso9660test.Options{Label: "boot", Bootable: true}, files))
 }
 
-func fromMedium(t *testing.T, files map[string]string, others ...string) (firmware.Result, []string) {
+func fromMedium(t *testing.T, uefi bool, files map[string]string, others ...string) (firmware.Result, []string) {
 	t.Helper()
 	s := newSite(t, files)
 	for i := range others {
@@ -30,7 +30,7 @@ func fromMedium(t *testing.T, files map[string]string, others ...string) (firmwa
 	}
 	loader := firmware.NewLoader(http.DefaultClient, func(context.Context, time.Duration) error { return nil })
 	trace := new(firmware.Trace)
-	result := loader.Medium(t.Context(), s.URL+"/boot.iso", others, false, trace)
+	result := loader.Medium(t.Context(), s.URL+"/boot.iso", others, uefi, trace)
 	result.Source = strings.TrimPrefix(result.Source, s.URL)
 	return result, trace.Lines()
 }
@@ -48,14 +48,14 @@ func TestMediumBootsWithTheParametersOfItsMenuAndOfTheSecondMedium(t *testing.T)
 		"other label": {parameters("data"), map[string]string{"a": "1", "c": "3", "boot_method": "vmedia"}},
 		"no medium":   {"", map[string]string{"a": "1", "c": "3", "boot_method": "vmedia"}},
 	} {
-		result, trace := fromMedium(t, map[string]string{"/boot.iso": bootable(files), "/second": test.second}, "/none", "/second")
+		result, trace := fromMedium(t, false, map[string]string{"/boot.iso": bootable(files), "/second": test.second}, "/none", "/second")
 		want := firmware.Result{Action: firmware.StartKernel, Source: "/boot.iso", Parameters: test.want}
 		if diff := cmp.Diff(want, result); diff != "" {
 			t.Errorf("%s: boot differs (-want +got):\n%s\n%s", name, diff, strings.Join(trace, "\n"))
 		}
 	}
 	files["boot/grub/grub.cfg"] = menu("a=1")
-	result, _ := fromMedium(t, map[string]string{"/boot.iso": bootable(files), "/second": parameters("ir-vfd-dev")}, "/second")
+	result, _ := fromMedium(t, false, map[string]string{"/boot.iso": bootable(files), "/second": parameters("ir-vfd-dev")}, "/second")
 	if diff := cmp.Diff(map[string]string{"a": "1"}, result.Parameters); diff != "" {
 		t.Errorf("parameters without boot_method differ (-want +got):\n%s", diff)
 	}
@@ -72,17 +72,21 @@ func TestMediaThatDoNotBoot(t *testing.T) {
 		}
 		return files
 	}
-	for name, test := range map[string]struct{ medium, reason string }{
-		"not there":      {"", "is empty"},
-		"page":           {strings.Repeat("<html>", 10_000), "no ISO 9660 image"},
-		"no boot record": {string(iso9660test.Build(iso9660test.Options{}, good)), "no boot record"},
-		"UEFI only":      {string(iso9660test.Build(iso9660test.Options{Bootable: true, UEFIOnly: true}, good)), "in BIOS mode"},
-		"no menu":        {bootable(without("boot/grub/grub.cfg")), "open /boot/grub/grub.cfg"},
-		"no kernel":      {bootable(without("vmlinuz")), "open /vmlinuz"},
-		"no ramdisk":     {bootable(without("initrd")), "open /initrd"},
-		"no entry":       {bootable(map[string]string{"boot/grub/grub.cfg": "set timeout=0\n"}), "no entry with a kernel and a ramdisk"},
+	for name, test := range map[string]struct {
+		medium, reason string
+		uefi           bool
+	}{
+		"not there":      {medium: "", reason: "is empty"},
+		"page":           {medium: strings.Repeat("<html>", 10_000), reason: "no ISO 9660 image"},
+		"no boot record": {medium: string(iso9660test.Build(iso9660test.Options{}, good)), reason: "no boot record"},
+		"UEFI only":      {medium: string(iso9660test.Build(iso9660test.Options{Bootable: true, UEFIOnly: true}, good)), reason: "in BIOS mode"},
+		"BIOS only":      {medium: string(iso9660test.Build(iso9660test.Options{Bootable: true, BIOSOnly: true}, good)), reason: "in UEFI mode", uefi: true},
+		"no menu":        {medium: bootable(without("boot/grub/grub.cfg")), reason: "open /boot/grub/grub.cfg"},
+		"no kernel":      {medium: bootable(without("vmlinuz")), reason: "open /vmlinuz"},
+		"no ramdisk":     {medium: bootable(without("initrd")), reason: "open /initrd"},
+		"no entry":       {medium: bootable(map[string]string{"boot/grub/grub.cfg": "set timeout=0\n"}), reason: "no entry with a kernel and a ramdisk"},
 	} {
-		result, _ := fromMedium(t, map[string]string{"/boot.iso": test.medium})
+		result, _ := fromMedium(t, test.uefi, map[string]string{"/boot.iso": test.medium})
 		if result.Action != firmware.NextDevice || !strings.Contains(result.Reason, test.reason) {
 			t.Errorf("%s: boot is %+v, want none because of %q", name, result, test.reason)
 		}

@@ -103,27 +103,52 @@ func (i *Image) Label() string { return i.label }
 // Bootable reports whether the image has a boot record of El Torito.
 func (i *Image) Bootable() bool { return i.bootable }
 
-// Platforms and kinds of entries of a boot catalog (El Torito, sections 2.1 and 2.3).
+// Platforms and kinds of entries of a boot catalog (El Torito, sections 2.1 to 2.3; UEFI, section 13.3.2.1).
 const (
 	entrySize     = 32
 	platformBIOS  = 0
+	platformUEFI  = 0xef
 	sectionHeader = 0x90
 	lastHeader    = 0x91
+	bootEntry     = 0x88
 )
 
-// BootsInBIOSMode reports whether a machine in BIOS mode boots from the image too, and not only
-// one with UEFI.
-func (i *Image) BootsInBIOSMode() bool {
-	catalog := make([]byte, sectorSize)
-	if n, _ := i.reader.ReadAt(catalog, int64(i.catalog)*sectorSize); !i.bootable || n < sectorSize {
+// BootsInBIOSMode reports whether a machine in BIOS mode boots from the image.
+func (i *Image) BootsInBIOSMode() bool { return i.bootsOn(platformBIOS) }
+
+// BootsInUEFIMode reports whether a machine in UEFI mode boots from the image.
+func (i *Image) BootsInUEFIMode() bool { return i.bootsOn(platformUEFI) }
+
+// bootsOn reports whether the boot catalog has an entry for a platform with something to boot. The validation
+// entry names the platform of the first one, and section headers name that of the ones behind them.
+func (i *Image) bootsOn(wanted byte) bool {
+	if !i.bootable {
 		return false
 	}
-	if catalog[1] == platformBIOS { // of the first entry
-		return true
+	catalog := i.sector(i.catalog)
+	if len(catalog) < sectorSize {
+		return false
 	}
-	return slices.ContainsFunc(slices.Collect(slices.Chunk(catalog[2*entrySize:], entrySize)), func(entry []byte) bool {
-		return (entry[0] == sectionHeader || entry[0] == lastHeader) && entry[1] == platformBIOS
-	})
+	platform := catalog[1]
+	for entry := range slices.Chunk(catalog[entrySize:], entrySize) {
+		switch entry[0] {
+		case sectionHeader, lastHeader:
+			platform = entry[1]
+		case bootEntry:
+			content := i.sector(binary.LittleEndian.Uint32(entry[8:]))
+			if platform == wanted && slices.ContainsFunc(content, func(b byte) bool { return b != 0 }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sector reads one sector, or what there is of it.
+func (i *Image) sector(number uint32) []byte {
+	content := make([]byte, sectorSize)
+	n, _ := i.reader.ReadAt(content, int64(number)*sectorSize) // what cannot be read does not boot
+	return content[:n]
 }
 
 // Open returns the content of a file, by its path with slashes. The error wraps

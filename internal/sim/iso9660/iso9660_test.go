@@ -49,27 +49,33 @@ func TestFilesAreFoundByTheirLongNames(t *testing.T) {
 }
 
 func TestBootCatalogTellsForWhichModeItIs(t *testing.T) {
-	section := func(image []byte) []byte { // adds one for BIOS mode to the catalog
-		at := int(binary.LittleEndian.Uint32(image[17*2048+71:])) * 2048
-		image[at+64] = 0x91
+	both := iso9660test.Build(iso9660test.Options{Bootable: true}, nil)
+	catalog := int(binary.LittleEndian.Uint32(both[17*2048+71:])) * 2048
+	changed := func(at int, value byte) []byte { // in the catalog
+		image := bytes.Clone(both)
+		image[catalog+at] = value
 		return image
 	}
-	uefi := iso9660test.Options{Bootable: true, UEFIOnly: true}
 	for name, tc := range map[string]struct {
-		image []byte
-		want  bool
+		image      []byte
+		bios, uefi bool
 	}{
-		"nothing boots":  {iso9660test.Build(iso9660test.Options{}, nil), false},
-		"BIOS":           {iso9660test.Build(iso9660test.Options{Bootable: true}, nil), true},
-		"UEFI":           {iso9660test.Build(uefi, nil), false},
-		"UEFI, and BIOS": {section(iso9660test.Build(uefi, nil)), true},
+		"nothing boots":            {iso9660test.Build(iso9660test.Options{}, nil), false, false},
+		"BIOS":                     {iso9660test.Build(iso9660test.Options{Bootable: true, BIOSOnly: true}, nil), true, false},
+		"UEFI":                     {iso9660test.Build(iso9660test.Options{Bootable: true, UEFIOnly: true}, nil), false, true},
+		"both":                     {both, true, true},
+		"UEFI in a section":        {changed(1, 1), false, true},
+		"UEFI without an entry":    {changed(96, 0), true, false},
+		"UEFI with an empty image": {changed(96+8, 0), true, false},
+		"UEFI behind the end":      {changed(96+8+2, 0xff), true, false},
+		"no catalog":               {both[:catalog], false, false},
 	} {
 		image, err := iso9660.Open(bytes.NewReader(tc.image))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := image.BootsInBIOSMode(); got != tc.want {
-			t.Errorf("%s: boots in BIOS mode: %v, want %v", name, got, tc.want)
+		if bios, uefi := image.BootsInBIOSMode(), image.BootsInUEFIMode(); bios != tc.bios || uefi != tc.uefi {
+			t.Errorf("%s: boots in BIOS mode: %v, want %v; in UEFI mode: %v, want %v", name, bios, tc.bios, uefi, tc.uefi)
 		}
 	}
 }

@@ -24,8 +24,9 @@ const (
 // Options describe an image.
 type Options struct {
 	Label    string
-	Bootable bool // has a boot record of El Torito
+	Bootable bool // has a boot record of El Torito, for BIOS and for UEFI
 	UEFIOnly bool // if it has one
+	BIOSOnly bool // the same
 	Names    Names
 }
 
@@ -44,12 +45,7 @@ func Build(o Options, files map[string]string) []byte {
 	if o.Bootable {
 		record := descriptor(0)
 		copy(record[7:], "EL TORITO SPECIFICATION")
-		catalog := make([]byte, 64)
-		catalog[0], catalog[32] = 1, 0x88
-		if o.UEFIOnly {
-			catalog[1] = 0xef
-		}
-		binary.LittleEndian.PutUint32(record[71:], uint32(b.put(catalog).sector))
+		binary.LittleEndian.PutUint32(record[71:], uint32(b.put(b.catalog(o)).sector))
 		descriptors = append(descriptors, record)
 	}
 	if o.Names == Joliet {
@@ -85,6 +81,26 @@ func (b *builder) put(content []byte) extent {
 		b.content = append(b.content, make([]byte, sectorSize-rest)...)
 	}
 	return e
+}
+
+// catalog returns a boot catalog, whose entries share a loader.
+func (b *builder) catalog(o Options) []byte {
+	catalog := make([]byte, 4*32)
+	loader := uint32(b.put([]byte("loader")).sector)
+	entry := func(at int) {
+		catalog[at] = 0x88
+		binary.LittleEndian.PutUint32(catalog[at+8:], loader)
+	}
+	catalog[0] = 1
+	if o.UEFIOnly {
+		catalog[1] = 0xef
+	}
+	entry(32)
+	if !o.UEFIOnly && !o.BIOSOnly {
+		catalog[64], catalog[65], catalog[66] = 0x91, 0xef, 1
+		entry(96)
+	}
+	return catalog
 }
 
 // directory appends the directory at a path with all that is in it.
