@@ -13,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 	"github.com/ingot-metal/ingot/internal/sim/firmware"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
 // restartPause is the time that a restart by a script takes, so that scripts which do
@@ -35,7 +36,8 @@ type ramdisk struct {
 	callbacks []string
 	token     string
 	insecure  bool
-	uefi      bool // it was booted in UEFI mode
+	uefi      bool           // it was booted in UEFI mode
+	posts     *hardware.Boot // what its agent posts of its boot; nil if that is what the hardware says
 }
 
 // choose tries the devices of a boot in turn.
@@ -94,6 +96,9 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 		}
 		started := ramdiskOf(result.Parameters)
 		started.uefi = m.bootsUEFI(b)
+		if m.all.options.BootURL != "" || source != bmc.FromNetwork {
+			started.posts = bootOf(result.Parameters, started.uefi)
+		}
 		if started.uefi && b.SecureBoot {
 			return choice{}, next("secure boot is on, and no ramdisk is signed")
 		}
@@ -158,6 +163,7 @@ const (
 	callbackParameter = "ipa-inspection-callback-url"
 	tokenParameter    = "ipa-agent-token"
 	insecureParameter = "ipa-insecure"
+	networkParameter  = "BOOTIF" // the interface that was booted from
 )
 
 // startsAgent reports whether a kernel is that of a ramdisk with an agent: others know of no
@@ -174,6 +180,18 @@ func ramdiskOf(parameters map[string]string) *ramdisk {
 		token:     parameters[tokenParameter],
 		insecure:  trueWords[strings.ToLower(parameters[insecureParameter])],
 	}
+}
+
+// bootOf is what the agent finds out about its boot.
+func bootOf(parameters map[string]string, uefi bool) *hardware.Boot {
+	boot := &hardware.Boot{CurrentBootMode: "bios"}
+	if uefi {
+		boot.CurrentBootMode = "uefi"
+	}
+	if from, named := parameters[networkParameter]; named {
+		boot.PXEInterface = &from
+	}
+	return boot
 }
 
 // trueWords are what counts as true on the command line.

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/hardware"
 	"github.com/ingot-metal/ingot/internal/sim/iso9660/iso9660test"
 )
 
@@ -297,6 +299,57 @@ func TestMachineBootsFromVirtualMedia(t *testing.T) {
 	command(ctx, t, m, "standby.sync")
 	if diff := cmp.Diff([]string{"ramdisk from virtual CD " + server.URL + "/boot.iso"}, boots(machines, "0")); diff != "" {
 		t.Errorf("boots differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestDocumentSaysHowTheRamdiskWasBooted(t *testing.T) {
+	engine := newStandIn(t)
+	server := newBootServer(t, engine.URL)
+	server.media["/boot.iso"] = iso9660test.Build(iso9660test.Options{Label: "boot", Bootable: true}, map[string]string{
+		"vmlinuz": "k", "initrd": "r", "boot/grub/grub.cfg": "menuentry x {\nlinux /vmlinuz " + server.parameters + "\ninitrd /initrd\n}\n",
+	})
+	machines := newMediaMachine(t, func(o *sim.Options) { o.BootURL = server.URL + "/boot.ipxe" })
+	ctx, m := soon(t), machines.Machine(0)
+	if err := m.BMC().Insert(&bmc.Call{}, 0, bmc.Medium{Image: server.URL + "/boot.iso"}); err != nil {
+		t.Fatal(err)
+	}
+	h := m.Hardware()
+	mac := "01-" + strings.ReplaceAll(h.Inspection.Inventory.Interfaces[h.BootNIC].MACAddress, ":", "-")
+	for _, test := range []struct {
+		boot bmc.Override
+		want hardware.Boot
+	}{
+		{bmc.Override{Target: bmc.TargetCD, Mode: bmc.UEFI}, hardware.Boot{CurrentBootMode: "uefi"}},
+		{bmc.Override{Target: bmc.TargetCD, Mode: bmc.Legacy}, hardware.Boot{CurrentBootMode: "bios"}},
+		{bmc.Override{Target: bmc.TargetPXE, Mode: bmc.UEFI}, hardware.Boot{CurrentBootMode: "uefi", PXEInterface: &mac}},
+		{bmc.Override{Target: bmc.TargetPXE, Mode: bmc.Legacy}, hardware.Boot{CurrentBootMode: "bios", PXEInterface: &mac}},
+	} {
+		test.boot.Enabled = bmc.Once
+		if err := m.BMC().SetOverride(&bmc.Call{}, test.boot); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Reboot(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(ctx, t, machines, 0, sim.Running)
+		var posted struct {
+			Inventory struct {
+				Boot hardware.Boot `json:"boot"`
+			} `json:"inventory"`
+			BootInterface *string `json:"boot_interface"`
+		}
+		engine.mu.Lock()
+		document := engine.documents["00000000-0000-4000-8000-000000000000"]
+		engine.mu.Unlock()
+		if err := json.Unmarshal([]byte(document), &posted); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, posted.Inventory.Boot); diff != "" {
+			t.Errorf("%+v: the boot that is posted differs (-want +got):\n%s", test.boot, diff)
+		}
+		if diff := cmp.Diff(test.want.PXEInterface, posted.BootInterface); diff != "" {
+			t.Errorf("%+v: boot_interface differs (-want +got):\n%s", test.boot, diff)
+		}
 	}
 }
 

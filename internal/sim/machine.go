@@ -73,7 +73,8 @@ func (m *Machine) Hardware() hardware.Machine {
 	return m.hardwareOptions().Machine(m.all.options.Seed, m.index)
 }
 
-// Document returns the inspection document of the machine, which is generated at every call.
+// Document returns the inspection document of the machine, which is generated at every call. What a ramdisk posts
+// differs in the part about its boot, unless it is that of the options.
 func (m *Machine) Document() []byte {
 	return m.hardwareOptions().Document(m.all.options.Seed, m.index)
 }
@@ -228,6 +229,8 @@ func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 		return err
 	}
 	engine, downloads := m.all.clients.of(boot.insecure)
+	machine := m.hardwareOptions()
+	machine.Boot = boot.posts
 	config := agent.Config{
 		Version:          options.AgentVersion,
 		CoreOS:           options.CoreOS,
@@ -239,7 +242,7 @@ func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 		Disks:            m.disks,
 		UEFI:             boot.uefi,
 		Journal:          journal{m},
-		Document:         m.Document,
+		Document:         func() []byte { return machine.Document(options.Seed, m.index) },
 		Hostname:         m.Hardware().Inspection.Inventory.Hostname,
 		Address:          netip.AddrPortFrom(m.Address(), agent.Port),
 		TLS:              !options.PlainHTTP,

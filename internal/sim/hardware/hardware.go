@@ -58,6 +58,8 @@ type Options struct {
 	// Address is the IPv4 address of the interface that the machine booted from. The
 	// zero value means the address for the machine's index in [DefaultNetwork].
 	Address netip.Addr
+	// Boot is how the ramdisk was booted; nil means that it is generated, too.
+	Boot *Boot
 	// ExtraHardware adds the data of the agent's extra-hardware collector.
 	ExtraHardware bool
 }
@@ -162,6 +164,9 @@ func (o Options) Machine(seed uint64, index int) Machine {
 			Collectors: []string{"default"},
 			Managers:   managers,
 		},
+	}
+	if o.Boot != nil {
+		doc.Inventory.Boot, doc.BootInterface = *o.Boot, o.Boot.PXEInterface
 	}
 	if devices := p.pciDevices(d, cpu, nics, disks); devices != nil {
 		doc.PCIDevices = devices
