@@ -121,6 +121,30 @@ func (r *rack) asksForItsMode(t *testing.T, board *bmc.BMC, authority string) {
 	}
 }
 
+// TestImageGoesToTheDiskThatTheInstanceAsksFor asks for a disk that agents do not choose by themselves.
+func TestImageGoesToTheDiskThatTheInstanceAsksFor(t *testing.T) {
+	t.Parallel()
+	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
+	found := r.Machine(0).Hardware().Inspection
+	want := found.Inventory.Disks[len(found.Inventory.Disks)-1]
+	if want.Name == found.RootDisk.Name || want.Serial == nil {
+		t.Fatalf("the last disk is %+v, and agents choose %s", want, found.RootDisk.Name)
+	}
+	uuid := r.registerBMC(t, authority)
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "provide", "available")
+	image := serveImage(t)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid, image.instance, http.StatusOK)
+	r.request(t, http.MethodPatch, "/v1/nodes/"+uuid,
+		fmt.Sprintf(`[{"op": "add", "path": "/properties/root_device", "value": {"name": %q}},
+			{"op": "add", "path": "/instance_info/root_device", "value": {"serial": %q}}]`, "s== "+found.RootDisk.Name, "s== "+*want.Serial), http.StatusOK)
+	r.provision(t, uuid, "active", "active")
+	r.runs(t, image, 1)
+	if got := r.Machine(0).Status().System.Device; got != want.Name {
+		t.Errorf("the image is on %s, want %s", got, want.Name)
+	}
+}
+
 // TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
 // only the running ramdisk can tell that it does not exist.
 func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
