@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
 )
 
 // renewBefore is how long before its end a certificate should be renewed.
@@ -33,7 +35,7 @@ func (t *redfishTest) certificate(ctx context.Context) (finding, error) {
 	if port == "" {
 		port = "443"
 	}
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: at.Hostname()}} //nolint:gosec // it is verified below, and nothing is sent
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: at.Hostname(), CipherSuites: redfish.CipherSuites()}} //nolint:gosec // it is verified below, and nothing is sent
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(at.Hostname(), port))
 	if err != nil {
 		return finding{}, err

@@ -229,11 +229,16 @@ func reason(err error) string {
 		return messages(answer)
 	case errors.As(err, &network) && network.Op == "dial":
 		return fmt.Sprintf("the BMC cannot be reached (%v): check redfish_address, and that the engine reaches it over the network", network)
+	case errors.As(err, &network) && network.Op == tlsAlert:
+		return fmt.Sprintf("the BMC ends TLS (%v): the engine speaks TLS 1.2 and later, update the firmware of the BMC or change the settings of its encryption", network.Err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the BMC did not answer in time"
 	}
 	return err.Error()
 }
+
+// tlsAlert is the operation of an error that is an alert of the other side (RFC 5246, section 7.2).
+const tlsAlert = "remote error"
 
 // rootOf is the innermost error of a certificate's verification.
 func rootOf(err error) error {

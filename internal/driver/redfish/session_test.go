@@ -2,8 +2,11 @@ package redfish_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -387,6 +390,35 @@ func TestCertificateIsVerifiedUnlessTheNodeSaysOtherwise(t *testing.T) {
 	m.info(map[string]any{"redfish_verify_ca": "/nowhere/ca.pem"})
 	if failure := read(t, d, m.node); failure == nil || !strings.Contains(failure.Reason, "/nowhere/ca.pem") {
 		t.Errorf("a file that is not there: %v, want its name", failure)
+	}
+}
+
+func TestOldBMCsAreReachedWithTLSThatTheyHave(t *testing.T) {
+	for name, test := range map[string]struct {
+		config *tls.Config
+		want   string // part of the failure; empty for none
+	}{
+		"keys are exchanged by RSA only": {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_256_CBC_SHA}}, ""},
+		"no version after 1.1":           {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "update the firmware of the BMC"},
+	} {
+		bmc := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, `{"@odata.id": "/redfish/v1/Systems/1", "PowerState": "On", "Systems": {"@odata.id": "/redfish/v1/Systems"}, "Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}`)
+		}))
+		bmc.TLS = test.config
+		bmc.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // it refuses a client
+		bmc.StartTLS()
+		d := redfish.New(redfish.Options{})
+		n := &node.Node{UUID: "n", DriverInfo: node.ObjectOf(map[string]any{
+			"redfish_address": bmc.URL, "redfish_username": "u", "redfish_password": "p", "redfish_auth_type": "basic", "redfish_verify_ca": false,
+		})}
+		failure := read(t, d, n)
+		if failed := failure != nil; failed != (test.want != "") || failed && !strings.Contains(failure.Reason, test.want) {
+			t.Errorf("%s: failure = %v, want %q", name, failure, test.want)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		bmc.Close()
 	}
 }
 
