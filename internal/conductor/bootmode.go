@@ -58,8 +58,20 @@ func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 		})
 	operation.Shown = true
 	_, err := c.secureBoot(n)
-	operation.Skip = !n.AsksSecureBoot() || err != nil || n.SecureBoot != nil && *n.SecureBoot == on
+	operation.Skip = !n.AsksSecureBoot() || err != nil // what was read of the machine last may be old
 	return operation
+}
+
+// secureAgain enables secure boot on a machine that stays on while its BMC may still write firmware.
+// If it cannot, the machine is left without, and the node's history says so.
+func (c *Conductor) secureAgain(n *node.Node) runner.Operation {
+	enable := c.changeSecureBoot(n, true)
+	enable.Optional = func(cause error) runner.Write {
+		c.log.Warn("Secure boot could not be enabled", "node", n.UUID, "err", cause)
+		text := node.CutText(fmt.Sprintf("Secure boot of the machine stays disabled, because it could not be enabled: %v. The next servicing or rescue enables it.", cause))
+		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "boot", text) }
+	}
+	return enable
 }
 
 // checkSecureBoot returns an error when the instance of a node asks for secure boot, and the

@@ -38,14 +38,26 @@ func TestMachineGetsTheBootModeThatIsAskedForBeforeItBootsTheRamdisk(t *testing.
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _, n := withRamdisk(t, tc.changes...)
+			task := runner.Task{Work: &store.Work{ID: 7}, Node: n}
+			n.Interfaces[node.RescueInterface], n.Interfaces[node.InspectInterface] = "agent", "agent"
+			rescue, err := c.rescueOperations(task)
+			if err != nil {
+				t.Fatal(err)
+			}
+			inspection, err := c.inspectionOperations(task)
+			if err != nil {
+				t.Fatal(err)
+			}
 			for flow, operations := range map[string][]runner.Operation{
-				"ramdisk": c.startRamdisk(runner.Task{Work: &store.Work{ID: 7}, Node: n}, deployFlow, "1", false),
-				"image":   c.startImage(n),
+				"ramdisk":    c.startRamdisk(task, deployFlow, "1", false),
+				"image":      c.startImage(n),
+				"rescue":     rescue,
+				"inspection": inspection,
 			} {
 				names := unskipped(operations)
 				changes := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name != off && name != match })
-				if flow == "image" && kept(n) {
-					continue // it boots no ramdisk
+				if flow != "ramdisk" && kept(n) {
+					continue // it boots no ramdisk, or another one
 				}
 				if diff := cmp.Diff(tc.want, changes); diff != "" && len(tc.want)+len(changes) > 0 {
 					t.Errorf("%s (-want +got):\n%s", flow, diff)
@@ -100,23 +112,28 @@ func TestSecureBootIsOffWhileTheRamdiskRuns(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		on         bool // what the machine shows
 		operations func() []runner.Operation
 		want       []string // beside others
 	}{
-		"deployment or rebuild": {true, func() []runner.Operation { return c.startRamdisk(task, deployFlow, "1", false) }, []string{off, disable, bootRamdiskName}},
-		"rescue":                {true, script(c.rescueOperations), []string{off, disable, bootRamdiskName}},
-		"end of rescue":         {false, script(c.unrescueOperations), []string{enable, bootInstanceName}},
-		"servicing":             {true, script(c.serviceOperations), []string{off, disable, bootRamdiskName, bootInstanceName}},
-		"end of servicing":      {false, script(c.serviceOperations), []string{bootRamdiskName, enable, bootInstanceName}},
-		"servicing that failed": {false, func() []runner.Operation { return c.leaveServiced(task) }, []string{enable, bootInstanceName}},
+		"deployment or rebuild": {func() []runner.Operation { return c.startRamdisk(task, deployFlow, "1", false) }, []string{off, disable, bootRamdiskName}},
+		"rescue":                {script(c.rescueOperations), []string{off, disable, bootRamdiskName}},
+		"end of rescue":         {script(c.unrescueOperations), []string{enable, bootInstanceName}},
+		"servicing":             {script(c.serviceOperations), []string{off, disable, bootRamdiskName, enable, bootInstanceName}},
+		"servicing that failed": {func() []runner.Operation { return c.leaveServiced(task) }, []string{enable, bootInstanceName}},
+		"servicing that failed while firmware may be written": {func() []runner.Operation {
+			flashing := *n
+			flashing.ServiceStep = node.ObjectOf(map[string]any{"interface": "firmware", "step": "update"})
+			return c.leaveServiced(runner.Task{Work: task.Work, Node: &flashing})
+		}, []string{enable}},
 	} {
-		n.SecureBoot = &tc.on
-		got := slices.DeleteFunc(unskipped(tc.operations()), func(name string) bool {
-			return !slices.Contains([]string{off, disable, enable, bootRamdiskName, bootInstanceName}, name)
-		})
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		for _, shown := range []*bool{nil, new(true), new(false)} { // what was read last, which may be old
+			n.SecureBoot = shown
+			got := slices.DeleteFunc(unskipped(tc.operations()), func(name string) bool {
+				return !slices.Contains([]string{off, disable, enable, bootRamdiskName, bootInstanceName}, name)
+			})
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
 		}
 	}
 }

@@ -89,7 +89,9 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	if writesFirmware(t.Node) {
 		boot := c.bootInstance(t.Node, "")
 		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
-		return append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot}, c.switchedOn(t)...)
+		secure := c.secureAgain(t.Node)
+		secure.Skip = secure.Skip || !startedRamdisk(t.Node, workMark(t.Work))
+		return append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure}, c.switchedOn(t)...)
 	}
 	back := c.backToInstance(t.Node, workMark(t.Work))
 	logs.Skip = logs.Skip || slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })

@@ -41,15 +41,18 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	off, on := c.switchTo(t.Node, node.PowerOff), c.switchTo(t.Node, node.PowerOn)
 	off.Skip = !start || byHand || off.Skip
 	on.Skip, on.Change = !start || byHand, c.powerOnAnew
-	return []runner.Operation{
+	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
 		c.noteIdentity(t.Node),
 		c.portsOfBMC(t.Node, !start),
+	}
+	operations = append(operations, labelled(c.matchBootMode(t.Node), "", boot != managedBoot)...)
+	return append(operations, []runner.Operation{
 		{Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
 		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
 		off, on,
 		changeBy(c, "inspect", node.InspectInterface, "inspection", driver.Inspector.Inspect),
-	}, nil
+	}...), nil
 }
 
 // endInspection ends the inspection of a machine without a document. With one, the hooks

@@ -59,6 +59,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 		c.checkIdentity(t.Node),
 		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
 	}
+	operations = append(operations, c.matchBootMode(t.Node)...)
 	operations = append(operations, c.withoutSecureBoot(t.Node)...)
 	operations = append(operations, c.bootRamdiskOperation(t.Node))
 	operations = append(operations, c.restart(t.Node)...)
