@@ -1,8 +1,11 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -14,6 +17,7 @@ import (
 const (
 	noteIdentityName  = "note identity"
 	checkIdentityName = "check identity"
+	checkOwnerName    = "check whose machine it is"
 	beforeLeaving     = "before leaving" // item of a check when work has failed
 )
 
@@ -29,8 +33,89 @@ func (c *Conductor) identifierOf(n *node.Node) (driver.Identifier, bool) {
 func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
 	_, ok := c.identifierOf(n)
 	return runner.Operation{Ref: runner.Ref{Name: noteIdentityName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
-		return storeIdentity(c.readIdentity(ctx, n)), nil
+		found := c.readIdentity(ctx, n)
+		if err := c.refuseMachineOfAnother(ctx, n, found); err != nil {
+			return nil, err
+		}
+		return storeIdentity(found), nil
 	}}
+}
+
+// ofOwnMachine has a change begin with the check whose machine it is: the addresses of BMCs may have
+// been given out anew.
+func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+		if turn.Phase == "" {
+			if err := c.checkOwner(ctx, n); err != nil {
+				return driver.Outcome{}, err
+			}
+		}
+		return change(ctx, n, turn)
+	}
+}
+
+// checkOwnerBeforeLeaving keeps a failed change of power from the machine of another node.
+func (c *Conductor) checkOwnerBeforeLeaving(n *node.Node) runner.Operation {
+	_, ok := c.identifierOf(n)
+	return whenLeaving(runner.Operation{Ref: runner.Ref{Name: checkOwnerName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		return nil, c.checkOwner(ctx, n)
+	}})
+}
+
+// checkOwner returns an *otherMachineError when a node's BMC belongs to the machine of another node. A
+// machine for which no node stands is refused by checkIdentity alone, so that one whose main board was
+// replaced can be switched on.
+func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
+	identifier, ok := c.identifierOf(n)
+	if !ok || !identityOf(n).Known() {
+		return nil
+	}
+	found, err := identifier.Identity(ctx, n)
+	if err != nil {
+		return err
+	}
+	return c.refuseMachineOfAnother(ctx, n, found)
+}
+
+// refuseMachineOfAnother returns an *otherMachineError when a node's BMC belongs to a machine for
+// which another node stands, and not this one.
+func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, found node.MachineIdentity) error {
+	difference := identityOf(n).Compare(found)
+	if difference == "" {
+		return nil
+	}
+	var owner *node.Node
+	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		owner, err = c.nodeOfMachine(tx, n, found)
+		return err
+	})
+	if err != nil || owner == nil {
+		return err
+	}
+	return &otherMachineError{&node.DriverError{
+		Op: checkMachine, Refused: true,
+		Reason: "the BMC belongs to a machine with " + difference + ", for which node " + owner.UUID + " stands. Nothing was done to it: " +
+			"correct the BMC's address in driver_info",
+	}}
+}
+
+// nodeOfMachine returns a node other than n that stands for a machine; nil for none.
+func (c *Conductor) nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
+	text, err := json.Marshal(cmp.Or(machine.UUID, machine.SerialNumber))
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{{
+		Field: "driver_internal_info", Op: node.Contains, Value: string(text),
+	}}})
+	i := slices.IndexFunc(nodes, func(other *node.Node) bool {
+		known := identityOf(other)
+		return other.ID != n.ID && known.Known() && known.Compare(machine) == ""
+	})
+	if err != nil || i < 0 {
+		return nil, err
+	}
+	return nodes[i], nil
 }
 
 // readIdentity reads which machine the BMC belongs to. What it does not tell is empty.
@@ -64,10 +149,14 @@ func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 	}}
 }
 
-// checkBeforeLeaving keeps failed work from leaving another machine in order. A BMC that does
-// not answer now is no other machine.
+// checkBeforeLeaving keeps failed work from leaving another machine in order.
 func (c *Conductor) checkBeforeLeaving(n *node.Node) runner.Operation {
-	check := c.checkIdentity(n)
+	return whenLeaving(c.checkIdentity(n))
+}
+
+// whenLeaving returns a check of a machine for work that has failed: a BMC that does not answer now is
+// no other machine.
+func whenLeaving(check runner.Operation) runner.Operation {
 	check.Item = beforeLeaving
 	read := check.Read
 	check.Read = func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -81,6 +170,9 @@ func (c *Conductor) checkBeforeLeaving(n *node.Node) runner.Operation {
 	return check
 }
 
+// checkMachine is what fails when a BMC belongs to another machine.
+const checkMachine = "check which machine it is"
+
 // otherMachineError is a BMC that belongs to another machine.
 type otherMachineError struct{ *node.DriverError }
 
@@ -93,7 +185,7 @@ func compareIdentities(known, found node.MachineIdentity) error {
 		return nil
 	}
 	return &otherMachineError{&node.DriverError{
-		Op: "check which machine it is",
+		Op: checkMachine,
 		Reason: "the BMC belongs to a machine with " + difference + " as when it was managed or inspected. Nothing was done to it: " +
 			"correct the BMC's address in driver_info, or inspect the node again if its machine was replaced",
 	}}

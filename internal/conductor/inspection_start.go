@@ -72,7 +72,9 @@ func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	boot, err := c.ramdiskBoot(t.Node)
 	started := err == nil && boot != noRamdisk
 	off.Skip, reboot.Skip = off.Skip || !started, reboot.Skip || !started
-	return []runner.Operation{c.leaveRamdiskIfItCan(t.Node), off, reboot}
+	check := c.checkBeforeLeaving(t.Node)
+	check.Skip = check.Skip || !started
+	return []runner.Operation{check, c.leaveRamdiskIfItCan(t.Node), off, reboot}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a

@@ -96,7 +96,7 @@ func (c *Conductor) powerOperations(t runner.Task) ([]runner.Operation, error) {
 	t.Work.Intent.Get(powerTimeoutIntent, &seconds)
 	return []runner.Operation{{
 		Ref:    runner.Ref{Name: "change power"},
-		Change: c.powerChange(target, time.Duration(seconds*float64(time.Second))),
+		Change: c.ofOwnMachine(c.powerChange(target, time.Duration(seconds*float64(time.Second)))),
 	}}, nil
 }
 
@@ -114,7 +114,7 @@ func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
 	reboot := target == node.Rebooting || target == node.SoftRebooting
 	on := c.switchTo(t.Node, node.PowerOn)
 	on.Skip = on.Skip || !reboot || t.Node.PowerState != node.PowerOff
-	return []runner.Operation{{Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+	return []runner.Operation{c.checkOwnerBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {
 			state = node.PowerError

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -40,6 +41,19 @@ func (o powerOwner) Watch(tx *store.Tx) (watches func(*node.Node) bool, version 
 func (o powerOwner) Restore(tx *store.Tx, n *node.Node) (begin func(), err error) {
 	started, err := o.c.startServed(tx, n, workPower, node.ObjectOf(map[string]any{powerTargetIntent: n.PowerState}))
 	return func() { o.c.runner.Enqueue(started) }, err
+}
+
+// CheckOwner returns an error when the node's BMC belongs to the machine of another node.
+func (o powerOwner) CheckOwner(ctx context.Context, n *node.Node) error {
+	var whole *node.Node
+	err := o.c.store.Read(ctx, func(tx *store.Tx) (err error) {
+		whole, err = tx.NodeByID(n.ID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return o.c.checkOwner(ctx, whole)
 }
 
 // Suspend suspends work because many machines differ from what is stored.

@@ -177,6 +177,28 @@ func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
 	})
 }
 
+func TestNothingFollowsFromThePowerOfTheMachineOfAnotherNode(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		switchedOn, faulty := r.add(switched, anothers), r.add(switched, anothers, isFaulty)
+		r.run("one")
+		pass(6 * recovery)
+		for _, n := range []*node.Node{switchedOn, faulty} {
+			if got := r.stored(n); got.PowerState != node.PowerError || got.Fault != node.FaultPowerFailure || r.restored[n.UUID] != 0 {
+				t.Errorf("power %q, fault %q, restored %d times", got.PowerState, got.Fault, r.restored[n.UUID])
+			}
+		}
+		if got := r.stored(switchedOn); !strings.Contains(got.MaintenanceReason, "a machine of another node") {
+			t.Errorf("maintenance because %q", got.MaintenanceReason)
+		}
+		r.set(faulty, func(m *machine) { m.another = false })
+		pass(recovery + time.Second)
+		if got := r.stored(faulty); got.Maintenance || got.PowerState != node.PowerOn {
+			t.Errorf("after the address was corrected: power %q, maintenance %v", got.PowerState, got.Maintenance)
+		}
+	})
+}
+
 func TestDriverThatPanicsIsAMachineThatDoesNotAnswer(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t

@@ -61,6 +61,8 @@ type owner interface {
 	// Restore stores that the machine is to get the power state that its node
 	// has. Begin starts that after the commit.
 	Restore(tx *store.Tx, n *node.Node) (begin func(), err error)
+	// CheckOwner returns an error when the node's BMC belongs to the machine of another node.
+	CheckOwner(ctx context.Context, n *node.Node) error
 	// Suspend suspends work and the restoring of power states until a person lets them go
 	// on, unless that was done, which began tells. The detail says why, without a period.
 	Suspend(tx *store.Tx, detail string) (began bool, err error)

@@ -49,6 +49,7 @@ type machine struct {
 	hangs   bool
 	broken  error
 	panics  bool
+	another bool        // it is the machine of another node
 	reads   []time.Time // when each reading began
 }
 
@@ -100,6 +101,7 @@ func (r *rack) addMany(count int, changes ...func(*node.Node, *machine)) []*node
 
 // Changes for add.
 func hanging(_ *node.Node, m *machine)  { m.hangs = true }
+func anothers(_ *node.Node, m *machine) { m.another = true }
 func switched(_ *node.Node, m *machine) { m.state = node.PowerOn }
 func isFaulty(n *node.Node, _ *machine) {
 	n.Maintenance, n.Fault, n.PowerState = true, node.FaultPowerFailure, node.PowerError
@@ -273,6 +275,15 @@ func (c conductor) Restore(_ *store.Tx, n *node.Node) (func(), error) {
 		defer c.r.mu.Unlock()
 		c.r.restored[n.UUID]++
 	}, nil
+}
+
+func (c conductor) CheckOwner(_ context.Context, n *node.Node) error {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	if c.r.machines[n.UUID].another {
+		return errors.New("the BMC belongs to a machine of another node")
+	}
+	return nil
 }
 
 func (c conductor) Suspend(tx *store.Tx, detail string) (began bool, err error) {

@@ -166,7 +166,10 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	defer leave()
 	bounded, end := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer end()
-	return power.PowerState(bounded, n)
+	if state, err = power.PowerState(bounded, n); err != nil || state == n.PowerState {
+		return state, err
+	}
+	return state, s.owner.CheckOwner(bounded, n) // nothing follows from how the machine of another node is
 }
 
 // setRestores notes how often the power state of a node was restored in a row.

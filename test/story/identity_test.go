@@ -1,6 +1,8 @@
 package story
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -50,6 +52,47 @@ func TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged(t *testing.T) {
 			r.request(t, http.MethodDelete, "/v1/nodes/"+uuid+"/maintenance", ``, http.StatusAccepted)
 			r.provision(t, uuid, "provide", "available")
 		})
+	}
+}
+
+// TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower has two nodes whose BMCs got each other's address.
+func TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower(t *testing.T) {
+	t.Parallel()
+	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.Machines = 2 })
+	var nodes [2]string
+	for i := range nodes {
+		nodes[i] = r.registerMachine(t, i, map[string]any{"driver": "redfish", "boot_interface": "ipxe", "inspect_interface": "agent", "driver_info": map[string]any{
+			"redfish_address": r.bmcAddress(t, i).String(), "redfish_verify_ca": authority, "redfish_username": redfishtest.User, "redfish_password": redfishtest.Password,
+		}})
+		r.provision(t, nodes[i], "manage", "manageable")
+	}
+	r.request(t, http.MethodPut, "/v1/nodes/"+nodes[1]+"/states/power", `{"target": "power on"}`, http.StatusAccepted)
+	eventually(t, func(context.Context) error {
+		if r.Machine(1).BMC().Power() != bmc.On {
+			return errors.New("the machine in use is not on")
+		}
+		return nil
+	})
+	before := len(r.Recorder().Effects("1", 0))
+	r.changeInfo(t, nodes[0], "redfish_address", r.bmcAddress(t, 1).String())
+	r.changeInfo(t, nodes[1], "redfish_address", r.bmcAddress(t, 0).String())
+
+	for _, target := range []string{"power off", "rebooting", "soft power off"} {
+		r.request(t, http.MethodPut, "/v1/nodes/"+nodes[0]+"/states/power", fmt.Sprintf(`{"target": %q}`, target), http.StatusAccepted)
+		eventually(t, func(context.Context) error {
+			if n := r.show(t, nodes[0]); !strings.Contains(n.LastError, "for which node "+nodes[1]+" stands") {
+				return fmt.Errorf("%s: last_error is %q, want that it is the machine of the other node", target, n.LastError)
+			}
+			return nil
+		})
+	}
+	r.provision(t, nodes[0], "inspect", "inspect failed")
+	if n := r.show(t, nodes[0]); !strings.Contains(n.LastError, "for which node "+nodes[1]+" stands") {
+		t.Errorf("inspection: last_error is %q, want that it is the machine of the other node", n.LastError)
+	}
+	done := slices.DeleteFunc(r.Recorder().Effects("1", 0)[before:], func(e effect.Effect) bool { return e.Kind == effect.Boot })
+	if len(done) != 0 || r.Machine(1).BMC().Power() != bmc.On {
+		t.Errorf("done to the machine in use, which is %s: %v", r.Machine(1).BMC().Power(), done)
 	}
 }
 
