@@ -1,9 +1,12 @@
 package redfish
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -20,5 +23,17 @@ func TestKeptServiceRootIsSmall(t *testing.T) {
 	}
 	if kept := b.known().Service; kept.Vendor != "Dell" || kept.OEM != nil || kept.ExtendedInfo != nil {
 		t.Errorf("kept %+v, want the vendor without what is of any size", kept)
+	}
+}
+
+func TestErrorsOfTLSWithoutACommonVersionSaySo(t *testing.T) {
+	for text, want := range map[string]bool{
+		"tls: server selected unsupported protocol version 301": true, // what a BMC says that knows TLS 1.0 only
+		"remote error: tls: protocol version not supported":     true,
+		"remote error: tls: internal error":                     false,
+	} {
+		if got := strings.Contains(reason(&url.Error{Op: "Get", URL: "https://192.0.2.1", Err: errors.New(text)}), "update the firmware"); got != want {
+			t.Errorf("%s: advice to update is %v, want %v", text, got, want)
+		}
 	}
 }

@@ -229,18 +229,27 @@ func reason(err error) string {
 		return messages(answer)
 	case errors.As(err, &network) && network.Op == "dial":
 		return fmt.Sprintf("the BMC cannot be reached (%v): check redfish_address, and that the engine reaches it over the network", network)
-	case errors.As(err, &network) && network.Op == tlsAlert:
-		return fmt.Sprintf("the BMC ends TLS (%v): the engine speaks TLS 1.2 and later, update the firmware of the BMC or change the settings of its encryption", network.Err)
+	case isTLSVersion(err):
+		return fmt.Sprintf("the BMC and the engine agree on no TLS (%v): the engine speaks TLS 1.2 and later, update the firmware of the BMC or change the settings of its encryption", rootOf(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the BMC did not answer in time"
 	}
 	return err.Error()
 }
 
-// tlsAlert is the operation of an error that is an alert of the other side (RFC 5246, section 7.2).
-const tlsAlert = "remote error"
+// tlsDisagreements are how crypto/tls says that the two sides have no version or suite in common: alerts
+// of the other side (RFC 8446, section 6.2), and a version chosen by a side that knows older ones only.
+var tlsDisagreements = []string{
+	"tls: handshake failure", "tls: protocol version not supported", "tls: insufficient security level",
+	"tls: server selected unsupported protocol version",
+}
 
-// rootOf is the innermost error of a certificate's verification.
+// isTLSVersion reports whether engine and BMC have no TLS in common.
+func isTLSVersion(err error) bool {
+	return slices.ContainsFunc(tlsDisagreements, func(text string) bool { return strings.Contains(err.Error(), text) })
+}
+
+// rootOf is the innermost error of a TLS handshake.
 func rootOf(err error) error {
 	var invalid *tls.CertificateVerificationError
 	if errors.As(err, &invalid) {
