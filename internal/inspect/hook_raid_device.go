@@ -23,11 +23,11 @@ func setRAIDDevice(ctx *Context) error {
 		return nil
 	}
 	if ctx.Previous == nil {
-		ctx.Skip("There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made")
+		ctx.Skip("There is no earlier inventory to find a new disk with; inspect before the RAID volume is made, and again after it, or set root_device")
 		return nil
 	}
 	if !ctx.Previous.DisksFromRamdisk() {
-		ctx.Skip("The earlier inventory is what the BMC showed, which may lack disks that an operating system finds; inspect again after the RAID volume is made")
+		ctx.Skip("The earlier inventory is what the BMC showed, which may lack disks that an operating system finds; inspect through the ramdisk before the RAID volume is made, and again after it, or set root_device")
 		return nil
 	}
 	added := newDisks(ctx.Previous.Disks, ctx.Inventory.Disks)

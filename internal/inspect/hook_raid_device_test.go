@@ -42,7 +42,7 @@ func TestNewDiskBecomesTheRootDevice(t *testing.T) {
 		"no serials now":      {before: `[]`, now: `[{"serial":null},{"serial":" "},{}]`, reason: none},
 		"no disks before":     {before: `null`, now: disksWithSerials("x"), serial: "x"},
 		"no serials before":   {before: `[{"name":"/dev/sda"},{"name":"/dev/sdb","serial":null,"size":-1}]`, now: disksWithSerials("x"), serial: "x"},
-		"never inspected":     {now: disksWithSerials("x"), reason: "There is no earlier inventory to find a new disk with; inspect again after the RAID volume is made"},
+		"never inspected":     {now: disksWithSerials("x"), reason: "There is no earlier inventory to find a new disk with; inspect before the RAID volume is made, and again after it, or set root_device"},
 		"root device is set":  {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":{"name":"/dev/sda"}}`},
 		"root device is text": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":"/dev/sda"}`},
 		"root device is null": {before: `[]`, now: disksWithSerials("x"), properties: `{"root_device":null}`},
