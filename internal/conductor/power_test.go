@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,27 @@ func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
 	w.settle()
 	if got := w.stored(n.UUID); rebooted != 1 || got.LastError != "" || got.PowerState != node.PowerOn {
 		t.Errorf("rebooted %d times, last_error %q, power %q", rebooted, got.LastError, got.PowerState)
+	}
+}
+
+func TestMachineWithoutBMCStaysInItsRamdiskWhenItsInspectionIsAborted(t *testing.T) {
+	c := emptyWorld(t).idle("conductor-1")
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+		AgentAlive: func(*node.Node) bool { return true },
+		AgentReboot: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			return driver.Outcome{}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.drivers = drivers
+	n := &node.Node{Driver: "manual-management", DisablePowerOff: true}
+	n.Interfaces[node.PowerInterface] = "agent"
+	intent := node.ObjectOf(map[string]any{abortedIntent: workInspection})
+	operations, err := c.cleanUpOperations(runner.Task{Work: &store.Work{Kind: workCleanUp, Intent: intent}, Node: n})
+	if names := unskipped(operations); err != nil || !c.switches(n, node.Rebooting) || slices.Contains(names, rebootName) {
+		t.Errorf("operations %q, %v; want no restart, after which nothing would start the ramdisk", names, err)
 	}
 }
 
