@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
@@ -25,6 +28,21 @@ const (
 
 // claimFinalizers are removed when a claim is let go: its own, and the one with which Metal3's provider has the claim wait for its machine.
 var claimFinalizers = []string{v1beta2.DataClaimFinalizer, v1beta2.MachineFinalizer}
+
+// dataFinalizers are removed when what data has is given back: its own, and the one with which Metal3's provider makes it.
+var dataFinalizers = []string{v1beta2.DataFinalizer, v1beta2.DataClaimFinalizer}
+
+// hasAny reports whether an object has one of some finalizers.
+func hasAny(obj client.Object, finalizers []string) bool {
+	return slices.ContainsFunc(finalizers, func(f string) bool { return controllerutil.ContainsFinalizer(obj, f) })
+}
+
+// removeAll removes finalizers from an object.
+func removeAll(obj client.Object, finalizers []string) {
+	for _, finalizer := range finalizers {
+		controllerutil.RemoveFinalizer(obj, finalizer)
+	}
+}
 
 // step is what has to be done for one claim.
 type step struct {
@@ -95,7 +113,7 @@ func decide(name string, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3Dat
 		s.action = actionRemove
 	case deleting && own != nil:
 		s.action = actionWait
-	case deleting && slices.ContainsFunc(claimFinalizers, func(f string) bool { return slices.Contains(claim.Finalizers, f) }):
+	case deleting && hasAny(claim, claimFinalizers):
 		s.action = actionRelease
 	case deleting:
 		s.action = actionNone

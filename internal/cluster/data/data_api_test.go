@@ -239,22 +239,31 @@ func TestClaimThatAPersonDeletesKeepsItsAddressesUntilTheMachineHasReleasedItsHo
 	b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
 }
 
-func TestFinalizersOfMetal3sProviderKeepNoClaimThatIsGivenBack(t *testing.T) {
+func TestFinalizersOfMetal3sProviderKeepNothingThatIsGivenBack(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	b.start()
-	b.template("t", withPool)
-	m, claim := b.machineWithData("a", "t")
-	b.ready("t-0", m)
-	b.points("a", "t-0")
-	var address ipamv1.IPAddressClaim
-	address.Name = "t-0-main"
-	b.update(&address, func() { controllerutil.AddFinalizer(&address, v1beta2.DataFinalizer) })
-	b.update(claim, func() { controllerutil.AddFinalizer(claim, v1beta2.MachineFinalizer) })
-	b.remove(claim)
-	b.gone(&v1beta2.Metal3DataClaim{}, "a")
-	b.gone(&v1beta2.Metal3Data{}, "t-0")
-	b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
+	for name, finalizers := range map[string][]string{
+		"data it has rendered":     {v1beta2.DataFinalizer, v1beta2.DataClaimFinalizer},
+		"data it has not seen yet": {v1beta2.DataClaimFinalizer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.start()
+			b.template("t", withPool)
+			m, claim := b.machineWithData("a", "t")
+			d := b.ready("t-0", m)
+			b.points("a", "t-0")
+			var address ipamv1.IPAddressClaim
+			address.Name = "t-0-main"
+			b.update(&address, func() { controllerutil.AddFinalizer(&address, v1beta2.DataFinalizer) })
+			b.update(d, func() { d.Finalizers = finalizers })
+			b.update(claim, func() { controllerutil.AddFinalizer(claim, v1beta2.MachineFinalizer) })
+			b.remove(claim)
+			b.gone(&v1beta2.Metal3DataClaim{}, "a")
+			b.gone(&v1beta2.Metal3Data{}, "t-0")
+			b.gone(&ipamv1.IPAddressClaim{}, "t-0-main")
+		})
+	}
 }
 
 func TestNothingIsDoneWhileTheClusterIsPaused(t *testing.T) {

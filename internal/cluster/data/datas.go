@@ -15,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -363,7 +362,7 @@ func (r *Reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret,
 
 // release gives back what deleted data has, when its claim has no use for it any more.
 func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
-	if !controllerutil.ContainsFinalizer(d, v1beta2.DataFinalizer) {
+	if !hasAny(d, dataFinalizers) {
 		return d.Status.Ready, 0, nil
 	}
 	var claim v1beta2.Metal3DataClaim
@@ -389,7 +388,7 @@ func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 	if err := r.removeSecrets(ctx, d); err != nil {
 		return d.Status.Ready, 0, err
 	}
-	return d.Status.Ready, 0, r.patch(ctx, d, func() { controllerutil.RemoveFinalizer(d, v1beta2.DataFinalizer) })
+	return d.Status.Ready, 0, r.patch(ctx, d, func() { removeAll(d, dataFinalizers) })
 }
 
 // removeSecrets deletes the Secrets of data. Kubernetes would, too, but not before the next data

@@ -173,11 +173,7 @@ func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataT
 		}
 		return nil, r.remove(ctx, s.data)
 	case actionRelease:
-		return nil, client.IgnoreNotFound(r.patch(ctx, s.claim, func() {
-			for _, finalizer := range claimFinalizers {
-				controllerutil.RemoveFinalizer(s.claim, finalizer)
-			}
-		}))
+		return nil, client.IgnoreNotFound(r.patch(ctx, s.claim, func() { removeAll(s.claim, claimFinalizers) }))
 	default: // actionCreate
 		return r.create(ctx, t, s.claim, s.index)
 	}
