@@ -146,8 +146,9 @@ const (
 const ProgressingCondition = "Progressing"
 
 // Reasons of ProgressingCondition. Others are WaitingForNodeReason, WaitingForNodeDeletionReason,
-// WaitingForControlPlaneReason and PoweringOffReason, which are True; PowerOffNotConfirmedReason, which
-// is False; and why a machine cannot be remediated, which is False.
+// WaitingForControlPlaneReason, PoweringOffReason and WaitingForHostReason, which means that the host is
+// not chosen or not deployed yet, and which are True; PowerOffNotConfirmedReason, which is False; and why
+// a machine cannot be remediated, which is False.
 const (
 	// WaitingForPodsReason means that pods or volumes are not gone from the Node, which is out of
 	// service. True.

@@ -42,6 +42,8 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationDeletingMachine })
 	case fail:
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
+	case reopen:
+		return r.patchStatus(ctx, m, func() { status.Phase = "" })
 	case setHold:
 		return r.setHold(ctx, s)
 	case removeHold:

@@ -121,6 +121,8 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.awaited = meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition) != nil
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
+	s.early = isEarly(s)
+	s.reopens = s.phase == v1beta2.RemediationFailed && shownReason(m) == string(noHost) && (s.early || s.obstacle == "")
 	if s.host != nil {
 		s.hold = holdStateOf(m, s.host)
 		s.inherited = s.inherited || s.hold == outdatedHold && holdOf(s.host.Annotations[holdKey(m)]) == nil
@@ -185,6 +187,21 @@ func obstacleOf(s *scope) obstacle {
 		return offline
 	default:
 		return ""
+	}
+}
+
+// isEarly reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
+// cycle would only interrupt its first boot. One whose deployment fails has no such time.
+func isEarly(s *scope) bool {
+	m := s.metal3Machine
+	switch {
+	case m == nil, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
+		return false
+	case m.Spec.ProviderID == "":
+		return s.obstacle == noHost || s.host.Status.ErrorType == ""
+	default:
+		deployed := meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
+		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime)
 	}
 }
 

@@ -11,6 +11,7 @@ const (
 	addFinalizer                      // before anything is set
 	begin                             // record that the next attempt runs
 	fail                              // record that the host cannot be remediated
+	reopen                            // forget that, because there was only no host yet
 	setHold                           // have the host powered off
 	recordTaint                       // record that the Node may be out of service
 	taintNode                         // put the Node out of service
@@ -32,6 +33,7 @@ const (
 	handOver                          // record that the owner replaces it
 	forgetRequest                     // remove the condition with which the health check asked
 	removeFinalizer                   // everything that was set is removed
+	waitForStart                      // the machine has not had its time to become a Node
 	waitForControlPlane               // the control plane needs the machine
 	waitForPowerOff                   // the host is not proven to be off
 	waitForPods                       // pods or volumes are not gone from the Node
@@ -101,8 +103,13 @@ type facts struct {
 	// orphaned means that the Machine or its Cluster is gone or being deleted.
 	orphaned bool
 	// healthy means that the health check is content with the Machine.
-	healthy     bool
-	obstacle    obstacle
+	healthy  bool
+	obstacle obstacle
+	// early means that the machine has not had its time to become a Node: it has no host yet, is being
+	// deployed, or boots for the first time.
+	early bool
+	// reopens means that it failed because it had no host, and has or will have one.
+	reopens     bool
 	strategy    v1beta2.RemediationType
 	phase       v1beta2.RemediationPhase
 	released    bool
@@ -166,7 +173,12 @@ func next(f facts) action {
 	case !f.finalizer:
 		return addFinalizer
 	case f.phase == v1beta2.RemediationFailed, f.phase == v1beta2.RemediationDeletingMachine:
-		return undo(f)
+		if a := undo(f); a != rest || !f.reopens {
+			return a
+		}
+		return reopen
+	case f.phase == "" && f.early:
+		return waitForStart
 	case f.obstacle != "":
 		return fail
 	case f.ahead:

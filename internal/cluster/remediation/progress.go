@@ -17,6 +17,8 @@ import (
 func progressOf(s *scope, a action) *metav1.Condition {
 	late := s.isOver(s.since())
 	switch a {
+	case waitForStart:
+		return waitsForStart(s)
 	case waitForControlPlane:
 		return goesOn(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
 	case waitForPowerOff:
@@ -71,6 +73,18 @@ func recoveryOf(m *v1beta2.Metal3Machine) *metav1.Condition {
 		return nil
 	}
 	return meta.FindStatusCondition(m.Status.Conditions, v1beta2.RemediatingCondition)
+}
+
+// waitsForStart says how far a machine is that has no Node yet.
+func waitsForStart(s *scope) *metav1.Condition {
+	switch {
+	case s.obstacle == noHost:
+		return goesOn(v1beta2.WaitingForHostReason, "The Metal3Machine has no host yet; see its condition %s", v1beta2.AssociateBareMetalHostCondition)
+	case s.metal3Machine.Spec.ProviderID == "":
+		return goesOn(v1beta2.WaitingForHostReason, "The host is being deployed")
+	default:
+		return goesOn(v1beta2.WaitingForHealthReason, "The host was deployed, and the machine has %s to become healthy", s.timeout)
+	}
 }
 
 // waitsForNode says what is missing of the Node.
@@ -141,6 +155,14 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 	}
 	c.ObservedGeneration, c.LastTransitionTime = m.Generation, metav1.NewTime(s.now)
 	return changed, r.patchStatus(ctx, m, func() { meta.SetStatusCondition(&m.Status.Conditions, *c) })
+}
+
+// shownReason is the reason that the condition has, or "".
+func shownReason(m *v1beta2.Metal3Remediation) string {
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ProgressingCondition); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // isStuck reports whether a remediation needs somebody to look, by what is shown.

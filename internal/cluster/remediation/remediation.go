@@ -178,7 +178,7 @@ func pause(s *scope, a action) time.Duration {
 	switch {
 	case a == rest, a == removeFinalizer:
 		return 0
-	case a < waitForControlPlane:
+	case a < waitForStart:
 		return requeue.Soon
 	case a == waitForPods, a == waitForNode && s.phase == v1beta2.RemediationRunning:
 		return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)

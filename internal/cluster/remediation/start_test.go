@@ -1,0 +1,139 @@
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+)
+
+// newStart is a life in which the Machine never had a Node, and has no host yet.
+func newStart(t *testing.T, change func(*life, *v1beta2.Metal3Remediation)) *life {
+	t.Helper()
+	l := newLife(t, change)
+	l.dead = true
+	if err := l.workload.Delete(t.Context(), l.node()); err != nil {
+		t.Fatal(err)
+	}
+	m := l.machine()
+	m.Status.NodeRef.Name = ""
+	if err := l.management.Status().Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	l.writeMachine(func(m *v1beta2.Metal3Machine) { delete(m.Annotations, v1beta2.HostAnnotation) })
+	return l
+}
+
+func (l *life) writeMachine(change func(*v1beta2.Metal3Machine)) {
+	l.Helper()
+	m, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-0"}, &v1beta2.Metal3Machine{})
+	l.write(m, func() { change(m) })
+}
+
+func (l *life) choose() {
+	l.Helper()
+	l.writeMachine(func(m *v1beta2.Metal3Machine) { m.Annotations = map[string]string{v1beta2.HostAnnotation: ns + "/web"} })
+}
+
+func (l *life) deploy() {
+	l.Helper()
+	l.writeMachine(func(m *v1beta2.Metal3Machine) { m.Spec.ProviderID = v1beta2.ProviderIDPrefix + ns + "/web/edge-0" })
+	m := l.machine()
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: metav1.NewTime(l.now),
+	})
+	if err := l.management.Status().Update(l.Context(), m); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func TestAMachineThatWaitsForItsHostIsRemediatedIfItHasNoNodeInTimeAfterItsDeployment(t *testing.T) {
+	t.Parallel()
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newStart(t, way)
+			stays := func() {
+				t.Helper()
+				for range 5 {
+					l.pass()
+				}
+				if s := l.remediation().Status; s.Phase != "" || len(l.host().Annotations) > 0 {
+					t.Errorf("phase %q, annotations %v", s.Phase, l.host().Annotations)
+				}
+			}
+			l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
+			stays()
+			l.choose()
+			stays()
+			l.deploy()
+			began := l.now
+			l.shows(metav1.ConditionTrue, v1beta2.WaitingForHealthReason)
+			l.untilPhase(running)
+			if took := l.now.Sub(began); took < 10*time.Minute || took > 12*time.Minute {
+				t.Errorf("the attempt began after %s, want the timeout of ten minutes", took)
+			}
+			l.until("the second attempt", func() bool { return l.remediation().Status.RetryCount == 1 })
+			l.counted("ingot_remediation_blocked_total", 0)
+		})
+	}
+}
+
+func TestAMachineWhoseDeploymentFailsIsRemediatedAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newStart(t, nil)
+	l.choose()
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
+	h := l.host()
+	h.Status.ErrorType = v1alpha1.ErrorProvisioning
+	if err := l.management.Status().Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	began := l.now
+	l.untilPhase(running)
+	if took := l.now.Sub(began); took > 2*time.Minute {
+		t.Errorf("the attempt began after %s", took)
+	}
+}
+
+// TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost has the state in which releases without a wait for the
+// first host have left it.
+func TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		reason obstacle
+		life   func(*life)
+		begins bool
+	}{
+		"it has a host":                     {noHost, func(l *life) { l.choose(); l.deploy() }, true},
+		"it gets one later":                 {noHost, func(l *life) { l.pass(); l.pass(); l.choose(); l.deploy() }, true},
+		"it has failed for another reason":  {offline, func(l *life) { l.choose(); l.deploy() }, false},
+		"the host is that of somebody else": {noHost, func(l *life) { l.deploy() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newStart(t, func(_ *life, m *v1beta2.Metal3Remediation) {
+				m.Finalizers = []string{v1beta2.RemediationFinalizer}
+				m.Status.Phase = failed
+				m.Status.Conditions = []metav1.Condition{*stuck(string(tt.reason), "The machine cannot be remediated")}
+			})
+			tt.life(l)
+			if tt.begins {
+				l.untilPhase(running)
+				return
+			}
+			for range 30 {
+				l.pass()
+			}
+			if phase := l.remediation().Status.Phase; phase != failed {
+				t.Errorf("phase %q", phase)
+			}
+		})
+	}
+}
