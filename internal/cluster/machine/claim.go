@@ -23,6 +23,10 @@ import (
 // claimTries is how often a claim is repeated when something else of the host was written.
 const claimTries = 5
 
+// noOther is what follows when a machine has lost the host that it ran on. Nobody replaces it by itself, because nothing
+// proves any more that it is off.
+const noOther = "the machine cannot get another one; delete its Machine when it is certain to be off"
+
 // claimStep is what follows for a machine and the host that its annotation names.
 type claimStep int
 
@@ -92,7 +96,7 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 		}
 		return p.claim(ctx, w, h)
 	case stepBeLost:
-		p.lose(h, key.String(), "the machine cannot get another one; delete its Machine, or let a MachineHealthCheck do it")
+		p.lose(h, key.String(), noOther)
 		return nil, ctrl.Result{RequeueAfter: poll}, nil
 	default: // stepRetry
 		if p.isTrue(v1beta2.AssociateBareMetalHostCondition) {
@@ -174,7 +178,7 @@ func (p *pass) prefers(ctx context.Context, hosts []v1alpha1.BareMetalHost) (reu
 // server before the machine names it.
 func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Preference, hosts []v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	if p.m.Spec.ProviderID != "" {
-		p.lose(nil, "of provider ID "+p.m.Spec.ProviderID, "the machine cannot get another one; delete its Machine, or let a MachineHealthCheck do it")
+		p.lose(nil, "of provider ID "+p.m.Spec.ProviderID, noOther)
 		return nil, ctrl.Result{RequeueAfter: poll}, nil
 	}
 	c := choose(w, hosts)

@@ -247,7 +247,7 @@ func TestHostOfAnotherConsumerIsNeverChanged(t *testing.T) {
 			before := b.host("a")
 			b.passes()
 			if ran {
-				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.HostLostReason, "has the consumer Metal3Machine thief")
+				b.wantCondition(v1beta2.AssociateBareMetalHostCondition, metav1.ConditionFalse, v1beta2.HostLostReason, "has the consumer Metal3Machine thief; "+noOther)
 				if m := b.machine(); !*m.Status.Initialization.Provisioned || m.Spec.ProviderID == "" {
 					t.Error("the machine is not provisioned any more")
 				}

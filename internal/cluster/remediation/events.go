@@ -23,13 +23,22 @@ const (
 // actionRemediate is the action of all events.
 const actionRemediate = "Remediate"
 
-// obstacles say what stands in the way and what to do.
+// obstacles say what stands in the way.
 var obstacles = map[obstacle]string{
 	noMachine: "it has no Machine as its owner",
-	noHost:    "the Machine has no host: its Metal3Machine has chosen none, or the host is gone, being deleted, or has another consumer",
+	noHost:    "its Metal3Machine or host is gone, or the host is being deleted or has another consumer, so that nothing can prove that it is off",
 	noBMC:     "the host has no BMC, so that nothing can prove that it is off",
 	neverOff:  "spec.disablePowerOff of the host is true, so that it cannot be powered off",
 	offline:   "spec.online of the host is false, so that it is meant to be off",
+}
+
+// explain says what stands in the way and what to do.
+func explain(o obstacle) string {
+	do := "Solve that and delete the Metal3Remediation, and the MachineHealthCheck makes another"
+	if o == noHost {
+		do = "Delete the Machine when it is certain that nothing of it runs any more"
+	}
+	return fmt.Sprintf("The machine cannot be remediated: %s. %s", obstacles[o], do)
 }
 
 // publish says what an action changed.
@@ -59,7 +68,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 	case begin:
 		return good, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.attempts(), s.retryLimit+1, s.strategy)
 	case fail:
-		return bad, string(s.obstacle), fmt.Sprintf("The machine cannot be remediated: %s. Solve that and delete the Metal3Remediation, and the MachineHealthCheck makes another", obstacles[s.obstacle])
+		return bad, string(s.obstacle), explain(s.obstacle)
 	case taintNode:
 		return good, eventNodeOutOfService, fmt.Sprintf("Node %s got the taint %s, because its host is off", node, outOfService.ToString())
 	case untaintNode:

@@ -3,6 +3,7 @@ package remediation
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -205,6 +206,27 @@ func TestALostHostIsNotOff(t *testing.T) {
 	if n := l.node(); n == nil || len(n.Spec.Taints) > 0 {
 		t.Errorf("the Node is %+v", n)
 	}
+}
+
+func TestAMachineThatHasLostItsHostIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	h := l.host()
+	l.write(h, func() { h.Spec.ConsumerRef.Name = "another" })
+	l.shows(metav1.ConditionFalse, string(noHost))
+	for range 60 {
+		l.pass()
+	}
+	if c := meta.FindStatusCondition(l.machine().Status.Conditions, clusterv1.MachineOwnerRemediatedCondition); c != nil {
+		t.Errorf("its owner is told to replace it: %+v", c)
+	}
+	c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
+	if !strings.Contains(c.Message, "Delete the Machine when it is certain that nothing of it runs any more") {
+		t.Errorf("the condition says %q", c.Message)
+	}
+	h = l.host()
+	l.write(h, func() { h.Spec.ConsumerRef.Name = "edge-0" })
+	l.untilPhase(running)
 }
 
 func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {

@@ -109,7 +109,7 @@ func atTheEnd(s *scope) *metav1.Condition {
 	case s.phase == v1beta2.RemediationDeletingMachine:
 		return goesOn(v1beta2.MachineHandedOverReason, "The machine did not become healthy in %d attempts, and its owner has to replace it", s.attempts())
 	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
-		return stuck(string(s.obstacle), "The machine cannot be remediated: %s", obstacles[s.obstacle])
+		return stuck(string(s.obstacle), "%s", explain(s.obstacle))
 	default:
 		return nil
 	}
