@@ -180,6 +180,17 @@ func TestPowerAfterReleaseFollowsTheTable(t *testing.T) {
 	}
 }
 
+func TestHostThatIsProvisionedByOthersIsPoweredOffWithFastTrack(t *testing.T) {
+	m := newMachine("m-1")
+	h := newHost("h", consumedBy("Metal3Machine", "m-1"), inState(v1alpha1.StateExternallyProvisioned), online, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.ExternallyProvisioned, h.Status.PoweredOn = true, true
+	})
+	giveBack(h, m, secrets{}, "", true)
+	if step := decideRelease(m, h, h); h.Spec.Online || step != stepWait {
+		t.Errorf("online %v, step %d, want it off and awaited", h.Spec.Online, step)
+	}
+}
+
 func TestOnlySecretsThatTheMachineSetAreTakenBack(t *testing.T) {
 	secret := func(name string) *corev1.SecretReference { return &corev1.SecretReference{Name: name} }
 	m := newMachine("m-1")

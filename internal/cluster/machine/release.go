@@ -75,9 +75,10 @@ func isLeaving(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	return leaving[state] || starting[state] && m.Spec.ProviderID != ""
 }
 
-// onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted.
+// onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted. On one that is provisioned by
+// others no ramdisk follows, but what runs there would go on.
 func onlineAfterRelease(h *v1alpha1.BareMetalHost, fastTrack bool) bool {
-	return h.Spec.DisablePowerOff || fastTrack && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
+	return h.Spec.DisablePowerOff || fastTrack && !h.Spec.ExternallyProvisioned && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
 }
 
 // cleaningOf is pure: the cleaning mode with which the host of a deleted machine is given back; empty
