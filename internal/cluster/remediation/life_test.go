@@ -183,6 +183,8 @@ func TestAHostThatCannotBeRemediatedFails(t *testing.T) {
 			l := newLife(t, nil)
 			change(l)
 			l.untilPhase(failed)
+			l.unreachable = errors.New("connection refused")
+			l.shows(metav1.ConditionFalse, string(reason))
 			l.heard(string(reason))
 			l.counted("ingot_remediation_total", 0)
 			l.counted("ingot_remediation_blocked_total", 1)

@@ -329,7 +329,7 @@ func undo(f facts) action {
 		return waitForNode
 	case f.deleting && !f.orphaned && f.ourMark && (f.healthy || !f.told):
 		return unmarkHost // the machine stays on the host
-	case (f.node == unknownNode || f.backup) && !f.orphaned && !f.abandoned:
+	case (f.node == unknownNode && (f.deleting || f.inherited) || f.backup) && !f.orphaned && !f.abandoned:
 		return waitForNode
 	case f.deleting && f.awaited && !f.orphaned: // the health check leaves this to whoever remediates
 		return forgetRequest

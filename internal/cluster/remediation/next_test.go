@@ -177,6 +177,10 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"Machine being deleted and nothing left", reboot, func(f *facts) { f.orphaned, f.node = true, presentNode }, rest},
 
 		{"failed", stopped, nil, rest},
+		{"failed without an answer", stopped, func(f *facts) { f.obstacle, f.node = noBMC, unknownNode }, rest},
+		{"failed without an answer, tainted perhaps", stopped, func(f *facts) { f.node, f.recorded = unknownNode, true }, waitForNode},
+		{"failed without an answer, Node deleted", stopped, func(f *facts) { f.node, f.backup = unknownNode, true }, waitForNode},
+		{"handed over without an answer", stopped, func(f *facts) { f.phase, f.node = deleting, unknownNode }, rest},
 		{"failed without a host and has one", stopped, func(f *facts) { f.reopens = true }, reopen},
 		{"failed without a host and has one, with hold", stopped, func(f *facts) { f.reopens, f.hold = true, currentHold }, removeHold},
 		{"failed with hold", stopped, func(f *facts) { f.hold = currentHold }, removeHold},
