@@ -266,6 +266,40 @@ func TestFinalizersOfMetal3sProviderKeepNothingThatIsGivenBack(t *testing.T) {
 	}
 }
 
+func TestATemplateIsOwnedByItsCluster(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start()
+	template := b.template("t", simple)
+	owned := func(by *clusterv1.Cluster) {
+		t.Helper()
+		b.read(by, by.Name)
+		want := []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: by.Name, UID: by.UID}}
+		b.eventually("owner of "+template.Name, func() string {
+			b.read(template, template.Name)
+			return cmp.Diff(want, template.OwnerReferences)
+		})
+	}
+	first := &clusterv1.Cluster{ObjectMeta: b.meta(clusterName)}
+	owned(first)
+	b.update(template, func() { template.OwnerReferences[0].UID = "in-another-management-cluster" })
+	owned(first)
+
+	template = &v1beta2.Metal3DataTemplate{ObjectMeta: b.meta("early"), Spec: v1beta2.Metal3DataTemplateSpec{ClusterName: "late"}}
+	b.create(template)
+	b.eventually("template without its Cluster", func() string {
+		if b.read(template, "early"); len(template.Finalizers) == 0 {
+			return "it has no finalizer"
+		}
+		return ""
+	})
+	late := &clusterv1.Cluster{ObjectMeta: b.meta("late"), Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: v1beta2.GroupVersion.Group, Kind: "Metal3Cluster", Name: "late"},
+	}}
+	b.create(late)
+	owned(late)
+}
+
 func TestNothingIsDoneWhileTheClusterIsPaused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

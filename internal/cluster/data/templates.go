@@ -89,14 +89,25 @@ func (r *TemplateReconciler) template(ctx context.Context, req ctrl.Request) (*v
 	return &t, nil
 }
 
-// prepare gives a template its finalizer and the label of its cluster.
+// prepare gives a template its finalizer, the label of its cluster and, once that exists, the Cluster as an owner, with which
+// it is deleted.
 func (r *TemplateReconciler) prepare(ctx context.Context, t *v1beta2.Metal3DataTemplate) error {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil
 	}
+	owned := t.DeepCopy()
+	var cluster clusterv1.Cluster
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Spec.ClusterName}, &cluster)
+	if err == nil {
+		err = controllerutil.SetOwnerReference(&cluster, owned, r.Client.Scheme())
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("make Cluster %s an owner: %w", t.Spec.ClusterName, err)
+	}
 	return r.patch(ctx, t, func() {
 		controllerutil.AddFinalizer(t, v1beta2.DataTemplateFinalizer)
 		metav1.SetMetaDataLabel(&t.ObjectMeta, clusterv1.ClusterNameLabel, t.Spec.ClusterName)
+		t.OwnerReferences = owned.OwnerReferences
 	})
 }
 
