@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,16 +117,23 @@ func fields(want map[string]string) func(*unstructured.Unstructured) error {
 	}
 }
 
+// decode reads the object of a kind in a file that clusterctl gets.
+func decode(t *testing.T, file, kind string, into any) {
+	t.Helper()
+	for _, obj := range template(t, file, "decoded") {
+		if obj.GetKind() != kind {
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestVariablesOfTheClusterClassHaveAnEffect looks at the paths of patches: Cluster API drops what they change elsewhere.
 func TestVariablesOfTheClusterClassHaveAnEffect(t *testing.T) {
 	var class clusterv1.ClusterClass
-	for _, obj := range template(t, "clusterclass-ingot.yaml", "class") {
-		if obj.GetKind() == "ClusterClass" {
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &class); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	decode(t, "clusterclass-ingot.yaml", "ClusterClass", &class)
 	used := map[string]bool{}
 	for _, patch := range class.Spec.Patches {
 		for _, definition := range patch.Definitions {
@@ -145,6 +153,25 @@ func TestVariablesOfTheClusterClassHaveAnEffect(t *testing.T) {
 	for _, v := range class.Spec.Variables {
 		if !used[v.Name] {
 			t.Errorf("nothing uses the variable %s", v.Name)
+		}
+	}
+}
+
+// TestHealthChecksActWhenOneOfTwoWorkersIsUnhealthy looks at the limits, which Cluster API rounds down.
+func TestHealthChecksActWhenOneOfTwoWorkersIsUnhealthy(t *testing.T) {
+	var check clusterv1.MachineHealthCheck
+	decode(t, "cluster-template.yaml", "MachineHealthCheck", &check)
+	var class clusterv1.ClusterClass
+	decode(t, "clusterclass-ingot.yaml", "ClusterClass", &class)
+	for name, limit := range map[string]*intstr.IntOrString{
+		"template": check.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo,
+		"class":    class.Spec.Workers.MachineDeployments[0].HealthCheck.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo,
+	} {
+		for workers := 2; workers < 10; workers++ {
+			n, err := intstr.GetScaledValueFromIntOrPercent(limit, workers, false)
+			if err != nil || n < 1 || n > workers/2 {
+				t.Errorf("%s: %d of %d workers may be unhealthy (%v), want one at least and half of them at most", name, n, workers, err)
+			}
 		}
 	}
 }
