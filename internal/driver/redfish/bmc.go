@@ -35,6 +35,10 @@ type bmc struct {
 	session session           // the zero value without one
 	basicTo time.Time         // until then basic authentication replaces a session
 	doubted bool              // the BMC forbade the last login without a reason, and has accepted nothing since
+	// bySession: what the BMC accepted last was a login, not basic authentication.
+	bySession bool
+	noBasic   bool  // the BMC has refused basic authentication since that login
+	ungranted error // why basic authentication replaces, or has replaced, a session
 }
 
 func newBMC(a access, o Options) *bmc {
@@ -110,13 +114,36 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	switch {
 	case refusesCredentials(err) && (statusOf(err) != http.StatusForbidden || b.access.auth != authAuto):
 		b.tries.Refuse()
-	case statusOf(err) != 0 && b.access.auth == authAuto:
-		b.mu.Lock()
-		b.basicTo, b.doubted = b.clock().Add(basicFor), refusesCredentials(err)
-		b.mu.Unlock()
+	case statusOf(err) != 0 && b.access.auth == authAuto && b.beginBasic(err):
 		return "", nil
 	}
 	return "", err
+}
+
+// beginBasic makes basic authentication replace a session that the BMC did not grant. It reports
+// false where that is in vain, unless basic authentication has to tell whether the credentials are wrong.
+func (b *bmc) beginBasic(ungranted error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	doubted := refusesCredentials(ungranted)
+	if b.noBasic && !doubted {
+		return false
+	}
+	b.basicTo, b.doubted, b.ungranted = b.clock().Add(basicFor), doubted, ungranted
+	return true
+}
+
+// endBasic makes later requests ask for a session again after the BMC refused basic
+// authentication, and returns why it granted none. It returns nil when the credentials may be
+// wrong: a BMC that accepted them in its last login may have basic authentication disabled.
+func (b *bmc) endBasic() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.bySession || b.doubted {
+		return nil
+	}
+	b.basicTo, b.noBasic = time.Time{}, true
+	return b.ungranted
 }
 
 // present returns what requests use now, unless it has expired.
@@ -135,14 +162,15 @@ func (b *bmc) accept(made session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.session, b.basicTo, b.doubted = made, time.Time{}, false
+	b.bySession, b.noBasic = true, false
 	b.tries.Accept()
 }
 
-// believe forgets that the credentials may be wrong or were refused before.
+// believe notes that the BMC accepts basic authentication, and forgets that the credentials may be wrong or were refused before.
 func (b *bmc) believe() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.doubted = false
+	b.doubted, b.bySession = false, false
 	b.tries.Accept()
 }
 

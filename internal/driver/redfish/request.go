@@ -141,6 +141,10 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 func (b *bmc) judge(r *http.Request, answer *http.Response) (*http.Response, error) {
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
+		if err := b.endBasic(); err != nil {
+			discard(answer)
+			return nil, err
+		}
 		b.tries.Refuse()
 	case answer.StatusCode < http.StatusMultipleChoices:
 		b.believe()

@@ -264,6 +264,39 @@ func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 	}
 }
 
+func TestBMCWithoutBasicAuthenticationIsAskedForASessionAgain(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	now, busy := time.Now(), false
+	d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+	defer func() { _ = d.Close(context.Background()) }()
+	sent := 0 // with basic authentication
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		_, _, given := r.BasicAuth()
+		switch {
+		case given:
+			sent++
+			said(w, http.StatusUnauthorized, `{}`)
+		case busy && r.Method == http.MethodPost:
+			said(w, http.StatusServiceUnavailable, `{}`)
+		case busy && r.Header.Get("X-Auth-Token") != "":
+			said(w, http.StatusUnauthorized, `{}`) // the session has ended
+		default:
+			bmc.ServeHTTP(w, r)
+		}
+	})
+	for i, busyNow := range []bool{false, true, true, true, false, true, false} {
+		busy = busyNow
+		failure := read(t, d, m.node)
+		if (failure != nil) != busy || busy && (!failure.Retryable || !strings.Contains(failure.Reason, "grants no session")) {
+			t.Errorf("read %d: %v, want a temporary failure that tells of the login: %t", i, failure, busy)
+		}
+		now = now.Add(time.Minute)
+	}
+	if sent != 2 {
+		t.Errorf("basic authentication was tried %d times, want once after each session", sent)
+	}
+}
+
 func TestBMCThatForbidsSessionsIsReadWithBasicAuthentication(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
