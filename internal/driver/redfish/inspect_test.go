@@ -136,6 +136,19 @@ func TestWhatTheBMCCannotShowIsLeftOut(t *testing.T) {
 	}
 }
 
+// notReady is what an iDRAC answers with 400 while it starts.
+const notReady = `{"error": {"@Message.ExtendedInfo": [{"MessageId": "IDRAC.2.8.SWC0700"}]}}`
+
+func TestInventoryOfABMCThatIsNotReadyIsReadLater(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.without("/Processors", http.StatusBadRequest, notReady)
+	_, err := d.Interfaces()[node.InspectInterface].(driver.InventoryReader).ReadInventory(t.Context(), m.node)
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || !failure.Retryable || !strings.Contains(failure.Reason, "SWC0700") {
+		t.Errorf("error = %v, want a temporary failure with the message", err)
+	}
+}
+
 func TestPCIFunctionsAreListedAsAgentsDo(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	const devices = "/redfish/v1/Chassis/System.Embedded.1/PCIeDevices"

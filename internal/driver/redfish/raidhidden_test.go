@@ -2,9 +2,11 @@ package redfish_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,5 +111,32 @@ func TestDrivesThatAppearLateAreWaitedFor(t *testing.T) {
 	})
 	if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil || len(m.Volumes()) != 1 {
 		t.Errorf("%v after %q, volumes %q; want one of all drives", err, phases, m.names())
+	}
+}
+
+func TestStorageOfABMCThatIsNotReadyIsReadLater(t *testing.T) {
+	var ready atomic.Int64 // when it is, in seconds
+	m, d := raidMachine(t, "dell", mirror())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if m.Now().Unix() < ready.Load() && strings.Contains(r.URL.Path, "/Storage") {
+			said(w, http.StatusBadRequest, notReady)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	do := m.stepTurn(d, raidStep("create_configuration", nil))
+	ready.Store(m.Now().Add(time.Minute).Unix())
+	_, err := do(t.Context(), fresh)
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || !failure.Retryable || !strings.Contains(failure.Reason, "SWC0700") {
+		t.Errorf("of a machine that is on: %v, want a temporary failure with the message", err)
+	}
+	if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
+		t.Fatal(err)
+	}
+	m.Pass(time.Minute)
+	ready.Store(m.Now().Add(2 * time.Minute).Unix())
+	if phases, err := run(m, do); err != nil || len(m.Volumes()) != 1 {
+		t.Errorf("of one that was switched on: %v after %q, volumes %q; want one", err, phases, m.names())
 	}
 }

@@ -116,11 +116,14 @@ func (w raiding) begin() (driver.Outcome, error) {
 	if w.turn.Phase == "" && system.PowerState == schemas.OffPowerState {
 		return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 	}
+	appears := w.record.WasOff && w.record.took(w.turn) < appearWithin
 	units, err := w.allStorage()
-	if err != nil {
+	switch {
+	case appears && temporary(err):
+		return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), nil
+	case err != nil:
 		return driver.Outcome{}, err
-	}
-	if w.record.WasOff && w.record.took(w.turn) < appearWithin {
+	case appears:
 		before := w.record.RAID.Seen
 		w.record.RAID.Seen = appearance(units)
 		if !showDrives(units) || !slices.Equal(w.record.RAID.Seen, before) || w.complete(units) != nil {

@@ -68,7 +68,7 @@ func (s *survey) show(path string, into any) (bool, error) {
 		return false, nil
 	}
 	answer, err := s.api.Get(path)
-	if status := statusOf(err); status != 0 && status != http.StatusUnauthorized && !slices.Contains(tryLater, status) && status != http.StatusServiceUnavailable {
+	if status := statusOf(err); status != 0 && status != http.StatusUnauthorized && !slices.Contains(tryLater, status) && status != http.StatusServiceUnavailable && !temporary(err) {
 		s.remark("%s: %s", path, reason(err))
 		return false, nil
 	}
