@@ -3,7 +3,9 @@ package redfish_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -181,6 +183,33 @@ func TestSecureBootOfAnIDRACIsShownBeforeItsMachineIsSwitchedOffAgain(t *testing
 			out.Apply(m.node)
 			if on, err := d.SecureBoot(t.Context(), m.node); err != nil || !on || !*m.node.SecureBoot || m.Power() != before {
 				t.Errorf("secure boot is %v, %v, and the machine is %s; want it on, and the machine %s", on, err, m.Power(), before)
+			}
+		})
+	}
+}
+
+func TestSecureBootOfAMachineWhoseBMCIsNotReadyIsWaitedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		within time.Duration // the BMC is not ready
+		fails  bool
+	}{"a while": {10 * time.Minute, false}, "for ever": {24 * time.Hour, true}} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+			var hidden atomic.Bool
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if hidden.Load() {
+					said(w, http.StatusBadRequest, notReady)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				hidden.Store(turn.Phase == "verify" && turn.Elapsed < test.within)
+				return secureBootOn(ctx, d, m.node, turn)
+			})
+			var failure *node.DriverError
+			if failed := errors.As(err, &failure) && !failure.Retryable; failed != test.fails || err != nil && !failed {
+				t.Errorf("error = %v, want a final failure: %t", err, test.fails)
 			}
 		})
 	}

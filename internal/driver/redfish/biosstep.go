@@ -237,8 +237,8 @@ func late(why string) error {
 
 // verifySettings waits until the machine shows the settings. Those of the factory are
 // not known: it waits for a time in which the machine has started, and longer where the BMC shows
-// that the reset is pending. A BMC shows the settings of a machine that starts late, and none or
-// only some of them before.
+// that the reset is pending, or no settings. A BMC shows the settings of a machine that starts late, and
+// none or only some of them before, or that it is not ready.
 func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn, done record) (driver.Outcome, error) {
 	var present schemas.SettingsAttributes
 	bios, err := c.bios(n)
@@ -246,11 +246,14 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 	switch {
 	case err == nil:
 		present = bios.Attributes
-	case !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound:
+	case !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound && !temporary(err):
 		return driver.Outcome{}, err
 	}
 	left := unshown(present, wanted)
-	if wanted == nil && bios != nil && bios.ResetBiosToDefaultsPending {
+	switch {
+	case wanted == nil && err != nil:
+		left = []string{"the settings are not shown"}
+	case wanted == nil && bios.ResetBiosToDefaultsPending:
 		left = []string{"the reset is pending"}
 	}
 	switch {

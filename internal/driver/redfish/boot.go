@@ -284,12 +284,12 @@ func (c *call) requestSecureBoot(n *node.Node, on bool) (driver.Outcome, error) 
 }
 
 // verifySecureBoot waits until the machine shows the change. A BMC may show no secure boot of one
-// that starts.
+// that starts, or that it is not ready.
 func (c *call) verifySecureBoot(n *node.Node, on bool, turn driver.Turn, done record) (driver.Outcome, error) {
 	secure, err := c.secureBoot(n)
 	var missing *node.NotSupportedError
 	switch {
-	case err != nil && !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound:
+	case err != nil && !errors.As(err, &missing) && statusOf(err) != http.StatusNotFound && !temporary(err):
 		return driver.Outcome{}, err
 	case (err != nil || secure.SecureBootEnable != on) && done.took(turn) > secureBootWithin:
 		return driver.Outcome{}, lateSecureBoot()

@@ -165,31 +165,42 @@ func TestFactorySettingsComeBack(t *testing.T) {
 	}
 }
 
-func TestFactoryResetWaitsAsLongAsTheBMCShowsItPending(t *testing.T) {
+func TestFactoryResetWaitsAsLongAsTheBMCDoesNotShowItsEnd(t *testing.T) {
 	const path = "/redfish/v1/Systems/System.Embedded.1/Bios"
-	m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
-	var pending atomic.Bool
-	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-		if pending.Load() && r.Method == http.MethodGet && r.URL.Path == path {
-			said(w, http.StatusOK, `{"@odata.id": "`+path+`", "ResetBiosToDefaultsPending": true, "Actions": {"#Bios.ResetBios": {"target": "`+path+`/Actions/Bios.ResetBios"}}}`)
-			return
-		}
-		bmc.ServeHTTP(w, r)
-	})
-	var last driver.Turn
-	do := func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
-		last = turn
-		return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, node.Step{Interface: "bios", Step: "factory_reset"}, turn)
-	}
-	if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
-		pending.Store(turn.Elapsed < 20*time.Minute)
-		return do(ctx, turn)
-	}); err != nil || last.Elapsed < 20*time.Minute || m.Power() != bmc.Off {
-		t.Errorf("%v after %s, the machine is %s; want that it is switched off when the reset is over", err, last.Elapsed, m.Power())
-	}
-	pending.Store(true)
-	if _, err := run(m, do); err == nil || !strings.Contains(err.Error(), "the reset is pending") {
-		t.Errorf("pending for ever: %v after %s, want an error that says so", err, last.Elapsed)
+	for name, shown := range map[string]struct {
+		status           int
+		document, reason string
+	}{
+		"pending":   {http.StatusOK, `{"@odata.id": "` + path + `", "ResetBiosToDefaultsPending": true}`, "the reset is pending"},
+		"not there": {http.StatusNotFound, `{}`, "the settings are not shown"},
+		"not ready": {http.StatusBadRequest, notReady, "the settings are not shown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
+			var hidden atomic.Bool
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if hidden.Load() && r.Method == http.MethodGet && r.URL.Path == path {
+					said(w, shown.status, shown.document)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			var last driver.Turn
+			during := func(hides time.Duration) error {
+				_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+					last = turn
+					hidden.Store(turn.Phase == "verify" && turn.Elapsed < hides)
+					return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, node.Step{Interface: "bios", Step: "factory_reset"}, turn)
+				})
+				return err
+			}
+			if err := during(20 * time.Minute); err != nil || last.Elapsed < 20*time.Minute || m.Power() != bmc.Off {
+				t.Errorf("%v after %s, the machine is %s; want that it is switched off when the reset is over", err, last.Elapsed, m.Power())
+			}
+			if err := during(24 * time.Hour); err == nil || !strings.Contains(err.Error(), shown.reason) {
+				t.Errorf("for ever: %v after %s, want an error that says %q", err, last.Elapsed, shown.reason)
+			}
+		})
 	}
 }
 
@@ -213,10 +224,15 @@ func TestBIOSStepRefusesWhatTheMachineCannotHave(t *testing.T) {
 
 func TestBIOSStepWaitsForSettingsThatTheRestartedMachineDoesNotShowYet(t *testing.T) {
 	const system = "/redfish/v1/Systems/System.Embedded.1"
-	for name, shown := range map[string]struct{ path, document string }{
-		"no settings":    {system + "/Bios", `{"Attributes": {}}`},
-		"other settings": {system + "/Bios", `{"Attributes": {"Other": "Enabled"}}`},
-		"no BIOS":        {system, `{"PowerState": "On"}`},
+	for name, shown := range map[string]struct {
+		path     string
+		status   int
+		document string
+	}{
+		"no settings":    {system + "/Bios", http.StatusOK, `{"Attributes": {}}`},
+		"other settings": {system + "/Bios", http.StatusOK, `{"Attributes": {"Other": "Enabled"}}`},
+		"no BIOS":        {system, http.StatusOK, `{"PowerState": "On"}`},
+		"not ready":      {system, http.StatusBadRequest, notReady},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newMachine(t, "dell", redfishtest.Options{Times: bmc.RealisticTimes()})
@@ -225,7 +241,7 @@ func TestBIOSStepWaitsForSettingsThatTheRestartedMachineDoesNotShowYet(t *testin
 			var early atomic.Bool
 			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 				if early.Load() && r.URL.Path == shown.path {
-					said(w, http.StatusOK, shown.document)
+					said(w, shown.status, shown.document)
 					return
 				}
 				bmc.ServeHTTP(w, r)
