@@ -3,7 +3,7 @@ package redfish
 import (
 	"context"
 	"net/http"
-	"strings"
+	"net/url"
 	"sync"
 	"time"
 
@@ -222,5 +222,12 @@ func (b *bmc) forget() {
 	b.root, b.system = nil, ""
 }
 
-// pathOf is the path of a link, which some BMCs give with their address.
-func (b *bmc) pathOf(link string) string { return strings.TrimPrefix(link, b.access.endpoint) }
+// pathOf is the path of a link, which some BMCs give with their address. That may be another one
+// than the engine has for the BMC.
+func pathOf(link string) string {
+	to, err := url.Parse(link)
+	if err != nil || to.Host == "" {
+		return link
+	}
+	return to.RequestURI()
+}

@@ -1,8 +1,10 @@
 package redfish
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -46,8 +48,9 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 
 // awaitFirmware looks, before a machine loses its power, whether its BMC writes firmware that
 // it was asked for. Its outcome is done when the power may be taken; else it waits for the end
-// of the write, without asking for anything. A BMC that does not answer is an error; one whose
-// answer is an error counts as writing. The update of the operation itself stays noted.
+// of the write, without asking for anything. A BMC that does not answer, or refuses the login, is
+// an error; one whose answer is an error, or cannot be read, counts as writing. The update of the
+// operation itself stays noted.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
 	if len(stored) == 0 {
@@ -58,7 +61,8 @@ func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, er
 	now := c.bmc.clock().UTC()
 	for _, u := range stored {
 		shown, err := c.updateProgress(u, now)
-		if status := statusOf(err); status != 0 && status != http.StatusUnauthorized {
+		var unasked *url.Error
+		if err != nil && !errors.As(err, &unasked) && statusOf(err) != http.StatusUnauthorized {
 			shown, err = working, nil
 		}
 		if err != nil {

@@ -188,25 +188,36 @@ func TestRestartsOfOtherOperationsWaitForTheWrite(t *testing.T) {
 }
 
 func TestWriteThatNeverEndsIsNotAwaitedForEver(t *testing.T) {
+	for name, document := range map[string]string{
+		"it is shown": `{"TaskState": "Running"}`, "its task cannot be read": `<html>`, "its task has no body": ``,
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := leftUpdating(t, "dell")
+			starts(m)
+			m.without(node.FirmwareUpdatesOf(m.node)[0].Task, http.StatusAccepted, document)
+			waited, notes, err := changed(m, setPower(m, d, node.PowerOff))
+			if err != nil || waited < 2*time.Hour || waited > 2*time.Hour+time.Minute || m.Power() != bmc.Off {
+				t.Errorf("error = %v after %s, the machine is %s; want it off after two hours", err, waited, m.Power())
+			}
+			if len(notes) != 2 || !strings.Contains(notes[1], "check that component") {
+				t.Errorf("notes = %q, want a second one that says that the power was cut all the same", notes)
+			}
+			if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
+				t.Errorf("the node still has %+v", left)
+			}
+		})
+	}
+}
+
+func TestTaskThatWasStoredWithAnAddressIsAwaited(t *testing.T) {
 	m, d := leftUpdating(t, "dell")
 	starts(m)
-	task := node.FirmwareUpdatesOf(m.node)[0].Task
-	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-		if r.URL.Path == task {
-			said(w, http.StatusOK, `{"@odata.id": "`+task+`", "TaskState": "Running"}`)
-			return
-		}
-		bmc.ServeHTTP(w, r)
-	})
-	waited, notes, err := changed(m, setPower(m, d, node.PowerOff))
-	if err != nil || waited < 2*time.Hour || waited > 2*time.Hour+time.Minute || m.Power() != bmc.Off {
-		t.Errorf("error = %v after %s, the machine is %s; want it off after two hours", err, waited, m.Power())
-	}
-	if len(notes) != 2 || !strings.Contains(notes[1], "check that component") {
-		t.Errorf("notes = %q, want a second one that says that the power was cut all the same", notes)
-	}
-	if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
-		t.Errorf("the node still has %+v", left)
+	stored := node.FirmwareUpdatesOf(m.node)
+	stored[0].Task = "https://bmc.example:443" + stored[0].Task
+	node.StoreFirmwareUpdates(m.node, stored)
+	waited, _, err := changed(m, setPower(m, d, node.PowerOff))
+	if err != nil || waited < flashTime-time.Minute || waited > flashTime+time.Minute || interrupted(m) || m.Power() != bmc.Off {
+		t.Errorf("error = %v after %s, effects %q; want it off after %s", err, waited, m.Effects(), flashTime)
 	}
 }
 

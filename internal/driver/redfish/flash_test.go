@@ -232,10 +232,20 @@ func TestUpdateDoesNotEndWhileTheBMCWorks(t *testing.T) {
 }
 
 func TestTaskThatIsFollowedAtItsMonitorEnds(t *testing.T) {
-	for name, end := range map[string]func(http.ResponseWriter){
-		"without a body": func(w http.ResponseWriter) { w.WriteHeader(http.StatusNoContent) },
-		"with a message": func(w http.ResponseWriter) { said(w, http.StatusOK, `{"error": {"code": "Base.1.12.Success"}}`) },
-		"and is gone":    func(w http.ResponseWriter) { said(w, http.StatusGone, `{}`) },
+	for name, monitor := range map[string]struct {
+		location string
+		status   int
+		document string
+		ends     int
+		endsWith string
+	}{
+		"without content":          {"/monitor", http.StatusAccepted, `{}`, http.StatusNoContent, ``},
+		"without a body":           {"/monitor", http.StatusAccepted, ``, http.StatusOK, ``},
+		"with a message":           {"/monitor", http.StatusAccepted, `{}`, http.StatusOK, `{"error": {"code": "Base.1.12.Success"}}`},
+		"with a list":              {"/monitor", http.StatusAccepted, `{}`, http.StatusOK, `[]`},
+		"and is gone":              {"/monitor", http.StatusAccepted, `{}`, http.StatusGone, `{}`},
+		"at another address":       {"https://bmc.example:443/monitor?task=7", http.StatusAccepted, `{}`, http.StatusOK, `{}`},
+		"with mistyped properties": {"/monitor", http.StatusOK, mistypedTask("Running"), http.StatusOK, mistypedTask("Completed")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newMachine(t, "supermicro")
@@ -244,12 +254,12 @@ func TestTaskThatIsFollowedAtItsMonitorEnds(t *testing.T) {
 			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 				switch {
 				case r.Method == http.MethodPost && strings.Contains(r.URL.Path, "SimpleUpdate"):
-					w.Header().Set("Location", "/monitor")
+					w.Header().Set("Location", monitor.location)
 					w.WriteHeader(http.StatusAccepted)
 				case r.URL.Path == "/monitor" && asked.Add(1) == 1:
-					said(w, http.StatusAccepted, `{}`)
+					said(w, monitor.status, monitor.document)
 				case r.URL.Path == "/monitor":
-					end(w)
+					said(w, monitor.ends, monitor.endsWith)
 				default:
 					bmc.ServeHTTP(w, r)
 				}
@@ -259,6 +269,24 @@ func TestTaskThatIsFollowedAtItsMonitorEnds(t *testing.T) {
 				t.Errorf("error = %v after %d reads of the monitor, want a restart after two", err, asked.Load())
 			}
 		})
+	}
+}
+
+// mistypedTask is a task with properties of other types than the schema has.
+func mistypedTask(state string) string {
+	return `{"PercentComplete": -1, "TaskState": "` + state + `", "Messages": [{"Message": "m", "MessageArgs": [7]}, {"Message": 7}], "TaskStatus": "OK"}`
+}
+
+func TestTaskWhoseStateCannotBeReadHasNotEnded(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	isOn(m)
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"))}
+	if err := f.until("follow"); err != nil {
+		t.Fatal(err)
+	}
+	m.without("/TaskMonitors/", http.StatusOK, `{"TaskState": 7}`)
+	if out, err := f.next(); err != nil || out.Phase != "follow" {
+		t.Errorf("outcome = %+v, %v, want that the task is followed", out, err)
 	}
 }
 

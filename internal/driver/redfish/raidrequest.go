@@ -27,7 +27,7 @@ func (w raiding) send() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	if task != nil {
-		change.Task = w.taskPathOf(task)
+		change.Task = taskPathOf(task)
 	}
 	return w.to(followPhase), nil
 }

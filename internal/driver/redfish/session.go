@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/url"
 
 	"github.com/stmcginnis/gofish/schemas"
 )
@@ -43,7 +42,7 @@ func (b *bmc) logIn(ctx context.Context) (session, error) {
 	if err != nil {
 		return session{}, err
 	}
-	path := cmp.Or(b.pathOf(b.serviceLinks().Links.Sessions.String()), defaultSessions)
+	path := cmp.Or(pathOf(b.serviceLinks().Links.Sessions.String()), defaultSessions)
 	answer, err := b.plainly(ctx, http.MethodPost, path, "", credentials)
 	if err != nil {
 		return session{}, err
@@ -68,9 +67,7 @@ func (b *bmc) logIn(ctx context.Context) (session, error) {
 			made.path = body.ID
 		}
 	}
-	if location, err := url.Parse(made.path); err == nil && made.path != "" {
-		made.path = location.RequestURI()
-	}
+	made.path = pathOf(made.path)
 	return made, nil
 }
 

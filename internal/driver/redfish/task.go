@@ -2,7 +2,9 @@ package redfish
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -24,11 +26,11 @@ func (c *call) taskPaths() ([]string, error) {
 
 // taskPathOf is where a task is followed: at itself, which stays after its end, or else at
 // its monitor.
-func (c *call) taskPathOf(task *schemas.TaskMonitorInfo) string {
+func taskPathOf(task *schemas.TaskMonitorInfo) string {
 	if task.Task != nil && task.Task.ODataID != "" {
 		return task.Task.ODataID
 	}
-	return c.bmc.pathOf(task.TaskMonitor)
+	return pathOf(task.TaskMonitor)
 }
 
 // progress is how far the BMC says that something is that it was asked for.
@@ -52,10 +54,20 @@ var taskStates = map[schemas.TaskState]progress{
 	schemas.CancelledTaskState: broken,
 }
 
+// taskDocument is what the driver reads of a task (DSP0268, Task). The library takes no task that
+// has a property of another type.
+type taskDocument struct {
+	TaskState  schemas.TaskState
+	TaskStatus schemas.Health
+	Messages   []struct{ Message string }
+	OEM        json.RawMessage `json:"Oem"`
+}
+
 // taskProgress reads a task, and returns what the BMC says about a failure. A task that is
-// followed at its monitor has ended when the BMC answers with something else than it.
+// followed at its monitor has ended when the BMC answers with something else than it. Earlier
+// releases stored paths with an address.
 func (c *call) taskProgress(path string) (progress, string, error) {
-	answer, err := c.api.Get(path)
+	answer, err := c.api.Get(pathOf(path))
 	if status := statusOf(err); status == http.StatusNotFound || status == http.StatusGone {
 		return untold, "", nil
 	}
@@ -63,11 +75,13 @@ func (c *call) taskProgress(path string) (progress, string, error) {
 		return "", "", err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusNoContent {
-		return ended, "", nil
-	}
-	var task schemas.Task
-	if err := json.NewDecoder(answer.Body).Decode(&task); err != nil {
+	var task taskDocument
+	err = json.NewDecoder(answer.Body).Decode(&task)
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case err == nil, errors.Is(err, io.EOF): // the answer of a monitor may have no body (DSP0266)
+	case errors.As(err, &mistyped) && mistyped.Field != "TaskState": // the other properties are there
+	default:
 		return "", "", fmt.Errorf("read the task: %w", err)
 	}
 	said := "the BMC says: " + string(task.TaskState)

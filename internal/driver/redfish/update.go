@@ -117,7 +117,7 @@ func (w updating) send() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	if task != nil {
-		w.record.Update.Task = w.taskPathOf(task)
+		w.record.Update.Task = taskPathOf(task)
 	}
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: followPhase}), nil
 }

@@ -141,7 +141,7 @@ func (c *call) createSubscription(n *node.Node, args node.Object) (any, error) {
 	defer discard(answer)
 	made := subscription{Context: wanted.Context, Destination: wanted.Destination, EventTypes: wanted.EventTypes, Protocol: wanted.Protocol}
 	if location := answer.Header.Get("Location"); location != "" {
-		made.ID = path.Base(c.bmc.pathOf(location))
+		made.ID = path.Base(pathOf(location))
 	}
 	return made, nil
 }
