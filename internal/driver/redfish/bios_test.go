@@ -12,7 +12,8 @@ import (
 )
 
 func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
-	present := schemas.SettingsAttributes{"Boot": "Uefi", "Delay": 5.0, "Turbo": true, "Serial": "X", "Proc": "Enabled"}
+	present := schemas.SettingsAttributes{"Boot": "Uefi", "Delay": 5.0, "Turbo": true, "Serial": "X", "Proc": "Enabled", "Mode": "Fast", "Fan": "Fast"}
+	pending := schemas.SettingsAttributes{"Delay": nil, "Mode": "Slow", "Fan": "Fast"}
 	registry := map[string]attribute{
 		"Boot":   {AttributeName: "Boot", Type: schemas.EnumerationAttributeType, Value: []attributeValue{{ValueName: "Uefi"}, {ValueName: "Bios"}}},
 		"Serial": {AttributeName: "Serial", ReadOnly: true},
@@ -22,18 +23,19 @@ func TestSettingsAreSentInTheTypeOfTheBMC(t *testing.T) {
 		want    schemas.SettingsAttributes
 		refusal string
 	}{
-		"what differs":             {map[string]any{"Boot": "Bios", "Proc": "Enabled"}, schemas.SettingsAttributes{"Boot": "Bios"}, ""},
-		"a number as text":         {map[string]any{"Delay": "7"}, schemas.SettingsAttributes{"Delay": 7.0}, ""},
-		"a boolean as text":        {map[string]any{"Turbo": "False"}, schemas.SettingsAttributes{"Turbo": false}, ""},
-		"nothing":                  {map[string]any{"Delay": 5.0, "Turbo": true}, schemas.SettingsAttributes{}, ""},
-		"an unknown setting":       {map[string]any{"Bot": "Bios", "Delay": 9.0}, nil, "nothing was changed: Bot is no setting of this BIOS"},
-		"a read-only one":          {map[string]any{"Serial": "Y"}, nil, "Serial is read-only"},
-		"a value it has not":       {map[string]any{"Boot": "Legacy"}, nil, `Boot cannot be "Legacy"; it can be`},
-		"a text for a number":      {map[string]any{"Delay": "long"}, nil, `Delay cannot be "long": it is a number`},
-		"several at the same time": {map[string]any{"Delay": "long", "Serial": "Y"}, nil, "Serial is read-only"},
+		"what differs":                {map[string]any{"Boot": "Bios", "Proc": "Enabled"}, schemas.SettingsAttributes{"Boot": "Bios"}, ""},
+		"a number as text":            {map[string]any{"Delay": "7"}, schemas.SettingsAttributes{"Delay": 7.0}, ""},
+		"a boolean as text":           {map[string]any{"Turbo": "False"}, schemas.SettingsAttributes{"Turbo": false}, ""},
+		"nothing":                     {map[string]any{"Delay": 5.0, "Turbo": true}, schemas.SettingsAttributes{}, ""},
+		"what another is pending for": {map[string]any{"Mode": "Fast", "Fan": "Fast"}, schemas.SettingsAttributes{"Mode": "Fast"}, ""},
+		"an unknown setting":          {map[string]any{"Bot": "Bios", "Delay": 9.0}, nil, "nothing was changed: Bot is no setting of this BIOS"},
+		"a read-only one":             {map[string]any{"Serial": "Y"}, nil, "Serial is read-only"},
+		"a value it has not":          {map[string]any{"Boot": "Legacy"}, nil, `Boot cannot be "Legacy"; it can be`},
+		"a text for a number":         {map[string]any{"Delay": "long"}, nil, `Delay cannot be "long": it is a number`},
+		"several at the same time":    {map[string]any{"Delay": "long", "Serial": "Y"}, nil, "Serial is read-only"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := changesOf(present, registry, test.wanted)
+			got, err := changesOf(present, pending, registry, test.wanted)
 			if test.refusal == "" && err != nil || test.refusal != "" && (err == nil || !strings.Contains(err.Error(), test.refusal)) {
 				t.Errorf("error = %v, want %q", err, test.refusal)
 			}

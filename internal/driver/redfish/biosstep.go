@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -106,9 +107,10 @@ func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome,
 	return c.beginRestart(n, kind, record{}, 0)
 }
 
-// requestSettings asks for those settings that the machine does not have yet. What waits for a
-// restart already is not asked for again after a request whose outcome is unknown. Else it is: on
-// an iDRAC it may be without the job that applies it, and if it has one, that is refused.
+// requestSettings asks for those settings that the machine does not have yet, or would not have
+// after its next restart. What waits for that already is not asked for again after a request whose
+// outcome is unknown. Else it is: on an iDRAC it may be without the job that applies it, and if it
+// has one, that is refused.
 func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[string]any) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
@@ -118,17 +120,18 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 	if err != nil { // the BMC checks values itself
 		registry = nil
 	}
-	changes, err := changesOf(bios.Attributes, registry, wanted)
-	if err != nil || len(changes) == 0 {
+	pending, document, err := c.pendingSettings(bios)
+	if err != nil {
 		return driver.Outcome{}, err
 	}
-	pending, apply, err := c.pendingSettings(bios)
-	if err != nil {
+	changes, err := changesOf(bios.Attributes, pending, registry, wanted)
+	if err != nil || len(changes) == 0 {
 		return driver.Outcome{}, err
 	}
 	waits := len(differing(pending, changes)) == 0
 	if !waits || c.turn.Attempt != driver.Unknown {
-		err := bios.UpdateBiosAttributesApplyAt(changes, apply)
+		path := cmp.Or(document.Settings.SettingsObject.String(), bios.ODataID)
+		err := c.patchSettings(path, document.change(changes)) // the library sends no value that is present
 		if err != nil && (!waits || !isCommitted(err)) {
 			return driver.Outcome{}, err
 		}
@@ -136,10 +139,10 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 	return c.beginRestart(n, kind, record{}, 0)
 }
 
-// changesOf returns the wanted settings that differ from the present ones, with values
-// of the type that the BMC has. A setting that the BMC does not have, or that cannot
+// changesOf returns the wanted settings that differ from the present or the pending ones, with
+// values of the type that the BMC has. A setting that the BMC does not have, or that cannot
 // have the value, is a final *node.DriverError, before anything is changed.
-func changesOf(present schemas.SettingsAttributes, registry map[string]attribute, wanted map[string]any) (schemas.SettingsAttributes, error) {
+func changesOf(present, pending schemas.SettingsAttributes, registry map[string]attribute, wanted map[string]any) (schemas.SettingsAttributes, error) {
 	changes := schemas.SettingsAttributes{}
 	var wrong []string
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -147,7 +150,7 @@ func changesOf(present schemas.SettingsAttributes, registry map[string]attribute
 		switch {
 		case reason != "":
 			wrong = append(wrong, name+" "+reason)
-		case present[name] != value:
+		case present[name] != value, pending[name] != nil && pending[name] != value:
 			changes[name] = value
 		}
 	}
@@ -211,23 +214,26 @@ type settingsDocument struct {
 	} `json:"@Redfish.Settings"`
 }
 
-// pendingSettings reads the settings that the next restart applies, and when a BMC that
-// lets clients choose is told to apply them. Both are empty for a BMC without such a
-// list.
-func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, schemas.SettingsApplyTime, error) {
+// change is the request for a change at the next restart, which a BMC is told that lets clients
+// choose.
+func (d settingsDocument) change(settings schemas.SettingsAttributes) map[string]any {
+	body := map[string]any{"Attributes": settings}
+	if slices.Contains(d.Settings.SupportedApplyTimes, schemas.OnResetSettingsApplyTime) {
+		body["@Redfish.SettingsApplyTime"] = map[string]any{"ApplyTime": schemas.OnResetSettingsApplyTime}
+	}
+	return body
+}
+
+// pendingSettings reads the settings that the next restart applies, and where they are changed.
+// Both are empty for a BMC without such a list.
+func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, settingsDocument, error) {
 	var present settingsDocument
 	if err := c.read(bios.ODataID, &present); err != nil || present.Settings.SettingsObject == "" {
-		return nil, "", err
-	}
-	var apply schemas.SettingsApplyTime
-	if slices.Contains(present.Settings.SupportedApplyTimes, schemas.OnResetSettingsApplyTime) {
-		apply = schemas.OnResetSettingsApplyTime
+		return nil, settingsDocument{}, err
 	}
 	var next struct{ Attributes schemas.SettingsAttributes }
-	if err := c.read(present.Settings.SettingsObject.String(), &next); err != nil {
-		return nil, "", err
-	}
-	return next.Attributes, apply, nil
+	err := c.read(present.Settings.SettingsObject.String(), &next)
+	return next.Attributes, present, err
 }
 
 // late is the error of a step that took too long.

@@ -108,7 +108,7 @@ func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot
 	if pending != nil {
 		path := settingsPath(system)
 		accepted.keeps = false // they may have another
-		taken, err := requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try) })
+		taken, err := requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try.body()) })
 		switch {
 		case isRefusal(err) && shows(pending, want):
 			return nil // it has that
@@ -204,7 +204,7 @@ func (c *call) patchBoot(system *schemas.ComputerSystem, change bootChange) erro
 	if path == "" {
 		return err
 	}
-	if refusal := c.patchSettings(path, change); refusal != nil {
+	if refusal := c.patchSettings(path, change.body()); refusal != nil {
 		return fmt.Errorf("system resource: %w, settings resource: %w", err, refusal)
 	}
 	return nil
@@ -224,7 +224,7 @@ func settingsPath(system *schemas.ComputerSystem) string {
 }
 
 // patchSettings sends a change to a settings resource, with the entity tag that this has.
-func (c *call) patchSettings(path string, change bootChange) error {
+func (c *call) patchSettings(path string, body any) error {
 	answer, err := c.api.Get(path)
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func (c *call) patchSettings(path string, change bootChange) error {
 	if tag := answer.Header.Get("ETag"); tag != "" {
 		headers[ifMatch] = tag
 	}
-	answer, err = c.api.PatchWithHeaders(path, change.body(), headers)
+	answer, err = c.api.PatchWithHeaders(path, body, headers)
 	if err != nil {
 		return err
 	}

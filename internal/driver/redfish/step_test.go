@@ -103,6 +103,29 @@ func TestBIOSSettingsThatArePendingAreApplied(t *testing.T) {
 	}
 }
 
+func TestBIOSSettingKeepsItsValueThoughAnotherWasPending(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := newMachine(t, vendor)
+		isOn(m)
+		setting, other := otherValue(m)
+		value := m.BIOS()[setting]
+		if _, err := m.SetBIOS(&bmc.Call{}, map[string]any{setting: other}, false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+			return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, biosStep(map[string]any{setting: value}), turn)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		m.Switch(false)
+		m.Switch(true)
+		if pending := m.PendingBIOS(); m.BIOS()[setting] != value || len(pending) != 0 {
+			t.Errorf("after another restart %s is %v, and %v is pending; want %v and nothing", setting, m.BIOS()[setting], pending, value)
+		}
+	})
+}
+
 func TestMachineThatWasOffIsOffAfterItsStep(t *testing.T) {
 	m, d := newMachine(t, "supermicro", redfishtest.Options{Times: bmc.RealisticTimes()})
 	name, value := otherValue(m)
