@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -32,6 +33,7 @@ func (c *Conductor) Hardware(ctx context.Context, ident string) (node.Hardware, 
 type settingsReading struct {
 	bios       []node.BIOSSetting
 	firmware   []node.FirmwareComponent
+	unread     bool // some of the firmware could not be read
 	bootMode   string
 	secureBoot *bool
 	vendor     string
@@ -70,6 +72,7 @@ func (c *Conductor) readHardware(ctx context.Context, n *node.Node) (r settingsR
 		}),
 		readBy(c, n, node.FirmwareInterface, "firmware", func(firmware driver.Firmware) (err error) {
 			r.firmware, err = bounded(firmware.FirmwareComponents(ctx, n))
+			r.unread = err != nil
 			return err
 		}),
 		readBy(c, n, node.ManagementInterface, "boot mode", func(modes driver.BootModes) error {
@@ -127,12 +130,9 @@ func readBy[A any](c *Conductor, n *node.Node, kind node.InterfaceKind, what str
 // one entry, as JSON, in bytes.
 const maxSettings, maxSetting = 1 << 20, 32 << 10
 
-// bounded returns what is kept of a list that was read, and an error about entries that are left
-// out, because no machine has such. A list without any other is not kept at all.
-func bounded[T any](list []T, err error) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
+// bounded returns what is kept of a list that was read, with the error of the reading and one about
+// entries that are left out, because no machine has such. A list without any other is not kept at all.
+func bounded[T any](list []T, unread error) ([]T, error) {
 	kept, left := make([]T, 0, len(list)), maxSettings
 	for _, entry := range list {
 		text, err := json.Marshal(entry)
@@ -143,11 +143,11 @@ func bounded[T any](list []T, err error) ([]T, error) {
 	}
 	switch {
 	case len(kept) == len(list):
-		return list, nil
+		return list, unread
 	case len(kept) == 0:
 		kept = nil
 	}
-	return kept, fmt.Errorf("%d of %d entries are left out: one may have %d bytes, and all of them %d", len(list)-len(kept), len(list), maxSetting, maxSettings)
+	return kept, errors.Join(unread, fmt.Errorf("%d of %d entries are left out: one may have %d bytes, and all of them %d", len(list)-len(kept), len(list), maxSetting, maxSettings))
 }
 
 // vendorProperty is the property with the manufacturer of the machine. One that is set
@@ -175,7 +175,7 @@ func (r settingsReading) store(tx *store.Tx, n *node.Node) error {
 		return nil
 	}
 	hardware := node.Hardware{BIOS: r.bios, Firmware: r.firmware}
-	if r.bios == nil || r.firmware == nil {
+	if r.bios == nil || r.firmware == nil || r.unread {
 		known, err := tx.Hardware(n.ID)
 		if err != nil {
 			return err
@@ -183,9 +183,21 @@ func (r settingsReading) store(tx *store.Tx, n *node.Node) error {
 		if r.bios == nil {
 			hardware.BIOS = known.BIOS
 		}
-		if r.firmware == nil {
-			hardware.Firmware = known.Firmware
+		if r.firmware == nil || r.unread {
+			hardware.Firmware = joined(r.firmware, known.Firmware)
 		}
 	}
 	return tx.SetHardware(n.ID, hardware)
+}
+
+// joined returns the firmware that was read, and after it what is known of other components, as far
+// as both are kept.
+func joined(read, known []node.FirmwareComponent) []node.FirmwareComponent {
+	shown := map[string]bool{}
+	for _, one := range read {
+		shown[one.Component] = true
+	}
+	others := slices.DeleteFunc(known, func(one node.FirmwareComponent) bool { return shown[one.Component] })
+	kept, _ := bounded(slices.Concat(read, others), nil)
+	return kept
 }

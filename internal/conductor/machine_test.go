@@ -313,6 +313,41 @@ func TestNothingThatAMachineSaysOfItsSettingsFailsItsNode(t *testing.T) {
 	}
 }
 
+// halfReader is a driver of machines that show only some of their firmware.
+type halfReader struct{ fake.Hardware }
+
+func (halfReader) FirmwareComponents(context.Context, *node.Node) ([]node.FirmwareComponent, error) {
+	return []node.FirmwareComponent{{Component: "bios", InitialVersion: "2", CurrentVersion: "2"}}, errors.New("no adapters")
+}
+
+func TestFirmwareThatCannotBeReadStaysAsItWas(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1")
+	built := driver.Implementations{}
+	for _, kind := range []node.InterfaceKind{node.PowerInterface, node.ManagementInterface, node.FirmwareInterface} {
+		built[kind] = map[string]driver.Implementation{"fake": halfReader{}}
+	}
+	var err error
+	if c.drivers, err = driver.New(driver.Config{}, built); err != nil {
+		t.Fatal(err)
+	}
+	w.Conductor = w.run(c)
+	n := w.fake(node.Enroll, nil)
+	w.write(func(tx *store.Tx) error {
+		return tx.SetHardware(n.ID, node.Hardware{Firmware: []node.FirmwareComponent{
+			{Component: "nic:1", InitialVersion: "1", CurrentVersion: "1"}, {Component: "bios", InitialVersion: "1", CurrentVersion: "1"},
+		}})
+	})
+	w.send(n, "manage")
+	w.settle()
+	w.arrive(n, node.Manageable)
+	hardware, err := w.Hardware(t.Context(), n.UUID)
+	if err != nil || len(hardware.Firmware) != 2 || hardware.Firmware[0].CurrentVersion != "2" || hardware.Firmware[0].InitialVersion != "1" ||
+		hardware.Firmware[1].Component != "nic:1" || !hardware.Firmware[1].UpdatedAt.IsZero() {
+		t.Errorf("firmware = %+v, %v; want the new version of the BIOS, and the adapter of before", hardware.Firmware, err)
+	}
+}
+
 // TestVerbsWaitForWorkBesideTheStateThatIsTriedAgain has a power change fail that would
 // otherwise be tried again in the middle of a cleaning.
 func TestVerbsWaitForWorkBesideTheStateThatIsTriedAgain(t *testing.T) {

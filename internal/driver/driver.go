@@ -111,7 +111,8 @@ type BIOS interface {
 	BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error)
 }
 
-// Firmware reads the versions of a machine's firmware.
+// Firmware reads the versions of a machine's firmware. With an error it returns those that it could
+// read.
 type Firmware interface {
 	FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error)
 }

@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -16,7 +17,8 @@ type firmwareInterface struct{ Driver }
 var _ driver.Firmware = firmwareInterface{}
 
 // FirmwareComponents reads the versions of the BIOS, of the BMC and of the network
-// adapters. A component whose version the BMC does not tell is left out.
+// adapters. A component whose version the BMC does not tell is left out. With the error of a BMC that
+// fails to show one kind, it returns the others.
 func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
 	var components []node.FirmwareComponent
 	err := f.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) (err error) {
@@ -67,14 +69,15 @@ func (c *call) components() ([]node.FirmwareComponent, error) {
 		return nil, err
 	}
 	var all []node.FirmwareComponent
+	var failed error
 	for _, row := range readers {
 		some, err := row.read(c, system)
-		if err != nil {
-			return nil, err
+		all, failed = append(all, some...), errors.Join(failed, err)
+		if err != nil && statusOf(err) == 0 { // the BMC does not answer
+			break
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	return all, failed
 }
 
 // version reads the version of one component; it is empty when the BMC does not tell.

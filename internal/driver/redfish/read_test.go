@@ -3,6 +3,8 @@ package redfish_test
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,6 +183,29 @@ func TestSettingsAndVersionsAreRead(t *testing.T) {
 			t.Errorf("secure boot = %v, %v, want that it is off", on, err)
 		}
 	})
+}
+
+func TestVersionsAreReadThoughTheBMCFailsToShowSome(t *testing.T) {
+	for name, test := range map[string]struct {
+		suffix string
+		want   string // how the names of the components begin
+	}{
+		"adapters": {"/NetworkAdapters", "bios bmc"}, "managers": {"/Managers", "bios nic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "dell")
+			m.without(test.suffix, http.StatusInternalServerError, `{}`)
+			components, err := d.Interfaces()[node.FirmwareInterface].(driver.Firmware).FirmwareComponents(t.Context(), m.node)
+			var kinds []string
+			for _, one := range components {
+				kind, _, _ := strings.Cut(one.Component, ":")
+				kinds = append(kinds, kind)
+			}
+			if got := strings.Join(slices.Compact(kinds), " "); got != test.want || err == nil || !strings.Contains(err.Error(), "500") {
+				t.Errorf("components = %q, %v; want %q and the answer of the BMC", got, err, test.want)
+			}
+		})
+	}
 }
 
 func TestInterruptReachesTheMachineOnce(t *testing.T) {
