@@ -8,10 +8,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/login"
 )
 
-// forgetRefusal is how long refused credentials are remembered that no node uses.
-const forgetRefusal = 24 * time.Hour
+// forgetAfter is how long is remembered of credentials that no node uses whether the BMC accepts them.
+const forgetAfter = 24 * time.Hour
 
-// accounts are those that calls use now, and those that a BMC has refused.
+// accounts are those that calls use now, or have used not long ago.
 type accounts struct {
 	options Options
 
@@ -56,11 +56,7 @@ func (s *accounts) release(a *account) {
 	if a.users--; a.users > 0 {
 		return
 	}
-	if !a.tries.Refused() {
-		delete(s.known, a.access)
-		return
-	}
-	a.forget = time.AfterFunc(forgetRefusal, func() {
+	a.forget = time.AfterFunc(forgetAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if a.users == 0 && s.known[a.access] == a {

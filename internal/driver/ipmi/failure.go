@@ -123,7 +123,7 @@ func retryable(err error) bool {
 	switch {
 	case errors.As(err, &denied):
 		return !denied.Final
-	case isRefusedLogin(err): // tried once more
+	case isRefusedLogin(err): // tried again
 		return true
 	case errors.As(err, &answer):
 		row, ok := completions[answer.code]

@@ -69,6 +69,23 @@ func TestAccountBelowTheWantedPrivilegeLevelIsRefusedForGood(t *testing.T) {
 	}
 }
 
+func TestAcceptedCredentialsAreTriedAgainThoughTheyAreRefusedForLong(t *testing.T) {
+	now := time.Now()
+	known := New(Options{Clock: func() time.Time { return now }}).accounts
+	account := known.take(access{username: "admin"})
+	account.tries.Accept()
+	known.release(account)
+	for range 3 {
+		account := known.take(access{username: "admin"}) // as another call does
+		account.tries.Refuse()
+		now = now.Add(time.Hour)
+		if err := account.tries.Permitted(); err != nil {
+			t.Errorf("an hour after a refusal: %v, want a try", err)
+		}
+		known.release(account)
+	}
+}
+
 func TestSuiteThatTheBMCLacksIsFollowedByTheNextOne(t *testing.T) {
 	for _, refusal := range []status{0x04, 0x05, 0x06, 0x07, 0x10, 0x11, 0x12} {
 		offers := make(chan byte, len(suites)) // authentication algorithms

@@ -21,7 +21,7 @@ import (
 
 // Options are the bounds of a driver's calls. The zero value means the defaults.
 type Options struct {
-	// RefusalPause is the time between the two tries of credentials that a BMC
+	// RefusalPause is the time between the first two tries of credentials that a BMC
 	// refuses, which some do while they restart; 0 means 30 seconds.
 	RefusalPause time.Duration
 	// Answer is how long an answer is waited for before a request that changes nothing

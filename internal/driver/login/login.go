@@ -7,8 +7,16 @@ import (
 	"time"
 )
 
-// maxRefusals is how often credentials are tried that a BMC refuses.
+// maxRefusals is how often credentials are tried that a BMC refuses and has never accepted.
 const maxRefusals = 2
+
+// A BMC may refuse credentials that it has accepted for as long as it starts, for example with new
+// firmware. The pause between the tries of these grows by growth with each, up to longestPause: a
+// few in many minutes lock no account should they be wrong now.
+const (
+	growth       = 5
+	longestPause = time.Hour
+)
 
 // Tries counts how often a BMC has refused the same credentials. It is safe for
 // concurrent use.
@@ -18,11 +26,13 @@ type Tries struct {
 	keys  string
 
 	mu       sync.Mutex
-	refusals int
-	last     time.Time // of the refusals
+	accepted bool // ever
+	refusals int  // since then
+	last     time.Time
+	wait     time.Duration // after the last refusal
 }
 
-// NewTries returns a count of none. The pause is the time between the two tries, and
+// NewTries returns a count of none. The pause is the time between the first two tries, and
 // keys names what a person corrects, such as "redfish_username and redfish_password".
 func NewTries(clock func() time.Time, pause time.Duration, keys string) *Tries {
 	return &Tries{clock: clock, pause: pause, keys: keys}
@@ -34,8 +44,13 @@ func (t *Tries) Refuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.clock()
-	if t.refusals > 0 && now.Before(t.last.Add(t.pause)) {
+	switch {
+	case t.refusals == 0:
+		t.wait = t.pause
+	case now.Before(t.last.Add(t.wait)):
 		return
+	default:
+		t.wait = max(t.pause, min(t.wait*growth, longestPause))
 	}
 	t.refusals++
 	t.last = now
@@ -45,7 +60,7 @@ func (t *Tries) Refuse() {
 func (t *Tries) Accept() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.refusals = 0
+	t.accepted, t.refusals = true, 0
 }
 
 // Refused reports whether the BMC has refused the credentials since it accepted them.
@@ -60,10 +75,10 @@ func (t *Tries) Permitted() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.refusals >= maxRefusals:
+	case t.refusals >= maxRefusals && !t.accepted:
 		return &RefusedError{Final: true, keys: t.keys}
-	case t.refusals > 0 && t.clock().Before(t.last.Add(t.pause)):
-		return &RefusedError{keys: t.keys}
+	case t.refusals > 0 && t.clock().Before(t.last.Add(t.wait)):
+		return &RefusedError{accepted: t.accepted, keys: t.keys}
 	}
 	return nil
 }
@@ -72,14 +87,18 @@ func (t *Tries) Permitted() error {
 // credentials.
 type RefusedError struct {
 	// Final says that the credentials are never sent again; they must be changed.
-	Final bool
-	keys  string
+	Final    bool
+	accepted bool // before
+	keys     string
 }
 
 // Error says what happens next.
 func (e *RefusedError) Error() string {
-	if e.Final {
+	switch {
+	case e.Final:
 		return "the BMC has refused the user name and password twice, so they are not sent again before they change: it could lock the account. Correct " + e.keys + "."
+	case e.accepted:
+		return "the BMC refuses the user name and password that it has accepted before; they are tried again after pauses of up to an hour, in case it restarts. If the BMC has others now, correct " + e.keys + "."
 	}
 	return "the BMC has refused the user name and password; they are tried once more after a pause, in case it restarts"
 }

@@ -9,16 +9,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/login"
 )
 
+// denial is the error of a try that is not permitted.
+func denial(t *testing.T, tries *login.Tries) *login.RefusedError {
+	t.Helper()
+	var refused *login.RefusedError
+	if err := tries.Permitted(); err != nil && !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	return refused
+}
+
 func TestCredentialsAreTriedTwiceUnlessTheyAreAccepted(t *testing.T) {
 	now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
 	tries := login.NewTries(func() time.Time { return now }, time.Minute, "the_user and the_password")
-	denied := func() *login.RefusedError {
-		var refused *login.RefusedError
-		if err := tries.Permitted(); err != nil && !errors.As(err, &refused) {
-			t.Fatal(err)
-		}
-		return refused
-	}
+	denied := func() *login.RefusedError { return denial(t, tries) }
 	if denied() != nil || tries.Refused() {
 		t.Error("credentials that nobody has refused are not permitted")
 	}
@@ -38,5 +42,31 @@ func TestCredentialsAreTriedTwiceUnlessTheyAreAccepted(t *testing.T) {
 	tries.Accept()
 	if denied() != nil || tries.Refused() {
 		t.Error("accepted credentials are not permitted")
+	}
+}
+
+func TestCredentialsThatWereAcceptedAreTriedAgainAfterGrowingPauses(t *testing.T) {
+	now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
+	tries := login.NewTries(func() time.Time { return now }, 30*time.Second, "the_user and the_password")
+	tries.Accept()
+	for i, pause := range []time.Duration{
+		30 * time.Second, 150 * time.Second, 750 * time.Second, time.Hour, time.Hour, time.Hour,
+	} {
+		tries.Refuse()
+		now = now.Add(pause - time.Second)
+		tries.Refuse() // that of a call at the same time
+		if got := denial(t, tries); got == nil || got.Final || !strings.Contains(got.Error(), "accepted before") || !strings.Contains(got.Error(), "correct the_user and the_password.") {
+			t.Errorf("before the end of pause %d: %v, want a temporary error that says what to do", i, got)
+		}
+		now = now.Add(time.Second)
+		if got := denial(t, tries); got != nil {
+			t.Errorf("after pause %d: %v, want a try", i, got)
+		}
+	}
+	tries.Accept()
+	tries.Refuse()
+	now = now.Add(30 * time.Second)
+	if got := denial(t, tries); got != nil {
+		t.Errorf("30 seconds after the first refusal since the last login: %v, want a try", got)
 	}
 }

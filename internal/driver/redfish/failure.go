@@ -202,7 +202,7 @@ func retryable(err error) bool {
 	switch {
 	case isCertificate(err):
 		return false
-	case refusesCredentials(err): // tried once more
+	case refusesCredentials(err): // tried again
 		return true
 	case status >= 400 && status < 500:
 		return slices.Contains(tryLater, status) || temporary(err)

@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -332,6 +333,32 @@ func TestBMCThatIsNotReadyAfterItsFlashIsWaitedFor(t *testing.T) {
 			if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
 				t.Errorf("%s, %s: error = %v, version %s", phase, message, err, versions(m)["bmc"])
 			}
+		}
+	}
+}
+
+func TestBMCThatRefusesLoginsAfterItsFlashIsWaitedFor(t *testing.T) {
+	for _, auth := range []string{"session", "basic"} {
+		m, _ := newMachine(t, "dell")
+		d := redfish.New(redfish.Options{Clock: m.Now})
+		t.Cleanup(func() { _ = d.Close(context.Background()) })
+		isOn(m)
+		var ready atomic.Int64 // when it is, in seconds
+		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+			if m.Now().Unix() < ready.Load() {
+				said(w, http.StatusUnauthorized, `{}`)
+				return
+			}
+			bmc.ServeHTTP(w, r)
+		})
+		m.info(map[string]any{"redfish_auth_type": auth})
+		f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+		if err := f.until("verify"); err != nil {
+			t.Fatal(err)
+		}
+		ready.Store(m.Now().Add(2 * time.Minute).Unix())
+		if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
+			t.Errorf("%s: error = %v, version %s", auth, err, versions(m)["bmc"])
 		}
 	}
 }

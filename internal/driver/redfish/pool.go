@@ -23,7 +23,7 @@ type Options struct {
 	FileOptions
 	// SessionIdle is how long a session is kept without a call; 0 means 5 minutes.
 	SessionIdle time.Duration
-	// RefusalPause is the time between the two tries of credentials that a BMC
+	// RefusalPause is the time between the first two tries of credentials that a BMC
 	// refuses, which some do while they restart; 0 means 30 seconds.
 	RefusalPause time.Duration
 	// Clock tells the time; nil means time.Now.
