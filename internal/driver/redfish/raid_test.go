@@ -168,6 +168,35 @@ func TestVolumesOfBeforeMakeRoomForTheOnesOfADeployment(t *testing.T) {
 	})
 }
 
+// TestVolumesStayUnlessTheNewOnesFit wants volumes of drives that are not there: before
+// anything is deleted, or only after that.
+func TestVolumesStayUnlessTheNewOnesFit(t *testing.T) {
+	wrong := mirror()
+	wrong["physical_disks"] = []any{"no-drive", "no-other"}
+	m, d := raidMachine(t, "supermicro", stripe())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	create := raidStep("create_configuration", map[string]any{"delete_existing": true})
+	m.wants(wrong)
+	_, err := run(m, m.stepTurn(d, create))
+	if err == nil || !strings.Contains(err.Error(), "nothing was changed") || len(m.Effects()) != 0 {
+		t.Errorf("%v, effects %q; want that nothing was changed", err, m.Effects())
+	}
+	m.wants(mirror())
+	do := m.stepTurn(d, create)
+	_, err = run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		if len(m.Volumes()) == 0 {
+			m.wants(wrong)
+		}
+		return do(ctx, turn)
+	})
+	if err == nil || !strings.Contains(err.Error(), "are deleted") || !slices.Equal(m.Effects(), []string{"delete volume"}) {
+		t.Errorf("%v, effects %q; want that the volumes of before are deleted", err, m.Effects())
+	}
+}
+
 func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()

@@ -82,8 +82,8 @@ func freeDrives(units []storageUnit) []*slot {
 
 // planVolumes decides on which drives the wanted disks are made. Those that name their
 // drives choose first, those that take what is left choose last. The plan begins with the
-// root volume. The error is a final *node.DriverError.
-func planVolumes(disks []logicalDisk, units []storageUnit) ([]plannedVolume, error) {
+// root volume. The error is a final *node.DriverError, which says what was done before.
+func planVolumes(disks []logicalDisk, units []storageUnit, before string) ([]plannedVolume, error) {
 	slots := freeDrives(units)
 	order := make([]int, len(disks))
 	for i := range order {
@@ -104,7 +104,7 @@ func planVolumes(disks []logicalDisk, units []storageUnit) ([]plannedVolume, err
 		chosen, reason := choose(disks[i], slots)
 		if reason != "" {
 			return nil, &node.DriverError{Op: "plan the RAID volumes", Refused: true, Reason: node.CutText(
-				"nothing was changed: " + disks[i].describe(i) + " " + reason)}
+				before + ": " + disks[i].describe(i) + " " + reason)}
 		}
 		plan[i] = occupy(disks[i], chosen)
 	}

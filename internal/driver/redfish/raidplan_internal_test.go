@@ -163,7 +163,7 @@ func TestVolumesArePlanned(t *testing.T) {
 		"not with unsupported levels": {[]logicalDisk{ofSize("5", 10)}, six(func(u *storageUnit) { u.has("", "", []string{"RAID0", "RAID1"}) }), nil, "none that may be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := planVolumes(tc.disks, tc.units)
+			got, err := planVolumes(tc.disks, tc.units, nothingChanged)
 			var failure *node.DriverError
 			if tc.err != "" {
 				if !errors.As(err, &failure) || failure.Retryable || !strings.Contains(err.Error(), tc.err) {

@@ -133,10 +133,30 @@ func (w raiding) begin() (driver.Outcome, error) {
 	if err := w.complete(units); err != nil {
 		return driver.Outcome{}, err
 	}
-	if w.wanted.deletes {
-		return w.stage(deleting, deletions(units), units)
+	if !w.wanted.deletes {
+		return w.make(units)
 	}
-	return w.make(units)
+	if len(w.wanted.makes) > 0 { // they must fit before anything is deleted
+		if _, err := planVolumes(w.wanted.makes, withoutRAID(units), nothingChanged); err != nil {
+			return driver.Outcome{}, err
+		}
+	}
+	return w.stage(deleting, deletions(units), units)
+}
+
+// What was done before a plan failed.
+const (
+	nothingChanged = "nothing was changed"
+	allDeleted     = "the volumes that were there are deleted, and nothing else was changed"
+)
+
+// withoutRAID is what there will be when all volumes are deleted.
+func withoutRAID(units []storageUnit) []storageUnit {
+	units = slices.Clone(units)
+	for i := range units {
+		units[i].volumes = slices.DeleteFunc(slices.Clone(units[i].volumes), volume.isRAID)
+	}
+	return units
 }
 
 // deletions are the changes that delete all volumes.
@@ -164,7 +184,11 @@ func applyTime(unit storageUnit) schemas.OperationApplyTime {
 
 // make plans the wanted volumes, and begins to make them.
 func (w raiding) make(units []storageUnit) (driver.Outcome, error) {
-	plan, err := planVolumes(w.wanted.makes, units)
+	before := nothingChanged
+	if w.record.RAID.Stage == deleting {
+		before = allDeleted
+	}
+	plan, err := planVolumes(w.wanted.makes, units, before)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
