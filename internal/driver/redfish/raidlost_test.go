@@ -271,3 +271,25 @@ func TestVolumeMayAppearAfterALongTask(t *testing.T) {
 		})
 	}
 }
+
+// TestVolumeThatIsShownIsNotDoneWhileItsTaskRuns has a restarted machine that shows a volume
+// an hour before the task of that ends.
+func TestVolumeThatIsShownIsNotDoneWhileItsTaskRuns(t *testing.T) {
+	m, d := raidMachine(t, "dell", mirror())
+	shown := &shows{onReset: true}
+	shown.volumes.Store(true)
+	m.behind(shown.answer)
+	do := m.stepTurn(d, raidStep("create_configuration", nil))
+	var restarted, ended time.Duration
+	_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		if turn.Phase == "verify" && restarted == 0 {
+			restarted = turn.Elapsed
+		}
+		shown.working.Store(restarted > 0 && turn.Elapsed < restarted+time.Hour)
+		ended = turn.Elapsed
+		return do(ctx, turn)
+	})
+	if err != nil || restarted == 0 || ended < restarted+time.Hour || len(m.made()) != 1 {
+		t.Errorf("%v, restarted after %s, ended after %s; want that its task ends first", err, restarted, ended)
+	}
+}

@@ -174,21 +174,21 @@ func (w raiding) leave() (driver.Outcome, error) {
 	return w.end(units)
 }
 
-// verify waits until the restarted machine shows all changes. Requests that were in doubt
-// never came if the restart did nothing.
+// verify waits until the restarted machine shows all changes, and their tasks have ended: a
+// volume may be shown, or be gone, before its controller has done all of its work. Requests
+// that were in doubt never came if the restart did nothing.
 func (w raiding) verify() (driver.Outcome, error) {
 	var missing []int
-	works := false
+	works, waits := false, false
 	for i := range w.record.RAID.Changes {
 		change := &w.record.RAID.Changes[i]
 		done, err := w.shown(change)
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		if done {
-			continue
+		if !done {
+			missing = append(missing, i)
 		}
-		missing = append(missing, i)
 		if change.Task == "" {
 			continue
 		}
@@ -199,15 +199,15 @@ func (w raiding) verify() (driver.Outcome, error) {
 		case now == broken:
 			return driver.Outcome{}, w.failedChange(change, said)
 		}
-		works = works || now == working
+		works, waits = works || now == working, waits || now == waiting
 	}
 	switch {
-	case len(missing) == 0:
-		return w.leave()
 	case works:
 		return w.works(verifyPhase), nil
-	case w.record.took(w.turn) < startWithin:
+	case (waits || len(missing) > 0) && w.record.took(w.turn) < startWithin:
 		return w.in(verifyPhase), nil
+	case len(missing) == 0:
+		return w.leave()
 	}
 	return w.repeat(missing)
 }
