@@ -306,9 +306,9 @@ func insert(slot *schemas.VirtualMedia, image string) error {
 	for {
 		_, err := slot.InsertMedia(params)
 		switch {
-		case params.TransferProtocolType == nil && misses(err, "TransferProtocolType"):
+		case params.TransferProtocolType == nil && refusedFor(err, "TransferProtocolType"):
 			params.TransferProtocolType = new(transferOf(image))
-		case params.TransferMethod == nil && misses(err, "TransferMethod"):
+		case params.TransferMethod == nil && refusedFor(err, "TransferMethod"):
 			params.TransferMethod = new(schemas.StreamTransferMethod)
 		default:
 			return err

@@ -81,9 +81,9 @@ func isCommitted(err error) bool {
 	})
 }
 
-// misses reports whether a BMC refused a request because it lacks a property: its answer names
-// one that the request does not have. Some name it in the text of a general error only.
-func misses(err error, property string) bool {
+// refusedFor reports whether a BMC refused a request for a property that it lacks, or should
+// not have: the answer names it. Some name it in the text of a general error only.
+func refusedFor(err error, property string) bool {
 	var answer *schemas.Error
 	return isRefusal(err) && errors.As(err, &answer) && (strings.Contains(answer.Message, property) ||
 		says(err, func(info schemas.ErrExtendedInfo) bool {

@@ -1,8 +1,10 @@
 package redfish_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -237,12 +239,81 @@ func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
 			t.Fatalf("%v after %q", err, phases)
 		}
 		want := []string{step.effect, step.effect, "power off", "power on"}
-		if step.name == "delete_configuration" { // its request names no time
-			want = want[:2]
-		}
 		if got := m.Effects(); !slices.Equal(got, want) {
 			t.Errorf("%s: effects = %q, want %q", step.name, got, want)
 		}
+	}
+}
+
+// TestVolumesAreDeletedAtOnceWhereThatCanBeAskedFor has a BMC whose deletions wait for a
+// restart unless the request says something else, and one that takes no time with them.
+func TestVolumesAreDeletedAtOnceWhereThatCanBeAskedFor(t *testing.T) {
+	const name = "@Redfish.OperationApplyTime"
+	for test, answer := range map[string]func(w http.ResponseWriter, r *http.Request, given bool, bmc http.Handler){
+		"by default at a restart": func(w http.ResponseWriter, r *http.Request, given bool, bmc http.Handler) {
+			if !given {
+				r = r.Clone(r.Context())
+				text := `{"` + name + `": "OnReset"}`
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+			}
+			bmc.ServeHTTP(w, r)
+		},
+		"at no time of choice": func(w http.ResponseWriter, r *http.Request, given bool, bmc http.Handler) {
+			if given {
+				said(w, http.StatusBadRequest, `{"error": {"message": "see", "@Message.ExtendedInfo": [
+					{"MessageId": "Base.1.12.PropertyUnknown", "MessageArgs": ["`+name+`"]}]}}`)
+				return
+			}
+			bmc.ServeHTTP(w, r)
+		},
+	} {
+		t.Run(test, func(t *testing.T) {
+			m, d := raidMachine(t, "dell", mirror())
+			if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+				t.Fatal(err)
+			}
+			m.before = len(m.Server.Effects())
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if r.Method != http.MethodDelete || !strings.Contains(r.URL.Path, "/Volumes/") {
+					bmc.ServeHTTP(w, r)
+					return
+				}
+				text, err := io.ReadAll(r.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				r.Body = io.NopCloser(bytes.NewReader(text))
+				answer(w, r, strings.Contains(string(text), name), bmc)
+			})
+			if phases, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil))); err != nil {
+				t.Fatalf("%v after %q", err, phases)
+			}
+			if got := m.Effects(); !slices.Equal(got, []string{"delete volume"}) || len(m.Volumes()) != 0 {
+				t.Errorf("effects = %q, volumes %q; want that the volume is deleted without a restart", got, m.names())
+			}
+		})
+	}
+}
+
+// TestTaskInTheAnswerToADeletionIsFollowed has a BMC that names the task there alone.
+func TestTaskInTheAnswerToADeletionIsFollowed(t *testing.T) {
+	m, d := raidMachine(t, "dell", mirror())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method != http.MethodDelete {
+			bmc.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		bmc.ServeHTTP(answer, r)
+		said(w, answer.Code, `{"@odata.id": "`+strings.Replace(answer.Header().Get("Location"), "/TaskMonitors/", "/Tasks/", 1)+`"}`)
+	})
+	m.Fail(effect.Faults{FailTask: 1, Only: []string{"delete volume"}})
+	_, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil)))
+	if err == nil || !strings.Contains(err.Error(), "the BMC says: Exception") {
+		t.Errorf("error = %v, want what the task says", err)
 	}
 }
 

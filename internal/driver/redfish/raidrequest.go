@@ -2,8 +2,10 @@ package redfish
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -47,7 +49,7 @@ func (w raiding) requestVolume(change *volumeChange) (*schemas.TaskMonitorInfo, 
 		body["CapacityBytes"] = v.Bytes
 	}
 	if change.Apply != "" {
-		body["@Redfish.OperationApplyTime"] = change.Apply
+		body[operationApplyTime] = change.Apply
 	}
 	answer, task, err := schemas.PostWithTask(w.api, change.Collection, body, nil, false)
 	if answer != nil {
@@ -58,10 +60,25 @@ func (w raiding) requestVolume(change *volumeChange) (*schemas.TaskMonitorInfo, 
 
 // requestDeletion asks for the end of a volume. One that is not there is deleted.
 func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo, error) {
-	answer, err := w.api.Delete(change.Path)
+	task, err := w.delete(change.Path, change.Apply)
+	if change.Apply != "" && refusedFor(err, "OperationApplyTime") { // this BMC takes none here
+		task, err = w.delete(change.Path, "")
+	}
 	if statusOf(err) == http.StatusNotFound {
 		return nil, nil
 	}
+	return task, err
+}
+
+// delete sends a DELETE that names a time, or without a body. That of the library drops the body
+// of the answer, which may have the task.
+func (w raiding) delete(path string, when schemas.OperationApplyTime) (*schemas.TaskMonitorInfo, error) {
+	var body io.ReadSeeker
+	kind := ""
+	if when != "" {
+		body, kind = strings.NewReader(fmt.Sprintf(`{%q: %q}`, operationApplyTime, when)), "application/json"
+	}
+	answer, err := w.api.RunRawRequestWithHeaders(http.MethodDelete, path, body, kind, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +88,9 @@ func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo
 	}
 	return nil, nil
 }
+
+// operationApplyTime says in a request when it is to be done (DSP0266, Operation apply time).
+const operationApplyTime = "@Redfish.OperationApplyTime"
 
 // search looks for a request whose outcome is unknown. What waits for a restart may show
 // nowhere, so the restart comes first there.

@@ -109,7 +109,7 @@ func (w updating) send() (driver.Outcome, error) {
 		}
 	}
 	task, err := service.SimpleUpdate(params)
-	if misses(err, "TransferProtocol") {
+	if refusedFor(err, "TransferProtocol") {
 		params.TransferProtocol = transferOf(address)
 		task, err = service.SimpleUpdate(params)
 	}
