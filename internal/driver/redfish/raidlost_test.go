@@ -293,3 +293,38 @@ func TestVolumeThatIsShownIsNotDoneWhileItsTaskRuns(t *testing.T) {
 		t.Errorf("%v, restarted after %s, ended after %s; want that its task ends first", err, restarted, ended)
 	}
 }
+
+// TestDriveThatIsShownAsAVolumeIsNoneOfItsController has a BMC that shows a drive without RAID
+// as a volume of its own, and makes none when it is asked for one of that drive.
+func TestDriveThatIsShownAsAVolumeIsNoneOfItsController(t *testing.T) {
+	m, d := raidMachine(t, "supermicro", map[string]any{"size_gb": 20, "raid_level": "0"})
+	var drive atomic.Pointer[string] // that the request names
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch path := strings.TrimRight(r.URL.Path, "/"); {
+		case r.Method == http.MethodPost && strings.HasSuffix(path, "/Volumes"):
+			var body struct {
+				Links struct {
+					Drives []struct {
+						ID string `json:"@odata.id"`
+					}
+				}
+			}
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body.Links.Drives) != 1 {
+				t.Errorf("%v, drives %v, want one", err, body.Links.Drives)
+				return
+			}
+			drive.Store(&body.Links.Drives[0].ID)
+			w.WriteHeader(http.StatusNoContent)
+		case drive.Load() != nil && strings.HasSuffix(path, "/Volumes"):
+			said(w, http.StatusOK, `{"Members": [{"@odata.id": "`+path+`/drive"}], "@Redfish.OperationApplyTimeSupport": {"SupportedValues": ["Immediate"]}}`)
+		case strings.HasSuffix(path, "/Volumes/drive"):
+			said(w, http.StatusOK, `{"Id": "drive", "RAIDType": "None", "Links": {"Drives": [{"@odata.id": "`+*drive.Load()+`"}]}}`)
+		default:
+			bmc.ServeHTTP(w, r)
+		}
+	})
+	_, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil)))
+	if err == nil || !strings.Contains(err.Error(), "does not show it") {
+		t.Errorf("error = %v, want that the volume is not shown", err)
+	}
+}

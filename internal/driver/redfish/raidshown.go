@@ -37,7 +37,7 @@ func (w raiding) shown(change *volumeChange) (bool, error) {
 		return change.Done, nil
 	}
 	for _, v := range volumes {
-		if w.isNew(v, change) && sameDrives(v.drives(), change.Volume.Drives) {
+		if w.isNew(v, change) && v.isAs(change.Volume) {
 			change.Done, change.Made = true, v.path
 			return true, nil
 		}
@@ -50,6 +50,13 @@ func (w raiding) shown(change *volumeChange) (bool, error) {
 func (w raiding) isNew(v volume, change *volumeChange) bool {
 	return !slices.Contains(change.Before, v.path) &&
 		!slices.ContainsFunc(w.record.RAID.Changes, func(other volumeChange) bool { return other.Made == v.path })
+}
+
+// isAs reports whether a volume is what was planned, as far as the BMC tells. A drive without
+// RAID that is shown as a volume is none of a controller.
+func (v volume) isAs(planned *plannedVolume) bool {
+	wantsRAID := planned.RAIDType != string(schemas.NoneRAIDType)
+	return v.isRAID() == wantsRAID && (v.RAIDType == "" || v.RAIDType == planned.RAIDType) && sameDrives(v.drives(), planned.Drives)
 }
 
 // sameDrives reports whether a volume has the planned drives. Some BMCs do not tell.
