@@ -337,9 +337,10 @@ func TestRAIDStepRefusesWhatItCannotDo(t *testing.T) {
 	m, d := raidMachine(t, "dell")
 	m.wants(stripe())
 	for name, step := range map[string]node.Step{
-		"no root volume":     raidStep("create_configuration", map[string]any{"create_nonroot_volumes": false}),
-		"no configuration":   raidStep("apply_configuration", nil),
-		"more than there is": raidStep("apply_configuration", map[string]any{"raid_config": map[string]any{"logical_disks": []any{map[string]any{"size_gb": 1 << 20, "raid_level": "1"}}}}),
+		"no root volume":      raidStep("create_configuration", map[string]any{"create_nonroot_volumes": false}),
+		"no configuration":    raidStep("apply_configuration", nil),
+		"drives without RAID": raidStep("apply_configuration", map[string]any{"raid_config": map[string]any{"logical_disks": []any{mirror(), map[string]any{"size_gb": "MAX", "raid_level": "JBOD"}}}}),
+		"more than there is":  raidStep("apply_configuration", map[string]any{"raid_config": map[string]any{"logical_disks": []any{map[string]any{"size_gb": 1 << 20, "raid_level": "1"}}}}),
 	} {
 		_, err := run(m, m.stepTurn(d, step))
 		var invalid *node.ValidationError

@@ -58,6 +58,9 @@ func logicalDisksOf(n *node.Node, config node.Object) ([]logicalDisk, error) {
 		default:
 			return nil, node.Invalid("Logical disk %d of node %s needs size_gb, a whole number of at least 1 or MAX.", i, n.UUID)
 		}
+		if d.Level == "JBOD" {
+			return nil, node.Invalid("Logical disk %d of node %s has the RAID level JBOD. Drives without RAID are no volumes: leave them out, or choose 0 for a volume of one drive.", i, n.UUID)
+		}
 		if _, known := raidLevels[d.Level]; !known {
 			return nil, node.Invalid("Logical disk %d of node %s has the RAID level %q; through Redfish there are %s.", i, n.UUID, node.CutText(d.Level), levelNames)
 		}
@@ -77,7 +80,7 @@ func logicalDisksOf(n *node.Node, config node.Object) ([]logicalDisk, error) {
 }
 
 // levelNames lists the RAID levels for messages.
-const levelNames = "0, 1, 5, 6, 1+0, 5+0, 6+0 and JBOD"
+const levelNames = "0, 1, 5, 6, 1+0, 5+0 and 6+0"
 
 // raidLevel is what a RAID level does with drives.
 type raidLevel struct {
@@ -89,14 +92,13 @@ type raidLevel struct {
 
 // raidLevels are the levels by their names in the Bare Metal API.
 var raidLevels = map[string]raidLevel{
-	"0":    {raidType: schemas.RAID0RAIDType, least: 1, step: 1},
-	"1":    {raidType: schemas.RAID1RAIDType, least: 2, most: 2, step: 1, mirrored: true},
-	"5":    {raidType: schemas.RAID5RAIDType, least: 3, step: 1, lost: 1},
-	"6":    {raidType: schemas.RAID6RAIDType, least: 4, step: 1, lost: 2},
-	"1+0":  {raidType: schemas.RAID10RAIDType, least: 4, step: 2, mirrored: true},
-	"5+0":  {raidType: schemas.RAID50RAIDType, least: 6, step: 2, lost: 2},
-	"6+0":  {raidType: schemas.RAID60RAIDType, least: 8, step: 2, lost: 4},
-	"JBOD": {raidType: schemas.NoneRAIDType, least: 1, most: 1, step: 1},
+	"0":   {raidType: schemas.RAID0RAIDType, least: 1, step: 1},
+	"1":   {raidType: schemas.RAID1RAIDType, least: 2, most: 2, step: 1, mirrored: true},
+	"5":   {raidType: schemas.RAID5RAIDType, least: 3, step: 1, lost: 1},
+	"6":   {raidType: schemas.RAID6RAIDType, least: 4, step: 1, lost: 2},
+	"1+0": {raidType: schemas.RAID10RAIDType, least: 4, step: 2, mirrored: true},
+	"5+0": {raidType: schemas.RAID50RAIDType, least: 6, step: 2, lost: 2},
+	"6+0": {raidType: schemas.RAID60RAIDType, least: 8, step: 2, lost: 4},
 }
 
 // accepts reports whether a volume of the level may have n drives.

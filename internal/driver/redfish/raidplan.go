@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/schemas"
-
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -37,11 +35,10 @@ type slot struct {
 // allows reports whether a logical disk may use the drive.
 func (s *slot) allows(d logicalDisk) bool {
 	kinds := map[string]string{"hdd": "HDD", "ssd": "SSD"}
-	raidType := raidLevels[d.Level].raidType
 	switch {
 	case s.used, s.free <= 0, s.shared && !d.Shared:
 		return false
-	case s.unit.tells && raidType != schemas.NoneRAIDType && !slices.Contains(s.unit.raidTypes, string(raidType)):
+	case s.unit.tells && !slices.Contains(s.unit.raidTypes, string(raidLevels[d.Level].raidType)):
 		return false
 	case d.Controller != "" && !slices.Contains(s.unit.names, d.Controller):
 		return false

@@ -81,7 +81,6 @@ func TestVolumesArePlanned(t *testing.T) {
 		"level 1+0":         {[]logicalDisk{ofSize("1+0", 201)}, six(), []plannedVolume{{RAIDType: "RAID10", Drives: []string{"/h0", "/h1", "/h2", "/h3", "/h4", "/h5"}}}, ""},
 		"level 5+0":         {[]logicalDisk{ofSize("5+0", 400)}, six(), []plannedVolume{{RAIDType: "RAID50", Drives: []string{"/h0", "/h1", "/h2", "/h3", "/h4", "/h5"}}}, ""},
 		"level 6+0":         {[]logicalDisk{ofSize("6+0", 1)}, six(), nil, "at least 8 free drives"},
-		"JBOD":              {[]logicalDisk{ofSize("JBOD", 0)}, six(), []plannedVolume{{RAIDType: "None", Drives: []string{"/h5"}}}, ""},
 		"all there is":      {[]logicalDisk{ofSize("6", 0)}, six(), []plannedVolume{{RAIDType: "RAID6", Drives: []string{"/h0", "/h1", "/h2", "/h3", "/h4", "/h5"}}}, ""},
 		"all of a mirror":   {[]logicalDisk{ofSize("1", 0)}, mixed, []plannedVolume{{RAIDType: "RAID1", Drives: []string{"/n0", "/n1"}}}, ""},
 		"all of unequal":    {[]logicalDisk{ofSize("5", 0, func(d *logicalDisk) { d.DiskType = "hdd" })}, mixed, []plannedVolume{{RAIDType: "RAID5", Drives: []string{"/h2", "/h3", "/h1"}}}, ""},
@@ -159,7 +158,6 @@ func TestVolumesArePlanned(t *testing.T) {
 		"not without volumes":         {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.volumesPath = "" }), nil, "none that may be used"},
 		"not on an unknown state":     {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.incomplete = true }), nil, "none that may be used"},
 		"not without RAID":            {[]logicalDisk{ofSize("0", 10)}, six(func(u *storageUnit) { u.has("", "", []string{}) }), nil, "none that may be used"},
-		"JBOD without RAID":           {[]logicalDisk{ofSize("JBOD", 10)}, six(func(u *storageUnit) { u.has("", "", []string{}) }), []plannedVolume{{RAIDType: "None", Drives: []string{"/h0"}}}, ""},
 		"not with unsupported levels": {[]logicalDisk{ofSize("5", 10)}, six(func(u *storageUnit) { u.has("", "", []string{"RAID0", "RAID1"}) }), nil, "none that may be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,10 +184,10 @@ func TestRAIDConfigurationIsRead(t *testing.T) {
 	disks, err := logicalDisksOf(n, node.Object(`{"logical_disks": [
 		{"size_gb": 100, "raid_level": "5", "is_root_volume": true, "volume_name": "root", "disk_type": "hdd", "interface_type": "sas",
 		 "controller": "A", "number_of_physical_disks": 3, "physical_disks": ["h0", "h1", "h2"], "share_physical_disks": true},
-		{"size_gb": "MAX", "raid_level": "JBOD"}]}`))
+		{"size_gb": "MAX", "raid_level": "0"}]}`))
 	want := []logicalDisk{
 		{Bytes: 100 << 30, Level: "5", Root: true, Name: "root", DiskType: "hdd", Interface: "sas", Controller: "A", Drives: []string{"h0", "h1", "h2"}, Count: 3, Shared: true},
-		{Level: "JBOD"},
+		{Level: "0"},
 	}
 	if diff := cmp.Diff(want, disks); err != nil || diff != "" {
 		t.Errorf("%v, disks (-want +got):\n%s", err, diff)

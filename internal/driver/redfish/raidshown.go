@@ -1,10 +1,6 @@
 package redfish
 
-import (
-	"slices"
-
-	"github.com/stmcginnis/gofish/schemas"
-)
+import "slices"
 
 // volumesOf reads the volumes of the controller of a change, once in a turn.
 func (w raiding) volumesOf(change volumeChange) ([]volume, error) {
@@ -55,8 +51,7 @@ func (w raiding) isNew(v volume, change *volumeChange) bool {
 // isAs reports whether a volume is what was planned, as far as the BMC tells. A drive without
 // RAID that is shown as a volume is none of a controller.
 func (v volume) isAs(planned *plannedVolume) bool {
-	wantsRAID := planned.RAIDType != string(schemas.NoneRAIDType)
-	return v.isRAID() == wantsRAID && (v.RAIDType == "" || v.RAIDType == planned.RAIDType) && sameDrives(v.drives(), planned.Drives)
+	return v.isRAID() && (v.RAIDType == "" || v.RAIDType == planned.RAIDType) && sameDrives(v.drives(), planned.Drives)
 }
 
 // sameDrives reports whether a volume has the planned drives. Some BMCs do not tell.
@@ -83,7 +78,7 @@ func raidVolumes(units []storageUnit) (count int) {
 func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 	count := raidVolumes(units)
 	for _, change := range changes {
-		if change.Volume != nil && change.Volume.RAIDType != string(schemas.NoneRAIDType) {
+		if change.Volume != nil {
 			count++
 		}
 	}
