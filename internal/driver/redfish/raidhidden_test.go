@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
+	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
 func TestVolumesAreNotMadeOfWhatTheBMCHides(t *testing.T) {
@@ -138,5 +140,64 @@ func TestStorageOfABMCThatIsNotReadyIsReadLater(t *testing.T) {
 	ready.Store(m.Now().Add(2 * time.Minute).Unix())
 	if phases, err := run(m, do); err != nil || len(m.Volumes()) != 1 {
 		t.Errorf("of one that was switched on: %v after %q, volumes %q; want one", err, phases, m.names())
+	}
+}
+
+// restartHiding deletes the volume of a machine whose controller does that at the next start,
+// behind a proxy that answers reads of the volumes within two minutes of that.
+func restartHiding(t *testing.T, fault effect.Faults, hide http.HandlerFunc) (*machine, error) {
+	t.Helper()
+	m, d := raidMachine(t, "hpe", mirror())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	var started time.Time
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if started.IsZero() && slices.Contains(m.Effects(), "power on") {
+			started = m.Now()
+		}
+		if r.Method == http.MethodGet && strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/Volumes") && m.Now().Before(started.Add(2*time.Minute)) {
+			hide(w, r)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	fault.Only = []string{"delete volume"}
+	m.Fail(fault)
+	_, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil)))
+	return m, err
+}
+
+// TestVolumesAreNotGoneBecauseAMachineInPOSTShowsNone has a BMC that shows no storage while its
+// machine starts, and does not delete the volume.
+func TestVolumesAreNotGoneBecauseAMachineInPOSTShowsNone(t *testing.T) {
+	m, err := restartHiding(t, effect.Faults{Lie: 1}, func(w http.ResponseWriter, _ *http.Request) {
+		said(w, http.StatusOK, `{"Members": []}`)
+	})
+	if err == nil || !strings.Contains(err.Error(), "does not show that the volume") || len(m.Volumes()) != 1 {
+		t.Errorf("%v, volumes %q; want that the volume is still there", err, m.names())
+	}
+}
+
+// TestVolumesThatAMachineCannotShowInPOSTAreWaitedFor has a BMC without an answer then.
+func TestVolumesThatAMachineCannotShowInPOSTAreWaitedFor(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusInternalServerError} {
+		m, err := restartHiding(t, effect.Faults{}, func(w http.ResponseWriter, _ *http.Request) { said(w, status, `{}`) })
+		if err != nil || len(m.Volumes()) != 0 {
+			t.Errorf("as %d: %v, volumes %q; want none", status, err, m.names())
+		}
+	}
+}
+
+// TestVolumesAreNotDeletedWhereNoDrivesAreShown has a machine whose BMC never shows any drives,
+// which was off.
+func TestVolumesAreNotDeletedWhereNoDrivesAreShown(t *testing.T) {
+	m, d := newMachine(t, "supermicro")
+	m.without("/Storage", http.StatusOK, `{"Members": []}`)
+	_, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil)))
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || failure.Retryable || !strings.Contains(err.Error(), "has shown no drives") {
+		t.Errorf("error = %v, want a final one that there are no drives", err)
 	}
 }

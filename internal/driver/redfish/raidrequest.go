@@ -171,7 +171,7 @@ func (w raiding) advance() (driver.Outcome, error) {
 		}
 	}
 	if w.record.RAID.Restart {
-		w.record.RAID.Restart = false
+		w.record.RAID.Restart, w.record.RAID.Seen, w.record.RAID.Settled = false, nil, false
 		return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 	}
 	return w.leave()
@@ -194,10 +194,19 @@ func (w raiding) leave() (driver.Outcome, error) {
 	return w.end(units)
 }
 
-// verify waits until the restarted machine shows all changes, and their tasks have ended: a
-// volume may be shown, or be gone, before its controller has done all of its work. Requests
-// that were in doubt never came if the restart did nothing.
+// verify waits until the restarted machine shows its storage and all changes, and their tasks
+// have ended: a volume may be shown, or be gone, before its controller has done all of its work.
+// Requests that were in doubt never came if the restart did nothing.
 func (w raiding) verify() (driver.Outcome, error) {
+	if !w.record.RAID.Settled {
+		units, err := w.allStorage()
+		if err != nil {
+			return driver.Outcome{}, err
+		}
+		if settled, err := w.settled(units, startWithin); err != nil || !settled {
+			return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), err
+		}
+	}
 	var missing []int
 	works, waits := false, false
 	for i := range w.record.RAID.Changes {

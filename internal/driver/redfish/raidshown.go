@@ -1,6 +1,9 @@
 package redfish
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // volumesOf reads the volumes of the controller of a change, once in a turn.
 func (w raiding) volumesOf(change volumeChange) ([]volume, error) {
@@ -83,6 +86,33 @@ func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 		}
 	}
 	return count
+}
+
+// settled reports whether a machine that starts shows all of its storage, and the same as in
+// the turn before, and notes that: a list that misses something says nothing until then. It is an
+// error when the machine has had its time for that.
+func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error) {
+	before := w.record.RAID.Seen
+	w.record.RAID.Seen = appearance(units)
+	hidden := w.complete(units)
+	same := slices.Equal(w.record.RAID.Seen, before) && w.showsChanged(units)
+	switch {
+	case w.record.took(w.turn) < within && (hidden != nil || !showDrives(units) || !same):
+		return false, nil
+	case hidden != nil:
+		return false, hidden
+	case !showDrives(units):
+		return false, w.failed("the machine is on, and its BMC has shown no drives for " + within.String())
+	}
+	w.record.RAID.Settled = true
+	return true, nil
+}
+
+// showsChanged reports whether the controllers of all changes are among some.
+func (w raiding) showsChanged(units []storageUnit) bool {
+	return !slices.ContainsFunc(w.record.RAID.Changes, func(c volumeChange) bool {
+		return !slices.ContainsFunc(units, func(u storageUnit) bool { return u.volumesPath == c.Collection })
+	})
 }
 
 // appearance lists the controllers and drives that a BMC shows.

@@ -26,6 +26,9 @@ type RAID struct {
 	// Tasks says that changes are tasks. Without it a change has no identity: it is
 	// done when the request is answered, or waits for the next boot unseen.
 	Tasks bool
+	// HiddenInPOST says that the BMC knows no drives and volumes before the machine has told it
+	// at the end of POST. Of a machine that is off it knows the last ones.
+	HiddenInPOST bool
 }
 
 // Volume is a disk that the RAID controller makes of drives.
@@ -87,6 +90,14 @@ func (b *BMC) Volumes() []Volume {
 	defer b.mu.Unlock()
 	b.settle()
 	return slices.Clone(b.raid.volumes)
+}
+
+// KnowsStorage reports whether the BMC knows the drives and volumes.
+func (b *BMC) KnowsStorage() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.settle()
+	return !b.config.Profile.RAID.HiddenInPOST || !b.inPOST()
 }
 
 // CreateVolume asks for a volume. It returns the volume if it is there at once, and the

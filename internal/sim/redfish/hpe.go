@@ -93,7 +93,7 @@ var hpeProfile = bmc.Profile{
 		{ID: "1", Types: []string{"Floppy", "USBStick"}, Sources: []bmc.Source{bmc.FromUSB}},
 		{ID: "2", Types: []string{"CD", "DVD"}, Sources: []bmc.Source{bmc.FromCD}},
 	},
-	RAID:       bmc.RAID{ApplyTimes: []bmc.ApplyTime{bmc.OnReset}},
+	RAID:       bmc.RAID{ApplyTimes: []bmc.ApplyTime{bmc.OnReset}, HiddenInPOST: true},
 	BMCVersion: "iLO 5 v2.95", AdapterVersion: "20.23.1",
 	Attributes: []bmc.Attribute{
 		{Name: "BootMode", Label: "Boot Mode", Type: bmc.Enumeration, Values: []string{"Uefi", "LegacyBios"}, Default: "Uefi"},

@@ -124,9 +124,17 @@ func (s *shape) drivePath(position int) string {
 	return s.storagePath() + "/Drives/" + numbered(s.driveID, position+1)
 }
 
+// disks are the drives that the BMC shows.
+func (s *Service) disks() []hardware.Disk {
+	if !s.bmc.KnowsStorage() {
+		return nil
+	}
+	return s.bmc.Hardware().Inspection.Inventory.Disks
+}
+
 func (s *Service) showStorage(*request) answer {
 	x := s.shape
-	drives := members(x.storagePath()+"/Drives", x.driveID, len(s.bmc.Hardware().Inspection.Inventory.Disks))
+	drives := members(x.storagePath()+"/Drives", x.driveID, len(s.disks()))
 	return resource(x.document(x.storagePath(), "Storage.v1_8_0.Storage", object{
 		"Id": x.storageID, "Name": "Storage", "Drives": x.links(drives...), "Drives@odata.count": len(drives), "Status": ok(),
 		"Volumes": x.link(x.volumesPath()),
@@ -138,7 +146,7 @@ func (s *Service) showStorage(*request) answer {
 }
 
 func (s *Service) showDrive(q *request) answer {
-	x, disks := s.shape, s.bmc.Hardware().Inspection.Inventory.Disks
+	x, disks := s.shape, s.disks()
 	n := numberOf(x.driveID, len(disks), q.PathValue("id"))
 	if n == 0 {
 		return s.missing(q.Request)
@@ -148,7 +156,7 @@ func (s *Service) showDrive(q *request) answer {
 		media = "HDD"
 	}
 	volumes := []string{}
-	for _, v := range s.bmc.Volumes() {
+	for _, v := range s.volumes() {
 		if slices.Contains(v.Drives, n-1) {
 			volumes = append(volumes, x.volumePath(v.Number))
 		}

@@ -23,10 +23,18 @@ func (s *shape) operationTimes() object {
 	}
 }
 
+// volumes are those that the BMC shows.
+func (s *Service) volumes() []bmc.Volume {
+	if !s.bmc.KnowsStorage() {
+		return nil
+	}
+	return s.bmc.Volumes()
+}
+
 func (s *Service) listVolumes(*request) answer {
 	x := s.shape
 	paths := []string{}
-	for _, v := range s.bmc.Volumes() {
+	for _, v := range s.volumes() {
 		paths = append(paths, x.volumePath(v.Number))
 	}
 	document := x.collection(x.volumesPath(), "VolumeCollection.VolumeCollection", "Volumes", paths)
@@ -36,7 +44,7 @@ func (s *Service) listVolumes(*request) answer {
 
 // volume finds the volume that a request names.
 func (s *Service) volume(q *request) (bmc.Volume, bool) {
-	for _, v := range s.bmc.Volumes() {
+	for _, v := range s.volumes() {
 		if strings.HasSuffix(s.shape.volumePath(v.Number), "/"+q.PathValue("id")) {
 			return v, true
 		}
@@ -125,7 +133,7 @@ func (s *Service) drives(links object) ([]int, *answer) {
 		out := s.problem(problem{http.StatusBadRequest, "PropertyMissing"}, "Drives", "")
 		return nil, &out
 	}
-	known := make([]string, len(s.bmc.Hardware().Inspection.Inventory.Disks))
+	known := make([]string, len(s.disks()))
 	for i := range known {
 		known[i] = root + s.shape.drivePath(i)
 	}

@@ -101,6 +101,36 @@ func TestVolumesAreMadeAndDeletedAsTheVendorDoes(t *testing.T) {
 	}
 }
 
+func TestStorageIsShownWhenTheMachineHasStarted(t *testing.T) {
+	for _, vendor := range redfish.Vendors {
+		t.Run(vendor, func(t *testing.T) {
+			o := redfishtest.WithDrives(vendor, 2)
+			o.Times = bmc.Times{POST: time.Minute}
+			s := redfishtest.Start(t, vendor, o)
+			if _, _, err := s.CreateVolume(&bmc.Call{}, bmc.Volume{RAIDType: "RAID0", Drives: []int{0}}, ""); err != nil {
+				t.Fatal(err)
+			}
+			power(t, s, bmc.ResetOn)
+			shown := func() (drives, volumes int) {
+				t.Helper()
+				owner := storage(t, s)
+				all, err := owner.Volumes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return owner.DrivesCount, len(all)
+			}
+			if drives, volumes := shown(); vendor == "hpe" && drives+volumes != 0 || vendor != "hpe" && drives == 0 {
+				t.Errorf("in POST: %d drives, %d volumes", drives, volumes)
+			}
+			s.Pass(2 * time.Minute)
+			if drives, volumes := shown(); drives == 0 || volumes != 1 {
+				t.Errorf("after it: %d drives, %d volumes; want all, and one", drives, volumes)
+			}
+		})
+	}
+}
+
 func TestVolumesThatCannotBeAreRefused(t *testing.T) {
 	s := redfishtest.Start(t, "supermicro", redfishtest.WithDrives("supermicro", 4))
 	owner := storage(t, s)
