@@ -194,7 +194,7 @@ const (
 
 // RunStep makes a turn of a RAID step: volumes are deleted, then made, one request after
 // the other, and the machine restarts once for each of the two where its controller asks
-// for that. A request whose outcome is unknown is looked for before it is repeated.
+// for that, or for each request that a controller makes a job of. A request whose outcome is unknown is looked for before it is repeated.
 func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	wanted, err := raidArguments(n, step)
 	if err != nil {
@@ -207,6 +207,7 @@ func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.St
 	if r.RAID == nil {
 		r.RAID = &raidWork{}
 	}
+	r.RAID.noteSent()
 	var out driver.Outcome
 	err = i.with(ctx, n, "change the RAID volumes", turn, func(c *call) (err error) {
 		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: turn, record: r, listed: map[string][]volume{}}

@@ -221,8 +221,9 @@ func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	})
 }
 
-// TestScheduledJobsAreAppliedByOneRestart has a controller whose jobs wait for a restart.
-func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
+// TestScheduledJobsOfAControllerAreAppliedOneByOne has a controller whose jobs wait for a
+// restart, and which takes no second one until then.
+func TestScheduledJobsOfAControllerAreAppliedOneByOne(t *testing.T) {
 	m, d := raidMachine(t, "dell", stripe(), mirror())
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/Volumes") {
@@ -238,7 +239,7 @@ func TestScheduledJobsAreAppliedByOneRestart(t *testing.T) {
 		if phases, err := run(m, m.stepTurn(d, raidStep(step.name, nil))); err != nil {
 			t.Fatalf("%v after %q", err, phases)
 		}
-		want := []string{step.effect, step.effect, "power off", "power on"}
+		want := []string{step.effect, "power off", "power on", step.effect, "power off", "power on"}
 		if got := m.Effects(); !slices.Equal(got, want) {
 			t.Errorf("%s: effects = %q, want %q", step.name, got, want)
 		}

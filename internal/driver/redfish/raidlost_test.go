@@ -328,3 +328,24 @@ func TestDriveThatIsShownAsAVolumeIsNoneOfItsController(t *testing.T) {
 		t.Errorf("error = %v, want that the volume is not shown", err)
 	}
 }
+
+// TestRequestsOfAnEarlierReleaseAreNotSentAgain goes on with a record without the remark that
+// requests were sent, from each turn on.
+func TestRequestsOfAnEarlierReleaseAreNotSentAgain(t *testing.T) {
+	for old := 0; ; old++ {
+		m, d := raidMachine(t, "hpe", stripe(), mirror())
+		do, turns := m.stepTurn(d, raidStep("create_configuration", nil)), 0
+		_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+			if turns++; turns == old {
+				turn.Handle = strings.ReplaceAll(turn.Handle, `"sent":true`, `"sent":false`)
+			}
+			return do(ctx, turn)
+		})
+		if err != nil || len(m.made()) != 2 || len(m.Volumes()) != 2 {
+			t.Fatalf("turn %d: %v, effects %q, volumes %q; want two", old, err, m.Effects(), m.names())
+		}
+		if old > turns {
+			return
+		}
+	}
+}

@@ -204,3 +204,26 @@ func TestRAIDConfigurationIsRead(t *testing.T) {
 		}
 	}
 }
+
+func TestChangesAreSentUntilEachControllerHasAJobThatWaits(t *testing.T) {
+	waits := volumeChange{Collection: "/A", Sent: true, Task: "/1"}
+	lost := volumeChange{Collection: "/A", Sent: true, Doubt: true}
+	unseen := volumeChange{Collection: "/A", Sent: true}
+	done := volumeChange{Collection: "/A", Sent: true, Task: "/1", Done: true}
+	for name, tc := range map[string]struct {
+		changes []volumeChange
+		want    int
+	}{
+		"the same controller":        {[]volumeChange{waits, {Collection: "/A"}}, -1},
+		"a request in doubt":         {[]volumeChange{lost, {Collection: "/A"}}, -1},
+		"another controller":         {[]volumeChange{waits, {Collection: "/A"}, {Collection: "/B"}}, 2},
+		"after the restart":          {[]volumeChange{done, {Collection: "/A"}, {Collection: "/B", Sent: true, Done: true}}, 1},
+		"a controller without jobs":  {[]volumeChange{unseen, {Collection: "/A"}}, 1},
+		"nothing that is to be sent": {[]volumeChange{waits, done}, -1},
+	} {
+		work := raidWork{Changes: tc.changes, Restart: true}
+		if got := work.toSend(); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
+		}
+	}
+}

@@ -164,11 +164,8 @@ func (w raiding) follow() (driver.Outcome, error) {
 
 // advance goes on with the next change, or applies those that wait for a restart.
 func (w raiding) advance() (driver.Outcome, error) {
-	changes := w.record.RAID.Changes
-	for i := w.record.RAID.Item + 1; i < len(changes); i++ {
-		if !changes[i].Done {
-			return w.await(i)
-		}
+	if next := w.record.RAID.toSend(); next >= 0 {
+		return w.await(next)
 	}
 	if w.record.RAID.Restart {
 		w.record.RAID.Restart, w.record.RAID.Seen, w.record.RAID.Settled = false, nil, false
@@ -194,8 +191,9 @@ func (w raiding) leave() (driver.Outcome, error) {
 	return w.end(units)
 }
 
-// verify waits until the restarted machine shows its storage and all changes, and their tasks
-// have ended: a volume may be shown, or be gone, before its controller has done all of its work.
+// verify waits until the restarted machine shows its storage and all changes that were
+// requested, and their tasks have ended: a volume may be shown, or be gone, before its controller
+// has done all of its work.
 // Requests that were in doubt never came if the restart did nothing.
 func (w raiding) verify() (driver.Outcome, error) {
 	if !w.record.RAID.Settled {
@@ -211,6 +209,9 @@ func (w raiding) verify() (driver.Outcome, error) {
 	works, waits := false, false
 	for i := range w.record.RAID.Changes {
 		change := &w.record.RAID.Changes[i]
+		if !change.Sent {
+			continue
+		}
 		done, err := w.shown(change)
 		if err != nil {
 			return driver.Outcome{}, err
@@ -236,7 +237,7 @@ func (w raiding) verify() (driver.Outcome, error) {
 	case (waits || len(missing) > 0) && w.record.took(w.turn) < startWithin:
 		return w.in(verifyPhase), nil
 	case len(missing) == 0:
-		return w.leave()
+		return w.advance()
 	}
 	return w.repeat(missing)
 }
@@ -249,9 +250,9 @@ func (w raiding) repeat(missing []int) (driver.Outcome, error) {
 		if !change.Doubt {
 			return driver.Outcome{}, w.failedChange(change, "after a restart the machine does not show "+change.describe())
 		}
-		change.Doubt = false
+		change.Doubt, change.Sent = false, false
 	}
-	return w.await(missing[0])
+	return w.advance()
 }
 
 // failedChange is the failure of a change. One whose task was found may still succeed: the

@@ -44,6 +44,8 @@ type volumeChange struct {
 	Apply      schemas.OperationApplyTime `json:"apply,omitempty"`
 	Before     []string                   `json:"before,omitempty"` // volumes that were there before the request
 	Task       string                     `json:"task,omitempty"`   // that follows it; empty when the BMC named none
+	// Sent: it was requested, or is now.
+	Sent bool `json:"sent,omitempty"`
 	// Found: the task was found after the outcome of the request was lost, and may be that of
 	// somebody else, such as of another system of the BMC.
 	Found bool `json:"found,omitempty"`
@@ -52,6 +54,27 @@ type volumeChange struct {
 	// Done: the BMC has shown that it is done; Made is then the path of a new volume.
 	Done bool   `json:"done,omitempty"`
 	Made string `json:"made,omitempty"`
+}
+
+// toSend is the position of the change that is requested next, and -1 when there is none, or
+// none before a restart: a controller takes no second job while one waits.
+func (r *raidWork) toSend() int {
+	return slices.IndexFunc(r.Changes, func(c volumeChange) bool {
+		return !c.Sent && !c.Done && !(r.Restart && slices.ContainsFunc(r.Changes, func(other volumeChange) bool {
+			return other.Collection == c.Collection && other.Sent && !other.Done && (other.Task != "" || other.Doubt)
+		}))
+	})
+}
+
+// noteSent completes the work of an earlier release, which requested the changes in their order
+// and noted only the position.
+func (r *raidWork) noteSent() {
+	if slices.ContainsFunc(r.Changes, func(c volumeChange) bool { return c.Sent }) {
+		return
+	}
+	for i := range r.Changes {
+		r.Changes[i].Sent = i <= r.Item
+	}
 }
 
 // raiding is one turn of a RAID step.
@@ -238,7 +261,7 @@ func (w raiding) await(item int) (driver.Outcome, error) {
 	if w.record.RAID.Tasks, err = w.taskPaths(); err != nil {
 		return driver.Outcome{}, err
 	}
-	w.change().Before = nil
+	w.change().Sent, w.change().Before = true, nil
 	for _, v := range volumes {
 		w.change().Before = append(w.change().Before, v.path)
 	}

@@ -33,6 +33,7 @@ const (
 	DriveInUse         Reason = "a drive has no room left"
 	BadCapacity        Reason = "the drives have not that much room"
 	BadDestination     Reason = "events cannot be sent there"
+	PendingVolumeJob   Reason = "a change of a volume is scheduled already"
 	VolumeBusy         Reason = "the volume is being deleted already"
 )
 

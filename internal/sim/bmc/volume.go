@@ -23,8 +23,9 @@ const (
 type RAID struct {
 	// ApplyTimes are those that requests may choose, the default first.
 	ApplyTimes []ApplyTime
-	// Tasks says that changes are tasks. Without it a change has no identity: it is
-	// done when the request is answered, or waits for the next boot unseen.
+	// Tasks says that changes are tasks, and that there is no other while one waits for the next
+	// boot. Without it a change has no identity: it is done when the request is answered, or
+	// waits for the next boot unseen.
 	Tasks bool
 	// HiddenInPOST says that the BMC knows no drives and volumes before the machine has told it
 	// at the end of POST. Of a machine that is off it knows the last ones.
@@ -107,7 +108,7 @@ func (b *BMC) CreateVolume(c *Call, v Volume, when ApplyTime) (made *Volume, tas
 	err = b.apply(c, change{
 		kind: CreateVolume, detail: v.describe(),
 		check: func(time.Time) *RefusedError {
-			if refused := b.checkApplyTime(when); refused != nil {
+			if refused := b.checkVolumeRequest(when); refused != nil {
 				return refused
 			}
 			return b.checkVolume(&v)
@@ -133,7 +134,7 @@ func (b *BMC) DeleteVolume(c *Call, number int64, when ApplyTime) (task *Task, e
 			if slices.ContainsFunc(b.underWay(), func(o volumeChange) bool { return o.deleted == number }) {
 				return &RefusedError{Reason: VolumeBusy}
 			}
-			return b.checkApplyTime(when)
+			return b.checkVolumeRequest(when)
 		},
 		do: func(now time.Time, fate effect.Fate) *Task {
 			task = b.changeVolumes(volumeChange{deleted: number}, when, now, fate)
@@ -147,7 +148,12 @@ func (v Volume) describe() string {
 	return strings.TrimSpace(fmt.Sprintf("%s drives %v, %d bytes %s", v.RAIDType, v.Drives, v.Capacity, v.Name))
 }
 
-func (b *BMC) checkApplyTime(when ApplyTime) *RefusedError {
+// checkVolumeRequest refuses a change at a time that cannot be chosen, and one behind a task
+// that waits.
+func (b *BMC) checkVolumeRequest(when ApplyTime) *RefusedError {
+	if slices.ContainsFunc(b.tasks, func(t *Task) bool { return t.Kind == VolumeTask && t.State == Scheduled }) {
+		return &RefusedError{Reason: PendingVolumeJob}
+	}
 	if when != "" && !slices.Contains(b.config.Profile.RAID.ApplyTimes, when) {
 		return &RefusedError{Reason: UnknownApplyTime, Property: "OperationApplyTime", Value: string(when)}
 	}

@@ -144,5 +144,6 @@ var problems = map[bmc.Reason]problem{
 	bmc.DriveInUse:         {http.StatusBadRequest, "ResourceInUse"},
 	bmc.BadCapacity:        {http.StatusBadRequest, "PropertyValueNotInList"},
 	bmc.BadDestination:     {http.StatusBadRequest, "PropertyValueNotInList"},
+	bmc.PendingVolumeJob:   {http.StatusBadRequest, "ResourceInUse"},
 	bmc.VolumeBusy:         {http.StatusBadRequest, "ResourceInUse"},
 }

@@ -131,6 +131,22 @@ func TestStorageIsShownWhenTheMachineHasStarted(t *testing.T) {
 	}
 }
 
+func TestVolumeIsRefusedWhileAJobWaitsForTheNextBoot(t *testing.T) {
+	s := redfishtest.Start(t, "dell", redfishtest.WithDrives("dell", 2))
+	power(t, s, bmc.ResetOn)
+	owner := storage(t, s)
+	body := volumeBody(t, owner, "RAID0", 1, `,"CapacityBytes":1073741824,"@Redfish.OperationApplyTime":"OnReset"`)
+	for _, want := range []int{http.StatusAccepted, http.StatusBadRequest} {
+		if status, text, _ := call(t, s, "POST", owner.ODataID+"/Volumes", body); status != want {
+			t.Errorf("status %d, %s; want %d", status, text, want)
+		}
+	}
+	power(t, s, bmc.ResetForceRestart)
+	if status, text, _ := call(t, s, "POST", owner.ODataID+"/Volumes", body); status != http.StatusAccepted {
+		t.Errorf("after a restart: status %d, %s", status, text)
+	}
+}
+
 func TestVolumesThatCannotBeAreRefused(t *testing.T) {
 	s := redfishtest.Start(t, "supermicro", redfishtest.WithDrives("supermicro", 4))
 	owner := storage(t, s)
