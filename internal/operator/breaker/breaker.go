@@ -190,6 +190,13 @@ func (e *Engine) observe(ctx context.Context, id string, err error) {
 	}
 }
 
+// observeFailure counts the outcome of a call only if it got no answer.
+func (e *Engine) observeFailure(ctx context.Context, id string, err error) {
+	if err != nil {
+		e.observe(ctx, id, err)
+	}
+}
+
 // suspicious notes an outcome and reports whether the caller has to find out if the
 // engine is away.
 func (e *Engine) suspicious(id string, err error) bool {

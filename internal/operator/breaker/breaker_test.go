@@ -63,6 +63,11 @@ func (f *fakeEngine) Nodes(context.Context, provisioner.ListOptions) ([]provisio
 	return nil, f.away
 }
 
+// Version and CanService are answered from memory.
+func (f *fakeEngine) Version(context.Context) (string, error) { return "1.95", nil }
+
+func (f *fakeEngine) CanService(context.Context) (bool, error) { return true, nil }
+
 func (f *fakeEngine) set(away error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -247,6 +252,40 @@ func TestAnswersInBetweenKeepCallsAdmitted(t *testing.T) {
 			t.Errorf("the engine was asked %d times whether it is there", got)
 		}
 	})
+}
+
+func TestWhatIsRememberedOfAnEngineDoesNotCountAsItsAnswer(t *testing.T) {
+	for name, remembered := range map[string]func(context.Context, *Engine) error{
+		"its version":            func(ctx context.Context, e *Engine) error { _, err := e.Version(ctx); return err },
+		"whether it can service": func(ctx context.Context, e *Engine) error { _, err := e.CanService(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, behind := start(t)
+				var told []string
+				e.OnRecovery(func(ids []string) { told = append(told, ids...) })
+				behind.set(errAway)
+				for range 3 {
+					_, _ = e.Node(t.Context(), "n1")
+					_, _ = e.Node(t.Context(), "n1")
+					_ = remembered(t.Context(), e)
+				}
+				before := behind.readCount()
+				if _, err := e.Node(t.Context(), "n1"); !errors.Is(err, errAway) || behind.readCount() != before {
+					t.Errorf("error = %v after %d calls, want the call refused", err, behind.readCount()-before)
+				}
+				if err := remembered(t.Context(), e); !errors.Is(err, errAway) {
+					t.Errorf("error = %v, want also this refused", err)
+				}
+				behind.set(nil)
+				<-time.After(time.Second)
+				synctest.Wait()
+				if !slices.Contains(told, "n1") {
+					t.Errorf("told IDs %q lack n1", told)
+				}
+			})
+		})
+	}
 }
 
 func TestEveryMethodIsRefusedWhileTheEngineIsAway(t *testing.T) {

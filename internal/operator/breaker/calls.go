@@ -10,6 +10,16 @@ import (
 // call makes one call about a node, which takes no longer than limit. The ID is "" when
 // the caller does not know it.
 func call[T any](ctx context.Context, e *Engine, id string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	return observed(ctx, e, id, limit, e.observe, fn)
+}
+
+// recall makes one call that may be answered from memory. Only its failure says anything about the engine.
+func recall[T any](ctx context.Context, e *Engine, fn func(context.Context) (T, error)) (T, error) {
+	return observed(ctx, e, noNode, e.opts.ReadTimeout, e.observeFailure, fn)
+}
+
+// observed is call with what is told the outcome.
+func observed[T any](ctx context.Context, e *Engine, id string, limit time.Duration, observe func(context.Context, string, error), fn func(context.Context) (T, error)) (T, error) {
 	if err := e.admit(id); err != nil {
 		var none T
 		return none, err
@@ -21,7 +31,7 @@ func call[T any](ctx context.Context, e *Engine, id string, limit time.Duration,
 		return value, err // the caller gave up, which says nothing about the engine
 	}
 	noAnswer := unanswered(bounded, err, limit)
-	e.observe(ctx, id, noAnswer)
+	observe(ctx, id, noAnswer)
 	if noAnswer != nil {
 		err = noAnswer
 	}

@@ -25,7 +25,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 
 // Version reads the API version; see [provisioner.Registrar].
 func (e *Engine) Version(ctx context.Context) (string, error) {
-	return call(ctx, e, noNode, e.opts.ReadTimeout, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })
+	return recall(ctx, e, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })
 }
 
 // Identify reads which machine a BMC belongs to, for which the engine calls it; see
@@ -73,7 +73,7 @@ func (e *Engine) Abort(ctx context.Context, id string) error {
 
 // CanService reports whether the engine can service nodes; see [provisioner.Worker].
 func (e *Engine) CanService(ctx context.Context) (bool, error) {
-	return call(ctx, e, noNode, e.opts.ReadTimeout, func(ctx context.Context) (bool, error) { return e.Engine.CanService(ctx) })
+	return recall(ctx, e, func(ctx context.Context) (bool, error) { return e.Engine.CanService(ctx) })
 }
 
 // Service runs steps on a deployed node; see [provisioner.Worker].

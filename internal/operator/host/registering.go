@@ -224,20 +224,20 @@ var fixedStates = map[node.State]bool{
 // update brings the node to the registration when it may differ. A node under work is
 // updated afterwards.
 func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
-	changed := !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
-	version, err := p.engine.Version(ctx)
-	if err != nil {
-		return n, err
-	}
-	mark := fingerprint(n.ID, wanted, s.credentials.status.Version, version)
-	known := p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning
 	switch {
 	case n.Busy && fixedStates[n.State] && changesBMC(s.host, wanted):
 		// Nothing else begins before it is known whether the BMC belongs to the machine.
 		return n, fmt.Errorf("%w: node %s cannot be given another BMC now", provisioner.ErrBusy, n.ID)
 	case n.Busy, !fixedStates[n.State]:
 		return n, nil
-	case known && !changed:
+	}
+	changed := !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
+	version, err := p.engine.Version(ctx)
+	if err != nil {
+		return n, err
+	}
+	mark := fingerprint(n.ID, wanted, s.credentials.status.Version, version)
+	if !changed && p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning {
 		s.reaches(wanted)
 		return n, nil
 	}
