@@ -23,7 +23,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	})
 }
 
-// Version reads the API version; see [provisioner.Registrar].
+// Version reads the API version; see [provisioner.Reader].
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	return recall(ctx, e, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })
 }

@@ -56,6 +56,8 @@ type engine interface {
 	provisioner.PowerController
 	provisioner.MediaController
 	provisioner.FirmwareReader
+	// Version is as in [provisioner.Reader].
+	Version(ctx context.Context) (string, error)
 }
 
 // Config is what a reconciler depends on.

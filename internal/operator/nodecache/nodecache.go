@@ -12,6 +12,7 @@
 package nodecache
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -76,7 +77,8 @@ func (o *Options) setDefaults() {
 }
 
 // Change is a node that was added, deleted, or changed in a way that matters to
-// hosts. Heartbeats do not matter, unless the agent had been silent for too long.
+// hosts, and each node when the engine has another version. Heartbeats do not matter, unless the
+// agent had been silent for too long.
 type Change struct {
 	// Node is the node's newest snapshot. Its ID is "" when lists can be read again after an
 	// error: hosts whose node is not known may have waited for that.
@@ -113,6 +115,7 @@ type Cache struct {
 	sweptAt    time.Time // end of the last complete list
 	polledAt   time.Time // end of the last poll, successful or not
 	lastError  error     // of that poll
+	version    string    // of the engine, as it was known last
 	listeners  []func([]Change)
 	readers    []func([]Change) // listeners that are told of what others read again, too
 }
@@ -209,6 +212,10 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 		return err
 	}
 	nodes, err := c.engine.Nodes(ctx, list)
+	version := ""
+	if err == nil {
+		version, _ = c.engine.Version(ctx) // without it, the next poll compares
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -220,7 +227,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	var changes []Change
 	if err == nil {
 		c.caughtUp = begun.Sub(c.newestAt) >= overlap
-		changes = c.merge(nodes, complete, asked)
+		changes = append(c.merge(nodes, complete, asked), c.upgraded(version)...)
 	}
 	if recovered {
 		changes = append(changes, Change{}) // those who looked for nodes got the error of that poll
@@ -275,6 +282,21 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool, asked uint64) []C
 		if !seen[id] {
 			changes = append(changes, c.drop(n))
 		}
+	}
+	return changes
+}
+
+// upgraded are changes of all nodes when the engine has another version than before: it may take more of what
+// hosts ask of their nodes, and those at rest would not look. The version is "" while it is unknown.
+func (c *Cache) upgraded(version string) []Change {
+	before := c.version
+	c.version = cmp.Or(version, before)
+	if before == "" || before == c.version {
+		return nil
+	}
+	changes := make([]Change, 0, len(c.nodes))
+	for _, n := range c.nodes {
+		changes = append(changes, Change{Node: n})
 	}
 	return changes
 }

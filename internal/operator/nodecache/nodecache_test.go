@@ -39,7 +39,11 @@ type fakeEngine struct {
 	inventoryErr   error
 	damaged        string
 	inventoryReads []string // IDs whose inventories were read
+	version        string
+	versionErr     error
 }
+
+func (e *fakeEngine) Version(context.Context) (string, error) { return e.version, e.versionErr }
 
 func (e *fakeEngine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provisioner.Node, error) {
 	e.mu.Lock()
@@ -344,6 +348,34 @@ func TestWokenNodesAreToldOfWithoutAChange(t *testing.T) {
 	f.Wake([]string{"n001", ""})
 	if diff := cmp.Diff([]string{"", "n001"}, *heard); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestAllNodesAreToldOfWhenTheEngineHasAnotherVersion(t *testing.T) {
+	e := newFakeEngine(2)
+	f, _, heard := newTestCache(e, Options{})
+	for _, step := range []struct {
+		version string
+		err     error
+		want    []string
+	}{
+		{"", errors.New("no answer"), []string{"n000", "n001"}}, // which are new
+		{"1.82", nil, []string{}},
+		{"1.82", nil, []string{}},
+		{"", errors.New("no answer"), []string{}},
+		{"1.82", nil, []string{}},
+		{"1.95", nil, []string{"n000", "n001"}},
+		{"1.95", nil, []string{}},
+		{"1.82", nil, []string{"n000", "n001"}},
+	} {
+		*heard = []string{}
+		e.version, e.versionErr = step.version, step.err
+		if err := f.Refresh(t.Context(), 0); err != nil {
+			t.Errorf("error = %v, want that of the list alone", err)
+		}
+		if diff := cmp.Diff(step.want, *heard); diff != "" {
+			t.Errorf("changes after a poll with version %q differ (-want +got):\n%s", step.version, diff)
+		}
 	}
 }
 

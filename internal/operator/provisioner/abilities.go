@@ -26,9 +26,6 @@ type Registrar interface {
 	// maintenance while its driver changes; interfaces of a driver that stays are written
 	// when the state allows it, and [Node.PutOff] says that it does not. ErrNotOwned says that the node does not have the mark.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
-	// Version is the API version at which the engine is used. What Update writes depends on
-	// it, so that a node may differ from its registration again when it has changed.
-	Version(ctx context.Context) (string, error)
 }
 
 // Registration is what a host asks of its node, apart from the state.

@@ -65,6 +65,10 @@ type Reader interface {
 	// Inventory reads what inspection found, or returns ErrNoInventory. For an
 	// unknown node it may return that or ErrNotFound.
 	Inventory(ctx context.Context, id string) (*Inventory, error)
+	// Version is the API version at which the engine is used. What [Registrar.Update] writes
+	// depends on it, so that a node may differ from its registration again when it has changed.
+	// It may be some minutes old: asking for it often costs no requests.
+	Version(ctx context.Context) (string, error)
 }
 
 // Lifecycle locks and marks nodes, makes them available and deletes them from the engine.

@@ -120,7 +120,7 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	return e.snapshot(m), nil
 }
 
-// Version is the same for ever; see [provisioner.Registrar].
+// Version is the same for ever; see [provisioner.Reader].
 func (e *Engine) Version(context.Context) (string, error) { return "demo", nil }
 
 // Lock makes the lock the node's instance; see [provisioner.Lifecycle].

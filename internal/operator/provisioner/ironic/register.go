@@ -214,7 +214,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	return updated, e.ensurePorts(ctx, id, r)
 }
 
-// Version is the microversion; see [provisioner.Registrar].
+// Version is the microversion; see [provisioner.Reader].
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	version, err := e.client.Microversion(ctx)
 	return version, translate(err)
