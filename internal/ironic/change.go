@@ -196,11 +196,14 @@ func (c *Client) Unsubscribe(ctx context.Context, ident, subscription string) er
 	})
 }
 
+// MethodSubscriptions is the vendor method that Subscriptions calls.
+const MethodSubscriptions = "get_all_subscriptions"
+
 // Subscriptions lists the IDs of the subscriptions that the BMC has.
 func (c *Client) Subscriptions(ctx context.Context, ident string) ([]string, error) {
 	var ids []string
 	err := c.onNode(ctx, "list subscriptions to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
-		found, err := nodes.GetAllSubscriptions(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: "get_all_subscriptions"}).Extract()
+		found, err := nodes.GetAllSubscriptions(ctx, service, segment, nodes.CallVendorPassthruOpts{Method: MethodSubscriptions}).Extract()
 		for _, member := range found.Members {
 			ids = append(ids, path.Base(member["@odata.id"]))
 		}

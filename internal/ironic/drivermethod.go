@@ -10,13 +10,22 @@ import (
 
 // DriverMethods are the names of the vendor methods that a driver has without a node.
 func (c *Client) DriverMethods(ctx context.Context, driver string) (map[string]bool, error) {
-	op := "list vendor methods of driver " + driver
-	segment, err := pathSegment(op, driver)
+	return c.vendorMethods(ctx, "list vendor methods of driver "+driver, "drivers", driver)
+}
+
+// NodeMethods are the names of the vendor methods that the driver of a node has for it.
+func (c *Client) NodeMethods(ctx context.Context, ident string) (map[string]bool, error) {
+	return c.vendorMethods(ctx, "list vendor methods of node "+ident, "nodes", ident)
+}
+
+// vendorMethods are the names of the vendor methods of one member of a collection.
+func (c *Client) vendorMethods(ctx context.Context, op, collection, name string) (map[string]bool, error) {
+	segment, err := pathSegment(op, name)
 	if err != nil {
 		return nil, err
 	}
 	var documents map[string]any
-	if err := c.get(ctx, op, &documents, nil, "drivers", segment, "vendor_passthru", "methods"); err != nil {
+	if err := c.get(ctx, op, &documents, nil, collection, segment, "vendor_passthru", "methods"); err != nil {
 		return nil, err
 	}
 	methods := map[string]bool{}

@@ -130,9 +130,12 @@ func (c *call) createSubscription(n *node.Node, args node.Object) (any, error) {
 	if err := json.Unmarshal([]byte(args.String()), &wanted); err != nil || wanted.Destination == "" {
 		return nil, node.Invalid("create_subscription for node %s needs Destination, a URL; EventTypes is a list of texts, HttpHeaders one of objects, and Context and Protocol are texts.", n.UUID)
 	}
-	collection, err := c.subscriptions(n)
+	collection, err := c.subscriptions()
 	if err != nil {
 		return nil, err
+	}
+	if collection == "" {
+		return nil, &node.NotSupportedError{Node: n.UUID, Interface: node.VendorInterface.Field(), Name: "redfish", What: "subscriptions"}
 	}
 	answer, err := c.api.Post(collection, wanted)
 	if err != nil {
@@ -146,8 +149,8 @@ func (c *call) createSubscription(n *node.Node, args node.Object) (any, error) {
 	return made, nil
 }
 
-// subscriptions is the path of the subscriptions.
-func (c *call) subscriptions(n *node.Node) (string, error) {
+// subscriptions is the path of the subscriptions, "" for a BMC that knows none.
+func (c *call) subscriptions() (string, error) {
 	var root struct{ EventService schemas.Link }
 	if err := c.read(schemas.DefaultServiceRoot, &root); err != nil {
 		return "", err
@@ -158,16 +161,13 @@ func (c *call) subscriptions(n *node.Node) (string, error) {
 			return "", err
 		}
 	}
-	if service.Subscriptions == "" {
-		return "", &node.NotSupportedError{Node: n.UUID, Interface: node.VendorInterface.Field(), Name: "redfish", What: "subscriptions"}
-	}
 	return service.Subscriptions.String(), nil
 }
 
 // subscriptionPaths lists the paths of the subscriptions.
-func (c *call) subscriptionPaths(n *node.Node) ([]string, error) {
-	collection, err := c.subscriptions(n)
-	if err != nil {
+func (c *call) subscriptionPaths() ([]string, error) {
+	collection, err := c.subscriptions()
+	if err != nil || collection == "" {
 		return nil, err
 	}
 	s := &survey{call: c}
@@ -184,7 +184,7 @@ func (c *call) subscriptionPath(n *node.Node, args node.Object) (string, error) 
 	if id == "" {
 		return "", node.Invalid("The call for node %s needs the argument id, that of a subscription.", n.UUID)
 	}
-	paths, err := c.subscriptionPaths(n)
+	paths, err := c.subscriptionPaths()
 	if err != nil {
 		return "", err
 	}
@@ -208,7 +208,7 @@ func (c *call) deleteSubscription(n *node.Node, args node.Object) (any, error) {
 }
 
 func (c *call) listSubscriptions(n *node.Node, _ node.Object) (any, error) {
-	paths, err := c.subscriptionPaths(n)
+	paths, err := c.subscriptionPaths()
 	if err != nil {
 		return nil, err
 	}

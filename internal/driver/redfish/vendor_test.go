@@ -3,6 +3,7 @@ package redfish_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,22 @@ func TestSubscriptionsAreMadeShownAndEnded(t *testing.T) {
 			t.Errorf("effects = %q", got)
 		}
 	})
+}
+
+func TestBMCThatKnowsNoSubscriptionsHasNone(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.without("/EventService", http.StatusOK, `{}`)
+	if all, err := vendorCall(m, d, "get_all_subscriptions", nil); err != nil || all["Members@odata.count"] != 0.0 {
+		t.Errorf("all: %v, %v; want an empty list", all, err)
+	}
+	var invalid *node.ValidationError
+	if _, err := vendorCall(m, d, "delete_subscription", map[string]any{"id": "1"}); !errors.As(err, &invalid) {
+		t.Errorf("delete one: %v, want that there is none", err)
+	}
+	var unable *node.NotSupportedError
+	if _, err := vendorCall(m, d, "create_subscription", map[string]any{"Destination": "https://192.0.2.9"}); !errors.As(err, &unable) {
+		t.Errorf("make one: %v, want that it is not supported", err)
+	}
 }
 
 func TestVendorMethodRefusesWrongArguments(t *testing.T) {

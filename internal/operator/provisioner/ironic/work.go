@@ -211,13 +211,20 @@ func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.Ac
 	return all, nil
 }
 
-// subscriptions are the IDs of those that the BMC has. The request has no values that could be wrong, so that
-// a refusal of the engine means that the driver of the node has no such method.
+// subscriptions are the IDs of those that the BMC has. An engine refuses the request when the driver of the node
+// has no such method, and also when the access to the BMC lacks something, such as a file with an authority.
 func (e *Engine) subscriptions(ctx context.Context, id string) ([]string, error) {
 	ids, err := e.client.Subscriptions(ctx, id)
 	err = translateOfBMC(err)
-	if errors.Is(err, provisioner.ErrInvalid) {
-		err = &kindError{kind: provisioner.ErrUnsupported, err: err}
+	if !errors.Is(err, provisioner.ErrInvalid) {
+		return ids, err
 	}
-	return ids, err
+	methods, listErr := e.client.NodeMethods(ctx, id)
+	switch {
+	case listErr != nil:
+		return nil, translate(listErr)
+	case !methods[ironic.MethodSubscriptions]:
+		return nil, &kindError{kind: provisioner.ErrUnsupported, err: err}
+	}
+	return nil, err
 }

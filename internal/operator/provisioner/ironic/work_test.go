@@ -449,28 +449,31 @@ func TestRefusalOfABMCDoesNotMeanThatTheEngineIsAway(t *testing.T) {
 func TestOnlyAMissingSubscriptionHasEnded(t *testing.T) {
 	there := map[string]any{"Members": []any{map[string]any{"@odata.id": "/redfish/v1/EventService/Subscriptions/s1"}}}
 	const path = " /v1/nodes/a/vendor_passthru"
+	lists, resets := map[string]any{"get_all_subscriptions": map[string]any{}}, map[string]any{"bmc_reset": map[string]any{}}
 	for name, tt := range map[string]struct {
-		answer int   // to the deletion
-		list   []int // statuses of the list before it has s1
-		gone   bool  // the node is, too
-		id     string
-		want   error
+		answer  int            // to the deletion
+		list    []int          // statuses of the list before it has s1
+		gone    bool           // the node is, too
+		methods map[string]any // of the driver
+		id      string
+		want    error
 	}{
-		"it is not there":                     {500, nil, false, "gone", nil},
-		"it is not there, the engine says":    {400, nil, false, "gone", nil},
-		"it is not there, nothing is found":   {404, nil, false, "gone", nil},
-		"the BMC fails":                       {500, nil, false, "s1", provisioner.ErrFailed},
-		"the BMC fails, and nothing is found": {404, nil, false, "s1", provisioner.ErrFailed},
-		"the BMC does not answer":             {404, []int{500}, false, "s1", provisioner.ErrFailed},
-		"the node has no conductor":           {404, []int{404}, false, "s1", provisioner.ErrUnreachable},
-		"the node is gone":                    {404, []int{404}, true, "s1", nil},
-		"the engine is busy":                  {503, nil, false, "s1", provisioner.ErrUnreachable},
-		"the driver has no such methods":      {400, []int{400}, false, "s1", provisioner.ErrUnsupported},
+		"it is not there":                     {500, nil, false, lists, "gone", nil},
+		"it is not there, the engine says":    {400, nil, false, lists, "gone", nil},
+		"it is not there, nothing is found":   {404, nil, false, lists, "gone", nil},
+		"the BMC fails":                       {500, nil, false, lists, "s1", provisioner.ErrFailed},
+		"the BMC fails, and nothing is found": {404, nil, false, lists, "s1", provisioner.ErrFailed},
+		"the BMC does not answer":             {404, []int{500}, false, lists, "s1", provisioner.ErrFailed},
+		"the node has no conductor":           {404, []int{404}, false, lists, "s1", provisioner.ErrUnreachable},
+		"the node is gone":                    {404, []int{404}, true, lists, "s1", nil},
+		"the engine is busy":                  {503, nil, false, lists, "s1", provisioner.ErrUnreachable},
+		"the driver has no such methods":      {400, []int{400}, false, resets, "s1", provisioner.ErrUnsupported},
+		"the access to the BMC lacks a file":  {400, []int{400}, false, lists, "s1", provisioner.ErrInvalid},
 	} {
 		e := &upstream{
 			nodes:   []map[string]any{rawNode("a", nil)},
 			answers: map[string][]int{"DELETE" + path: {tt.answer}, "GET" + path: tt.list}, refusal: "Failed to delete",
-			replies: map[string]any{"GET" + path: there},
+			replies: map[string]any{"GET" + path: there, "GET" + path + "/methods": tt.methods},
 		}
 		if tt.gone {
 			e.nodes = nil
