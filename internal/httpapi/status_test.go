@@ -74,6 +74,7 @@ Metal3's operator, are:
 | the events BMCCredentialError and ProfileSet; ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | a Secret that cannot be used is a RegistrationError, and hardware profiles are only root device hints; metal3_operation_*_duration_seconds, and the conditions with their times |
 | images, firmware and files of checksums on the engine's own machine or link | refused, by webhooks too, unless the operator has --allow-local-image-urls |
 | annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it, also when the Secret did not exist |
+| live updates are for hosts in the state provisioned, by Metal3's design of them | externally provisioned hosts get them, too, as with Metal3's operator by now; there is none without a HostUpdatePolicy that allows it |
 | IdentityVerified, IdentityMismatch and IdentityUnverified as conditions | one condition, IdentityVerified; the others are its reasons |
 | a Secret of spec.preprovisioningNetworkDataName that is missing is a registration error | only what boots the ramdisk waits for it, as for a ramdisk that is not built; the condition Progressing says so |
 | Metal3's provider for Cluster API claims addresses of an IPPool of ipam.metal3.io with IPClaims | IPAddressClaims do that for each IPAM provider; an IPClaim that it has left keeps its finalizer, metal3data.infrastructure.cluster.x-k8s.io, until somebody removes that |
