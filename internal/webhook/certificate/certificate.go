@@ -73,7 +73,8 @@ type Keeper struct {
 	// of it by their watch.
 	next []byte
 	// last, used by Start alone, is what the Secret had at the last pass. Its authorities stay trusted
-	// when somebody deletes the Secret, because all replicas still serve with that certificate.
+	// when somebody deletes the Secret, also when a replica that has just begun replaces it, because all
+	// others still serve with that certificate.
 	last stored
 	// unchecked, used by Start alone, says that there was no webhook configuration at the last pass.
 	unchecked bool
@@ -147,7 +148,7 @@ func (k *Keeper) serves() bool {
 	return cert != nil && time.Now().Before(cert.Leaf.NotAfter)
 }
 
-// ensure returns what the Secret has, after it was replaced if need be.
+// ensure returns what the Secret has, after it was replaced, or got the authorities back that are in use, if need be.
 func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.opts.Namespace, Name: SecretName}, Type: corev1.SecretTypeTLS}
 	err := k.opts.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
@@ -157,17 +158,18 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	}
 	now, before := time.Now(), storedIn(secret)
 	cert, err := before.load(k.opts.Hosts, now)
-	if err == nil && !due(cert, now) {
+	usable := err == nil && !due(cert, now)
+	s := before
+	if !usable {
+		if s, err = issue(k.opts.Hosts, now); err != nil {
+			return stored{}, nil, fmt.Errorf("make a certificate: %w", err)
+		}
+		s = s.withPrevious(before, now)
+	}
+	s = s.withPrevious(k.last, now)
+	if usable && bytes.Equal(s.bundle, before.bundle) {
 		return before, cert, nil
 	}
-	if missing {
-		before = k.last
-	}
-	s, err := issue(k.opts.Hosts, now)
-	if err != nil {
-		return stored{}, nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	s = s.withPrevious(before, now)
 	secret.Data = s.data()
 	if missing {
 		err = k.opts.Client.Create(ctx, secret)
@@ -177,7 +179,7 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	if err != nil {
 		return stored{}, nil, fmt.Errorf("write Secret %s/%s: %w", k.opts.Namespace, SecretName, err)
 	}
-	k.opts.Logger.InfoContext(ctx, "Made a certificate for the webhooks", "secret", k.opts.Namespace+"/"+SecretName, "hosts", k.opts.Hosts)
+	k.opts.Logger.InfoContext(ctx, "Wrote the certificate of the webhooks", "secret", k.opts.Namespace+"/"+SecretName, "hosts", k.opts.Hosts, "new", !usable)
 	cert, err = s.load(k.opts.Hosts, now)
 	return s, cert, err
 }

@@ -277,6 +277,40 @@ func TestRenewalByDeletingTheSecretFailsNoRequest(t *testing.T) {
 	})
 }
 
+func TestReplicaThatReplacesADeletedSecretLeavesTheOthersTrusted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		first, stopFirst := b.replica()
+		defer stopFirst()
+		b.wait(17 * time.Second) // so that they do not look at the same moments
+		second, stopSecond := b.replica()
+		defer stopSecond()
+		if err := b.client.Delete(t.Context(), b.secret()); err != nil {
+			t.Fatal(err)
+		}
+		third, stopThird := b.replica()
+		defer stopThird()
+		b.wait(time.Minute)
+		serials := map[string]bool{}
+		for i := range 3 * 6 {
+			for _, k := range []*certificate.Keeper{first, second, third} {
+				for _, bundle := range b.bundles() {
+					serial, err := dial(k, bundle, service)
+					if err != nil {
+						t.Fatalf("after %d0 s: %v", i+6, err)
+					}
+					serials[serial] = true
+				}
+			}
+			b.wait(10 * time.Second)
+		}
+		if len(serials) != 2 {
+			t.Errorf("certificates = %v, want the old and the new one", serials)
+		}
+	})
+}
+
 func TestBundleThatSomebodyRemovedComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
