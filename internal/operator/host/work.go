@@ -64,6 +64,8 @@ type patience struct {
 	outdated bool
 	// leaving is true while the host is deleted: that ends also when its BMC never answers again.
 	leaving bool
+	// rebuild is true while a person asks to remove whatever is deployed.
+	rebuild bool
 }
 
 // decideWork is pure. It returns the next step of an operation with this workflow, and a
@@ -77,6 +79,8 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return decideMaintenance(n, p), withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
 		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
+	case isDeployedAgain(record, n) && !p.rebuild:
+		return workStep{action: workBlocked}, messageDeployedAgain
 	case next.action == workWait:
 		return next, ""
 	case p.waiting:
@@ -94,6 +98,15 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 	default:
 		return next, ""
 	}
+}
+
+const messageDeployedAgain = "The machine was deployed again since this host asked to remove what ran there, as when the cluster's database was restored; " +
+	"annotation " + v1alpha1.RebuildAnnotation + " removes it all the same"
+
+// isDeployedAgain reports whether a node runs a deployment that is younger than the accepted request to
+// remove one: who wrote the status of the host did not know of it.
+func isDeployedAgain(record v1alpha1.OperationStatus, n provisioner.Node) bool {
+	return record.Request == askUndeploy && record.Accepted && changedSince(record, n) && adoptWorkflow[n.State].action == workDone
 }
 
 // decideMaintenance is decideWork for maintenance that asking for other work does not end.
@@ -151,7 +164,10 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	}
 	wait := s.wait(t.operation, w.maxBackoff)
 	record := s.operation(t.operation)
-	next, message := decideWork(t.workflow, *s.node, *record, patience{waiting: wait > 0, outdated: s.isOutdated(*record), leaving: isLeaving(s.host)})
+	_, rebuild := s.host.Annotations[v1alpha1.RebuildAnnotation]
+	next, message := decideWork(t.workflow, *s.node, *record, patience{
+		waiting: wait > 0, outdated: s.isOutdated(*record), leaving: isLeaving(s.host), rebuild: rebuild,
+	})
 	switch next.action {
 	case workDone:
 		return true, result{}, nil

@@ -197,6 +197,35 @@ func TestOnlyADeletionDoesNotWaitForABMCThatIsLost(t *testing.T) {
 	}
 }
 
+func TestDeploymentThatIsYoungerThanARemovalIsNotRemovedByIt(t *testing.T) {
+	before := metav1.NewMicroTime(testNow)
+	accepted := v1alpha1.OperationStatus{Request: askUndeploy, Accepted: true, NodeChangedAt: &before}
+	recorded := v1alpha1.OperationStatus{Request: askUndeploy, NodeChangedAt: &before}
+	aborted := v1alpha1.OperationStatus{Request: askAbort, Accepted: true, NodeChangedAt: &before}
+	for name, tt := range map[string]struct {
+		state  node.State
+		since  time.Duration
+		record v1alpha1.OperationStatus
+		p      patience
+		want   workStep
+	}{
+		"deployed since":                    {node.Active, time.Hour, accepted, patience{}, workStep{}},
+		"deployed since, other inputs":      {node.Active, time.Hour, accepted, patience{outdated: true}, workStep{}},
+		"deployed since, a person insists":  {node.Active, time.Hour, accepted, patience{rebuild: true}, workStep{workAsk, askUndeploy}},
+		"deployed since, and being rescued": {node.Rescue, time.Hour, accepted, patience{}, workStep{}},
+		"being deployed since":              {node.DeployWait, time.Hour, accepted, patience{}, workStep{workAsk, askUndeploy}},
+		"the engine forgot the request":     {node.Active, 0, accepted, patience{}, workStep{workAsk, askUndeploy}},
+		"the request was not sent":          {node.Active, time.Hour, recorded, patience{}, workStep{workAsk, askUndeploy}},
+		"an update was aborted before":      {node.Active, time.Hour, aborted, patience{}, workStep{workAsk, askUndeploy}},
+		"the removal failed":                {node.ErrorState, time.Hour, accepted, patience{}, workStep{workFailed, askUndeploy}},
+	} {
+		n := provisioner.Node{State: tt.state, StateChangedAt: testNow.Add(tt.since)}
+		if got, message := decideWork(deprovisionWorkflow, n, tt.record, tt.p); got != tt.want {
+			t.Errorf("%s: %+v %q, want %+v", name, got, message, tt.want)
+		}
+	}
+}
+
 func TestFailureOfARequestWithOtherInputsIsNotCounted(t *testing.T) {
 	record := v1alpha1.OperationStatus{Request: askManage, Accepted: true}
 	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password", StateChangedAt: testNow}
