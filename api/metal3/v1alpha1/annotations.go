@@ -109,6 +109,11 @@ const NodeMarkKey = "ingot_host"
 // the node over when it is restored from that very annotation.
 const NodeReleaseKey = "ingot_released"
 
+// NodeCredentialsKey is the key in the extra data of the engine's nodes that says which version of which
+// Secret the credentials in the node come from: a digest of the Secret's UID and resource version, which tells nothing of
+// what the Secret holds. It goes back with the node when the engine is started on an older database.
+const NodeCredentialsKey = "ingot_credentials" //nolint:gosec // the name of a key
+
 // maxStatusAnnotation is the most that a StatusAnnotation may hold, in bytes. All annotations of an object together
 // may have 256 KiB.
 const maxStatusAnnotation = 128 << 10

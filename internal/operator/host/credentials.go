@@ -33,6 +33,8 @@ type secretContents struct {
 	bmc.Credentials
 
 	status v1alpha1.CredentialsStatus
+	// version is for the node, where nothing else names the Secret; see v1alpha1.NodeCredentialsKey.
+	version string
 }
 
 func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -89,7 +91,7 @@ func (p credentials) read(ctx context.Context, h *v1alpha1.BareMetalHost) (secre
 	read := secretContents{status: v1alpha1.CredentialsStatus{
 		Reference: &corev1.SecretReference{Namespace: h.Namespace, Name: name},
 		Version:   secret.ResourceVersion,
-	}}
+	}, version: fingerprint(secret.UID, secret.ResourceVersion)}
 	if read.Credentials, err = bmc.ReadCredentials(secret.Data); err != nil {
 		count(p.metrics.badSecret, h)
 		return read, registrationError("Secret %s: %w", name, err)

@@ -81,6 +81,48 @@ func TestNodeOfAnOlderDatabaseGetsTheAddressOfItsBMCAgain(t *testing.T) {
 	}
 }
 
+func TestNodeOfAnOlderDatabaseGetsTheCredentialsOfItsBMCAgain(t *testing.T) {
+	touched := func(n *provisioner.Node) {} // which changes its time
+	for name, change := range map[string]func(*life){
+		"the operator goes on":                func(*life) {},
+		"the operator is restarted, too":      (*life).restart,
+		"the node has changed in the restore": func(l *life) { l.node("web", touched) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", nil)
+			l.rests("web", v1alpha1.StateAvailable)
+			restore := l.engine.Backup()
+			l.secret("web", "hobbes")
+			l.rests("web", v1alpha1.StateAvailable)
+			l.now = l.now.Add(time.Minute)
+			restore()
+			change(l)
+			before := len(l.engine.Verbs(""))
+			l.rests("web", v1alpha1.StateAvailable)
+			if got := l.engine.Verbs("")[before:]; !slices.Equal(got, []demo.Verb{demo.VerbUpdate}) {
+				t.Fatalf("asked of the engine: %q, want one update", got)
+			}
+			if got := l.last("web", demo.VerbUpdate).(provisioner.Registration).Credentials.Password; got != "hobbes" {
+				t.Errorf("the node has the password %q, want the one in the Secret", got)
+			}
+		})
+	}
+}
+
+func TestNodeOfAnEarlierVersionGetsItsCredentialsOnce(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	l.node("web", func(n *provisioner.Node) { n.CredentialsVersion = "" })
+	l.restart()
+	before := len(l.engine.Verbs(""))
+	l.rests("web", v1alpha1.StateAvailable)
+	if got := l.engine.Verbs("")[before:]; !slices.Equal(got, []demo.Verb{demo.VerbUpdate}) {
+		t.Errorf("asked of the engine: %q, want one update", got)
+	}
+}
+
 func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
 	l := newLife(t, nil)
 	l.engine = demo.New(demo.Options{

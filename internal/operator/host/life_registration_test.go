@@ -138,6 +138,7 @@ func TestNodeIsRegisteredAsTheHostAsks(t *testing.T) {
 		Name: "metal~web", Mark: "c1/metal/web", Access: &access, Credentials: bmc.Credentials{Username: "root", Password: "calvin"},
 		BootMAC: h.Spec.BootMACAddress, BootMode: v1alpha1.BootModeUEFISecureBoot, Architecture: "aarch64", RootDevice: hints,
 		InspectionMode: v1alpha1.InspectionModeFast, SkipAutomatedCleaning: true, DisablePowerOff: true,
+		CredentialsVersion: l.nodeOf("web").CredentialsVersion,
 	}
 	if diff := cmp.Diff(want, l.last("web", demo.VerbCreate)); diff != "" {
 		t.Errorf("registration (-want +got):\n%s", diff)

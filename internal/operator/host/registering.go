@@ -237,7 +237,7 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 		return n, err
 	}
 	mark := fingerprint(n.ID, wanted, s.credentials.status.Version, version)
-	if !changed && p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning {
+	if !changed && p.applied.has(s.host.UID, mark, n) && n.SkipsCleaning == wanted.SkipAutomatedCleaning && n.CredentialsVersion == wanted.CredentialsVersion {
 		s.reaches(wanted)
 		return n, nil
 	}
@@ -331,7 +331,7 @@ func (p registration) registration(ctx context.Context, s *scope) (provisioner.R
 	}
 	r := provisioner.Registration{
 		Name: provisioner.NodeName(h.Namespace, h.Name), Mark: p.owners.mark(h),
-		Access: &access, Credentials: s.credentials.Credentials,
+		Access: &access, Credentials: s.credentials.Credentials, CredentialsVersion: s.credentials.version,
 		BootMAC: h.Spec.BootMACAddress, BootMode: h.Spec.BootMode, Architecture: h.Spec.Architecture,
 		RootDevice: h.Spec.RootDeviceHints.DeepCopy(), InspectionMode: h.Spec.InspectionMode,
 		SkipAutomatedCleaning: skipsCleaning(h), DisablePowerOff: h.Spec.DisablePowerOff,

@@ -19,7 +19,7 @@ type Registrar interface {
 	// Update writes what differs between the node and the registration, and returns
 	// the node as it is afterwards. Nothing different means no request that changes
 	// anything. The engine never shows a password, so that is written only when
-	// the access to the BMC differs otherwise or WithCredentials is set.
+	// the access to the BMC differs otherwise, the node names another version of them, or WithCredentials is set.
 	//
 	// What the engine has besides stays: keys that people or inspection wrote, and,
 	// when the driver changes, the ID, ports and inventory. A node in use is in
@@ -38,6 +38,8 @@ type Registration struct {
 	Access *bmc.Access
 	// Credentials are those of the BMC.
 	Credentials bmc.Credentials
+	// CredentialsVersion is as in [Node].
+	CredentialsVersion string
 	// BootMAC is the MAC address of the interface that boots, "" for unknown.
 	BootMAC string
 	// NICs are those that were found on the machine earlier, for a node that has not been inspected: each gets a

@@ -61,6 +61,9 @@ type Node struct {
 	// Released is not empty while the host of the mark moves to another cluster; see
 	// v1alpha1.NodeReleaseKey.
 	Released string
+	// CredentialsVersion says which version of which Secret the credentials of the BMC come from, "" when nobody
+	// wrote that; see v1alpha1.NodeCredentialsKey.
+	CredentialsVersion string
 	// Driver is the hardware type.
 	Driver string
 	// State is the provision state, and TargetState the one that the engine works

@@ -67,9 +67,10 @@ func (e *Engine) addPorts(m *machine, nics []provisioner.NIC) {
 func (m *machine) register(r provisioner.Registration) {
 	r.NICs = nil // only its ports are kept
 	if r.Access == nil {
-		r.Access = m.registration.Access
+		r.Access, r.CredentialsVersion = m.registration.Access, m.registration.CredentialsVersion
 	}
 	m.registration = r
+	m.node.CredentialsVersion = r.CredentialsVersion
 	m.node.Name, m.node.Mark = r.Name, r.Mark
 	m.node.Cleans, m.node.SkipsCleaning = !r.SkipAutomatedCleaning, r.SkipAutomatedCleaning
 	if r.Access != nil {
@@ -95,7 +96,8 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	r.NICs = nil
 	before := m.registration
 	moved := r.Access != nil && !reflect.DeepEqual(before.Access, r.Access)
-	if !opts.WithCredentials && !moved {
+	rotated := r.Access != nil && m.node.CredentialsVersion != r.CredentialsVersion
+	if !opts.WithCredentials && !moved && !rotated {
 		r.Credentials = before.Credentials
 	}
 	if r.KeepRamdisk {
@@ -103,10 +105,10 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	}
 	now := r
 	if now.Access == nil {
-		now.Access = before.Access
+		now.Access, now.CredentialsVersion = before.Access, before.CredentialsVersion
 	}
 	same := m.node.Name == r.Name && m.node.SkipsCleaning == r.SkipAutomatedCleaning
-	if !opts.WithCredentials && reflect.DeepEqual(before, now) && same {
+	if !opts.WithCredentials && !rotated && reflect.DeepEqual(before, now) && same {
 		return e.snapshot(m), nil
 	}
 	m.register(r)

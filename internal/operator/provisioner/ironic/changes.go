@@ -7,6 +7,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -84,13 +85,15 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	}
 	maps.Copy(wanted, r.Access.Settings)
 	present := n.DriverInfo
-	if opts.WithCredentials || replaced || accessDiffers(n, r) {
+	version := textIn(n.Extra, v1alpha1.NodeCredentialsKey)
+	if opts.WithCredentials || replaced || accessDiffers(n, r) || version != r.CredentialsVersion {
 		credentials := credentialInfo(r)
 		maps.Copy(wanted, credentials)
 		// What the engine shows of them tells nothing: it masks secrets. Whatever is not sent stays, and would go to
 		// the new address.
 		present = maps.Clone(present)
 		maps.DeleteFunc(present, func(key string, _ any) bool { return credentials[key] != nil })
+		p.set(credentialsPath, version, r.CredentialsVersion)
 	}
 	p.merge("/driver_info", present, wanted, func(key string, value any) bool {
 		return slices.Contains(ramdiskKeys, key) || outdated(key, value) || ofFormerDriver(key, n.Driver, r.Access.Driver)

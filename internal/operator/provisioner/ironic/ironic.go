@@ -248,6 +248,9 @@ const (
 	releasePath  = "/extra/" + v1alpha1.NodeReleaseKey
 )
 
+// credentialsPath is the place in a node that says which version of the credentials it has.
+const credentialsPath = "/extra/" + v1alpha1.NodeCredentialsKey
+
 // unlock removes the lock of a node.
 var unlock = nodes.UpdateOperation{Op: nodes.RemoveOp, Path: instancePath}
 
@@ -323,8 +326,9 @@ func ignoreNotFound(err error) error {
 
 func snapshotOf(n ironic.Node) provisioner.Node {
 	s := provisioner.Node{
-		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Released: releaseIn(n.Extra), Driver: n.Driver,
-		State: node.State(n.ProvisionState), TargetState: node.State(n.TargetProvisionState),
+		ID: n.UUID, Name: n.Name, Mark: markIn(n.Extra), Released: textIn(n.Extra, v1alpha1.NodeReleaseKey), Driver: n.Driver,
+		CredentialsVersion: textIn(n.Extra, v1alpha1.NodeCredentialsKey),
+		State:              node.State(n.ProvisionState), TargetState: node.State(n.TargetProvisionState),
 		Power: powerOf(n.PowerState), TargetPower: node.PowerState(n.TargetPowerState),
 		Step: stepOf(n), Fault: n.Fault, LastError: node.CutText(n.LastError),
 		Maintenance: n.Maintenance, MaintenanceReason: node.CutText(n.MaintenanceReason),
@@ -374,10 +378,10 @@ func markIn(extra map[string]any) provisioner.Mark {
 	}
 }
 
-// releaseIn returns the release in a node's extra data, or "".
-func releaseIn(extra map[string]any) string {
-	if release, there := extra[v1alpha1.NodeReleaseKey]; there {
-		return fmt.Sprint(release)
+// textIn returns the value of a key in a node's extra data, or "".
+func textIn(extra map[string]any, key string) string {
+	if text, there := extra[key]; there {
+		return fmt.Sprint(text)
 	}
 	return ""
 }

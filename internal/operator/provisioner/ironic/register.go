@@ -138,9 +138,13 @@ func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (
 	info := ramdiskInfo(*r.Access, r.RamdiskImage, ramdisk)
 	maps.Copy(info, r.Access.Settings)
 	maps.Copy(info, credentialInfo(r))
+	extra := map[string]any{v1alpha1.NodeMarkKey: string(r.Mark)}
+	if r.CredentialsVersion != "" {
+		extra[v1alpha1.NodeCredentialsKey] = r.CredentialsVersion
+	}
 	fields := ironic.Document{
 		"driver": r.Access.Driver, "name": r.Name, "driver_info": info, "properties": properties,
-		"extra": map[string]any{v1alpha1.NodeMarkKey: string(r.Mark)}, "automated_clean": !r.SkipAutomatedCleaning,
+		"extra": extra, "automated_clean": !r.SkipAutomatedCleaning,
 	}
 	for field, name := range interfaces {
 		fields[field] = name
