@@ -190,10 +190,13 @@ func silence(last time.Time) string {
 
 func progressing(s *scope) metav1.Condition {
 	p := s.progress
-	if s.engineError != "" {
+	switch {
+	case s.engineError != "":
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be used: " + s.engineError}
-	}
-	if p == nil {
+	case s.node != nil && s.node.Suspended:
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf("The engine has suspended its work on this machine: see `ingot suspension list`, "+
+			"then let it go on with `ingot suspension resume %[1]s`, or give it up with `ingot suspension drop %[1]s`", s.node.ID)}
+	case p == nil:
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: idleMessage(s.host)}
 	}
 	status := metav1.ConditionFalse

@@ -181,7 +181,7 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 // mark keeps that node from becoming the node of another host.
 func (p deleting) forget(ctx context.Context, s *scope) error {
 	id := nodeIDOrName(s.host)
-	err := deleteNodeOf(ctx, s.host, p.owners)
+	err := deleteNodeOf(ctx, s, p.owners)
 	switch {
 	case err == nil, errors.Is(err, provisioner.ErrNotFound):
 		return nil
@@ -200,13 +200,15 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 	}
 }
 
-// deleteNodeOf deletes the node of a host from the engine when it carries the host's mark.
-func deleteNodeOf(ctx context.Context, h *v1alpha1.BareMetalHost, owners ownership) error {
-	n, err := owners.nodeOf(ctx, h)
+// deleteNodeOf deletes the node of a host from the engine when it carries the host's mark. The conditions tell of a node that
+// stays.
+func deleteNodeOf(ctx context.Context, s *scope, owners ownership) error {
+	n, err := owners.nodeOf(ctx, s.host)
 	if err != nil {
 		return err
 	}
 	if err := owners.engine.Delete(ctx, n.ID, n.Mark); err != nil {
+		s.node = &n
 		return err
 	}
 	owners.nodes.Forget(n.ID)

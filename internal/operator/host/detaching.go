@@ -90,7 +90,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{requeueAfter: soon, stop: true}, nil
 	}
 	if s.host.Status.Provisioning.ID != "" {
-		err := deleteNodeOf(ctx, s.host, p.owners)
+		err := deleteNodeOf(ctx, s, p.owners)
 		switch {
 		case err == nil, errors.Is(err, provisioner.ErrNotFound), isConflict(err):
 		case isTemporary(err):

@@ -3,8 +3,11 @@ package host
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 func TestRestoredRemovalLeavesTheMachineAloneThatWasDeployedSince(t *testing.T) {
@@ -33,6 +36,41 @@ func TestRestoredRemovalLeavesTheMachineAloneThatWasDeployedSince(t *testing.T) 
 	l.rests("web", v1alpha1.StateAvailable)
 	if got := l.count("web", "undeploy"); got != 2 {
 		t.Errorf("%d removals, want one more for the annotation", got)
+	}
+}
+
+func TestHostSaysThatTheWorkOnItsMachineIsSuspended(t *testing.T) {
+	suspend := func(l *life, on bool) { l.node("web", func(n *provisioner.Node) { n.Busy, n.Suspended = on, on }) }
+	for name, tt := range map[string]struct {
+		leave, end func(*life)
+	}{
+		"host that is deployed": {func(*life) {}, func(l *life) { l.rests("web", v1alpha1.StateProvisioned) }},
+		"host that is deleted":  {func(l *life) { l.remove(l.host("web")) }, func(l *life) { l.gone("web") }},
+		"host that is deleted while it is detached": {func(l *life) {
+			l.annotate("web", v1alpha1.DetachedAnnotation, `{"force": true}`)
+			l.remove(l.host("web"))
+		}, func(l *life) { l.gone("web") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{
+				Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 5 * time.Minute},
+			})
+			l.restart()
+			l.add("web", withImage)
+			l.until("web", "being deployed", func(*v1alpha1.BareMetalHost) bool { return l.count("web", "deploy") == 1 })
+			suspend(l, true)
+			tt.leave(l)
+			for range 10 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			says := l.says("web", v1alpha1.ProgressingCondition, "False", v1alpha1.NotProgressingReason).Message
+			if !strings.Contains(says, "ingot suspension resume "+l.nodeOf("web").ID) {
+				t.Errorf("Progressing says %q, want how to resume the work", says)
+			}
+			suspend(l, false)
+			tt.end(l)
+		})
 	}
 }
 

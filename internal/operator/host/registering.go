@@ -399,7 +399,7 @@ func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
 	n, err := p.owners.nodeOf(ctx, s.host)
 	inspected := err == nil && !n.InspectedAt.IsZero()
 	if err == nil && !inspected {
-		err = deleteNodeOf(ctx, s.host, p.owners)
+		err = deleteNodeOf(ctx, s, p.owners)
 	}
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) && !isConflict(err) {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "delete", s.host.Status.Provisioning.ID, err)

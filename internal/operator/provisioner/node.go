@@ -89,8 +89,9 @@ type Node struct {
 	// Cleans and SkipsCleaning are true when automated cleaning is turned on or off for this node
 	// alone. Without either the settings of the engine decide.
 	Cleans, SkipsCleaning bool
-	// Busy is true while the engine works on the node.
-	Busy bool
+	// Busy is true while the engine works on the node, and Suspended, too, when it holds that work back until a
+	// person lets it go on.
+	Busy, Suspended bool
 	// PutOff is true in the answer of [Registrar.Update] when interfaces differ that cannot be changed in
 	// this state: the registration is to be written again in another one.
 	PutOff bool

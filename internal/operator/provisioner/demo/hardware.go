@@ -45,6 +45,8 @@ func (e *Engine) SetPower(_ context.Context, id string, change provisioner.Power
 		return fmt.Errorf("%w: demo node %s has no %s", provisioner.ErrUnsupported, id, change.Action)
 	case action.to == node.PowerOff && m.registration.DisablePowerOff:
 		return fmt.Errorf("%w: demo node %s must not be switched off", provisioner.ErrConflict, id)
+	case m.node.Suspended:
+		return suspended(id)
 	case m.work != nil:
 		return fmt.Errorf("%w: demo node %s is in state %q", provisioner.ErrBusy, id, m.node.State)
 	case m.node.State == node.Cleaning || m.node.State == node.CleanWait:

@@ -217,6 +217,8 @@ func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) err
 		return nil
 	case m.node.Mark != mark:
 		return fmt.Errorf("delete demo node %s: %w", id, provisioner.ErrNotOwned)
+	case m.node.Suspended:
+		return suspended(id)
 	case fails:
 		return fmt.Errorf("delete demo node %s: %w: %s", id, provisioner.ErrConflict, text)
 	}

@@ -25,8 +25,11 @@ func (w *work) isOver(now time.Time) bool {
 	return !w.due.IsZero() && !now.Before(w.due)
 }
 
-// settle ends the work of a machine that is due. It is called with mu held.
+// settle ends the work of a machine that is due, unless it is suspended. It is called with mu held.
 func (e *Engine) settle(m *machine) {
+	if m.node.Suspended {
+		return
+	}
 	now := e.opts.Now()
 	for _, slot := range []**work{&m.work, &m.power} {
 		if w := *slot; w != nil && w.isOver(now) {
@@ -81,6 +84,8 @@ func (e *Engine) ask(id string, r request) error {
 	n := &m.node
 	step, ok := node.Next(n.State, r.trigger)
 	switch {
+	case n.Suspended:
+		return suspended(id)
 	case !ok && n.Accepted(r.trigger) && (r.repeated == nil || r.repeated(m)):
 		return nil
 	case !ok:
@@ -112,6 +117,11 @@ func (e *Engine) ask(id string, r request) error {
 	}
 	e.begin(m, &m.work, r.verb, func() { m.end(step, r) })
 	return nil
+}
+
+// suspended is the answer to requests for a node whose work is suspended.
+func suspended(id string) error {
+	return fmt.Errorf("%w: the work on demo node %s is suspended", provisioner.ErrBusy, id)
 }
 
 // boots reports whether the machine is in its ramdisk, or the engine can boot it.

@@ -334,6 +334,7 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 		Maintenance: n.Maintenance, MaintenanceReason: node.CutText(n.MaintenanceReason),
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
+		Suspended:      n.Reservation == node.SuspendedOwner,
 		Cleans:         n.AutomatedClean != nil && *n.AutomatedClean,
 		SkipsCleaning:  n.AutomatedClean != nil && !*n.AutomatedClean,
 		AutoDiscovered: n.AutoDiscovered,
