@@ -102,7 +102,7 @@ func edges() map[string]edge {
 		"in use, image taken away":        {"web", inUse, node.Active, false, removed, deprovisioning},
 		"in use, other image":             {"web", inUse, node.Active, false, both(deployed, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = testImage("b") }), deprovisioning},
 		"in use, same image, other sum":   {"web", inUse, node.Active, false, both(deployed, func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{URL: h.Spec.Image.URL, Checksum: "x"} }), inUse},
-		"in use, deploy method added":     {"web", inUse, node.Active, false, both(deployed, func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"} }), deprovisioning},
+		"in use, deploy method added":     {"web", inUse, node.Active, false, both(deployed, func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"} }), inUse},
 		"in use, said to be external":     {"web", inUse, node.Active, false, both(removed, external), inUse},
 		"external stays, whatever it has": {"web", externally, node.Active, false, both(external, withImage), externally},
 		"external no more":                {"web", externally, node.Active, false, withImage, inUse},

@@ -35,6 +35,8 @@ func leftBehinds() map[string]leftBehind {
 	deployed := func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.Image = *testImage("a") }
 	attempted := func(h *v1alpha1.BareMetalHost) { h.Status.LastAttemptedImage = testImage("a") }
 	method := func(h *v1alpha1.BareMetalHost) { h.Spec.CustomDeploy = &v1alpha1.CustomDeploy{Method: "install"} }
+	byMethod := func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.CustomDeploy = h.Spec.CustomDeploy }
+	bothNamed := func(h *v1alpha1.BareMetalHost) { method(h); withImage(h) }
 	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 	unread := func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails = nil }
 	const (
@@ -45,25 +47,26 @@ func leftBehinds() map[string]leftBehind {
 		"registering, before it asked for anything": {
 			v1alpha1.StateRegistering, node.Enroll, nil, unread, "", available, []string{"manage", "inspect", "provide", "power on"},
 		},
-		"registering":            {v1alpha1.StateRegistering, node.Verifying, nil, unread, node.Manageable, available, []string{"inspect", "provide", "power on"}},
-		"registered":             {v1alpha1.StateRegistering, node.Manageable, nil, unread, "", available, []string{"inspect", "provide", "power on"}},
-		"inspecting":             {v1alpha1.StateInspecting, node.InspectWait, nil, unread, "", available, []string{"provide", "power on"}},
-		"match profile":          {v1alpha1.StateMatchProfile, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
-		"preparing":              {v1alpha1.StatePreparing, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
-		"preparing, cleaning":    {v1alpha1.StatePreparing, node.CleanWait, nil, nil, node.Available, available, nil},
-		"ready":                  {v1alpha1.StateReady, node.Available, nil, nil, "", available, nil},
-		"available":              {available, node.Available, nil, nil, "", available, nil},
-		"provisioning":           {provisioning, node.DeployWait, withImage, attempted, node.Active, inUse, nil},
-		"provisioning, older":    {provisioning, node.DeployWait, withImage, nil, node.Active, inUse, nil},
-		"provisioning, deployed": {provisioning, node.Active, withImage, nil, "", inUse, nil},
-		"provisioning by method": {provisioning, node.DeployWait, method, nil, node.Active, inUse, nil},
-		"provisioned":            {inUse, node.Active, withImage, deployed, "", inUse, nil},
-		"provisioned by method": {inUse, node.Active, method, func(h *v1alpha1.BareMetalHost) {
-			h.Status.Provisioning.CustomDeploy = h.Spec.CustomDeploy
-		}, "", inUse, nil},
-		"externally provisioned":   {externally, node.Active, external, nil, "", externally, nil},
-		"deprovisioning":           {deprovisioning, node.Deleting, nil, deployed, node.Available, available, nil},
-		"deprovisioning, cleaning": {deprovisioning, node.CleanWait, nil, deployed, node.Available, available, nil},
+		"registering":                        {v1alpha1.StateRegistering, node.Verifying, nil, unread, node.Manageable, available, []string{"inspect", "provide", "power on"}},
+		"registered":                         {v1alpha1.StateRegistering, node.Manageable, nil, unread, "", available, []string{"inspect", "provide", "power on"}},
+		"inspecting":                         {v1alpha1.StateInspecting, node.InspectWait, nil, unread, "", available, []string{"provide", "power on"}},
+		"match profile":                      {v1alpha1.StateMatchProfile, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing":                          {v1alpha1.StatePreparing, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing, cleaning":                {v1alpha1.StatePreparing, node.CleanWait, nil, nil, node.Available, available, nil},
+		"ready":                              {v1alpha1.StateReady, node.Available, nil, nil, "", available, nil},
+		"available":                          {available, node.Available, nil, nil, "", available, nil},
+		"provisioning":                       {provisioning, node.DeployWait, withImage, attempted, node.Active, inUse, nil},
+		"provisioning, older":                {provisioning, node.DeployWait, withImage, nil, node.Active, inUse, nil},
+		"provisioning, both":                 {provisioning, node.DeployWait, bothNamed, attempted, node.Active, inUse, nil},
+		"provisioning, deployed":             {provisioning, node.Active, withImage, nil, "", inUse, nil},
+		"provisioning by method":             {provisioning, node.DeployWait, method, nil, node.Active, inUse, nil},
+		"provisioned":                        {inUse, node.Active, withImage, deployed, "", inUse, nil},
+		"provisioned by method":              {inUse, node.Active, method, byMethod, "", inUse, nil},
+		"provisioned by method, image added": {inUse, node.Active, bothNamed, byMethod, "", inUse, nil},
+		"provisioned, method added":          {inUse, node.Active, bothNamed, deployed, "", inUse, nil},
+		"externally provisioned":             {externally, node.Active, external, nil, "", externally, nil},
+		"deprovisioning":                     {deprovisioning, node.Deleting, nil, deployed, node.Available, available, nil},
+		"deprovisioning, cleaning":           {deprovisioning, node.CleanWait, nil, deployed, node.Available, available, nil},
 	}
 }
 

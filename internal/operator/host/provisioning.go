@@ -98,11 +98,10 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(v1alpha1.StateProvisioned), nil
 }
 
-// deploymentChanged is pure: whether a host in use is to run something else than it does, or nothing.
+// deploymentChanged is pure: whether a host in use is to run something else than it does, or nothing. What the status does
+// not name is unknown: a spec that names it now, beside what is deployed or after Metal3's operator, is no reason to wipe a machine.
 func deploymentChanged(h *v1alpha1.BareMetalHost) bool {
-	now := h.Status.Provisioning
-	if imageURL(h.Spec.Image) == "" && deployMethod(h.Spec.CustomDeploy) == "" {
-		return true // also when nobody knows what runs there
-	}
-	return imageURL(h.Spec.Image) != now.Image.URL || deployMethod(h.Spec.CustomDeploy) != deployMethod(now.CustomDeploy)
+	image, method := imageURL(h.Spec.Image), deployMethod(h.Spec.CustomDeploy)
+	nowImage, nowMethod := h.Status.Provisioning.Image.URL, deployMethod(h.Status.Provisioning.CustomDeploy)
+	return image == "" && method == "" || nowImage != "" && nowImage != image || nowMethod != "" && nowMethod != method
 }
