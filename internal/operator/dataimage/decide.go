@@ -34,20 +34,28 @@ func decide(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) outcome {
 	}
 }
 
-// isClean reports whether the machine has no image, and the engine works on none.
+// isClean reports whether the machine has no image, and the engine works on none. Metal3's operator stores an image
+// without a URL for none.
 func isClean(d *v1alpha1.DataImage) bool {
-	return d.Status.AttachedImage == nil && d.Status.Request == nil
+	return (d.Status.AttachedImage == nil || d.Status.AttachedImage.URL == "") && d.Status.Request == nil
+}
+
+// hasFailed reports whether the image that is wanted could not be attached, or none be detached. Metal3's operator stores
+// an empty error for none.
+func hasFailed(d *v1alpha1.DataImage) bool {
+	failed := d.Status.Error
+	return failed != nil && (failed.Count > 0 || failed.Message != "") && (failed.URL == "" || failed.URL == d.Spec.URL)
 }
 
 // attached is the condition for a host that can be reached.
 func attached(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) metav1.Condition {
 	deleted := !d.DeletionTimestamp.IsZero()
-	failed, image := d.Status.Error, d.Status.AttachedImage
+	image := d.Status.AttachedImage
 	switch {
 	case !deleted && image != nil && image.URL == d.Spec.URL && d.Status.Request == nil:
 		return condition(metav1.ConditionTrue, v1alpha1.AttachedReason, "The image is in a virtual drive of the machine")
-	case failed != nil && (failed.URL == "" || failed.URL == d.Spec.URL):
-		return not(v1alpha1.AttachFailedReason, failed.Message)
+	case hasFailed(d):
+		return not(v1alpha1.AttachFailedReason, d.Status.Error.Message)
 	case deleted:
 		return not(v1alpha1.WaitingForPowerOnReason, "The image is detached before the machine is powered on the next time; "+reboot)
 	case !h.HasBMC():

@@ -20,6 +20,9 @@ func TestDecide(t *testing.T) {
 			d.Status.Error = &v1alpha1.DataImageError{Count: 2, URL: url, Message: "no"}
 		}
 	}
+	untouched := func(d *v1alpha1.DataImage) { // as Metal3's operator stores it
+		d.Status.AttachedImage, d.Status.Error = &v1alpha1.AttachedImageReference{}, &v1alpha1.DataImageError{}
+	}
 	for _, tt := range []struct {
 		name    string
 		image   []func(*v1alpha1.DataImage)
@@ -36,6 +39,8 @@ func TestDecide(t *testing.T) {
 		{name: "detaching failed", image: []func(*v1alpha1.DataImage){attached, deleted, failed("")}, reason: v1alpha1.AttachFailedReason},
 		{name: "deleted while attached", image: []func(*v1alpha1.DataImage){attached, deleted}, reason: v1alpha1.WaitingForPowerOnReason},
 		{name: "deleted without an image", image: []func(*v1alpha1.DataImage){deleted}, release: true},
+		{name: "new, with an empty status of Metal3's operator", image: []func(*v1alpha1.DataImage){untouched}, reason: v1alpha1.WaitingForPowerOnReason},
+		{name: "deleted with an empty status of Metal3's operator", image: []func(*v1alpha1.DataImage){deleted, untouched}, release: true},
 		{name: "deleted while the engine attaches", image: []func(*v1alpha1.DataImage){deleted, func(d *v1alpha1.DataImage) {
 			d.Status.Request = &v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: a}
 		}}, reason: v1alpha1.WaitingForPowerOnReason},
