@@ -38,6 +38,15 @@ func leftBehinds() map[string]leftBehind {
 	byMethod := func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.CustomDeploy = h.Spec.CustomDeploy }
 	bothNamed := func(h *v1alpha1.BareMetalHost) { method(h); withImage(h) }
 	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
+	volumesAsked := func(h *v1alpha1.BareMetalHost) {
+		h.Spec.RAID = volumes(hardwareVolume, nil)
+		h.Status.Provisioning.RAID = h.Spec.RAID.DeepCopy()
+	}
+	volumesFailed := func(h *v1alpha1.BareMetalHost) {
+		volumesAsked(h)
+		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = v1alpha1.ErrorPreparation, "a disk is missing", 1
+		h.Status.OperationalStatus = v1alpha1.OperationalStatusError
+	}
 	unread := func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails = nil }
 	const (
 		available, inUse, externally = v1alpha1.StateAvailable, v1alpha1.StateProvisioned, v1alpha1.StateExternallyProvisioned
@@ -47,12 +56,21 @@ func leftBehinds() map[string]leftBehind {
 		"registering, before it asked for anything": {
 			v1alpha1.StateRegistering, node.Enroll, nil, unread, "", available, []string{"manage", "inspect", "provide", "power on"},
 		},
-		"registering":                        {v1alpha1.StateRegistering, node.Verifying, nil, unread, node.Manageable, available, []string{"inspect", "provide", "power on"}},
-		"registered":                         {v1alpha1.StateRegistering, node.Manageable, nil, unread, "", available, []string{"inspect", "provide", "power on"}},
-		"inspecting":                         {v1alpha1.StateInspecting, node.InspectWait, nil, unread, "", available, []string{"provide", "power on"}},
-		"match profile":                      {v1alpha1.StateMatchProfile, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
-		"preparing":                          {v1alpha1.StatePreparing, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
-		"preparing, cleaning":                {v1alpha1.StatePreparing, node.CleanWait, nil, nil, node.Available, available, nil},
+		"registering":         {v1alpha1.StateRegistering, node.Verifying, nil, unread, node.Manageable, available, []string{"inspect", "provide", "power on"}},
+		"registered":          {v1alpha1.StateRegistering, node.Manageable, nil, unread, "", available, []string{"inspect", "provide", "power on"}},
+		"inspecting":          {v1alpha1.StateInspecting, node.InspectWait, nil, unread, "", available, []string{"provide", "power on"}},
+		"match profile":       {v1alpha1.StateMatchProfile, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing":           {v1alpha1.StatePreparing, node.Manageable, nil, nil, "", available, []string{"provide", "power on"}},
+		"preparing, cleaning": {v1alpha1.StatePreparing, node.CleanWait, nil, nil, node.Available, available, nil},
+		"preparing, volumes failed": {
+			v1alpha1.StatePreparing, node.CleanFailed, nil, volumesFailed, "", available, []string{"manage", "set raid", "clean", "provide", "power on"},
+		},
+		"preparing, volumes failed, managed": {
+			v1alpha1.StatePreparing, node.Manageable, nil, volumesFailed, "", available, []string{"set raid", "clean", "provide", "power on"},
+		},
+		"preparing, volumes about to fail": {
+			v1alpha1.StatePreparing, node.CleanWait, nil, volumesAsked, node.CleanFailed, available, []string{"manage", "set raid", "clean", "provide", "power on"},
+		},
 		"ready":                              {v1alpha1.StateReady, node.Available, nil, nil, "", available, nil},
 		"available":                          {available, node.Available, nil, nil, "", available, nil},
 		"provisioning":                       {provisioning, node.DeployWait, withImage, attempted, node.Active, inUse, nil},

@@ -108,6 +108,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		compared(s)
 	}
 	if s.host.HasBMC() {
+		doubtVolumes(s)
 		configured, res, err := p.configure(ctx, s, configurationOf(s.host, s.changes))
 		if !configured {
 			return res, err
@@ -222,6 +223,7 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 		}
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{}
+	s.clearError()
 	return result{requeueAfter: soon, stop: true}, nil
 }
 

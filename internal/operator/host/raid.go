@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
@@ -71,6 +72,18 @@ func showRAID(status *v1alpha1.ProvisionStatus, raid *v1alpha1.RAIDConfig) {
 func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
 	return equality.Semantic.DeepEqual(a, b) &&
 		(a.HardwareRAIDVolumes == nil) == (b.HardwareRAIDVolumes == nil) && (a.SoftwareRAIDVolumes == nil) == (b.SoftwareRAIDVolumes == nil)
+}
+
+// doubtVolumes makes volumes that Metal3's operator has asked for, and that could not be made, those of a request that has not
+// gone well. It stores them as the ones in effect when it asks for them, and goes by the error afterwards.
+func doubtVolumes(s *scope) {
+	status := &s.host.Status
+	theirs := status.Operation.Name == "" && status.ErrorType == v1alpha1.ErrorPreparation
+	record := s.operation(v1alpha1.OperationPrepare)
+	unasked := record.Request == "" && record.Failures == 0
+	if raid := status.Provisioning.RAID; raid != nil && (theirs || unasked && s.node.State == node.CleanFailed) {
+		record.RAID, status.Provisioning.RAID = raid, nil
+	}
 }
 
 // reachesController reports whether the engine can reach RAID controllers through the BMC of a host. Where it cannot,
