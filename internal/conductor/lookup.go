@@ -163,9 +163,8 @@ func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 }
 
 // matchMachine returns the nodes that claim addresses of one machine. A MAC address that
-// does not identify it counts only if no other leads to a node, and only for nodes that have
-// a port with it and are known by no other: a person said so, because ports that are made of inventories
-// have assigned addresses beside it.
+// does not identify it counts only if no other leads to a node, and only for nodes that are known by a port
+// with it.
 func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim) ([]store.ClaimMatch, error) {
 	isMAC := func(m store.ClaimMatch) bool { return m.Kind == store.MAC }
 	matches, err := tx.MatchClaims(slices.Concat(macClaims(identifying), bmcs))
@@ -180,15 +179,38 @@ func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim)
 		if !m.Port || m.Provisional {
 			continue
 		}
-		own, err := tx.MACsOf(m.NodeID)
+		known, err := knownByPort(tx, m.NodeID, macs)
 		if err != nil {
 			return matches, err
 		}
-		if !slices.ContainsFunc(own, isAssigned) {
+		if known {
 			matches = append(matches, m)
 		}
 	}
 	return matches, nil
+}
+
+// knownByPort reports whether a node is known by one of these addresses of its ports although other machines may have
+// the same: if it has no assigned one, or boots from a port with it and from none with an assigned one.
+// Earlier releases made ports of all addresses, so that the ports of other interfaces may have those of links to
+// BMCs, from which no machine boots.
+func knownByPort(tx *store.Tx, nodeID int64, macs []string) (bool, error) {
+	own, err := tx.MACsOf(nodeID)
+	if err != nil || !slices.ContainsFunc(own, isAssigned) {
+		return err == nil, err
+	}
+	ports, err := tx.PortsOf(nodeID)
+	if err != nil {
+		return false, err
+	}
+	var boots []string
+	for _, p := range ports {
+		if p.PXEEnabled {
+			boots = append(boots, p.Address)
+		}
+	}
+	isAsked := func(mac string) bool { return slices.Contains(macs, mac) }
+	return slices.ContainsFunc(boots, isAsked) && !slices.ContainsFunc(boots, isAssigned), nil
 }
 
 func isAssigned(mac string) bool { return !node.IsLocallyAdministered(mac) }

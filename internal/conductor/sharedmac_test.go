@@ -73,6 +73,51 @@ func TestPortThatAPersonMadeIdentifiesByAnyAddress(t *testing.T) {
 	wantPorts(t, w, w.arrive(n, node.Manageable), map[string]bool{m.macs[0]: true, usbLink: false})
 }
 
+func TestPortThatAMachineBootsFromIdentifiesItByAnyAddress(t *testing.T) {
+	const boot, replaced = "be:3a:f2:00:00:01", "00:00:5e:00:53:02"
+	for name, tc := range map[string]struct {
+		macs []string // of the machine that was inspected; it boots from the first
+		want bool
+	}{
+		"it boots from it":       {macs: []string{boot, "00:00:5e:00:53:01"}, want: true},
+		"it boots from another":  {macs: []string{"00:00:5e:00:53:01", boot}},
+		"it has no other to ask": {macs: []string{boot}, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			n, m := waiting(w), unknown(1)
+			m.macs = tc.macs
+			w.addPort(n, boot)
+			if _, err := send(t, w.Conductor, m); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			n = w.arrive(n, node.Manageable)
+			after := *n
+			after.ProvisionState = node.CleanWait
+			w.update(n, &after)
+			answer, err := w.lookUp(replaced, boot)
+			if !tc.want {
+				wantIs(t, err, node.ErrNotFound)
+			} else if err != nil || answer.Node.UUID != n.UUID {
+				t.Errorf("lookup with another card: answer %+v, %v; want the node", answer, err)
+			}
+		})
+	}
+}
+
+func TestBootPortBesideOnesWithAssignedAddressesIdentifiesNothingByAnotherAddress(t *testing.T) {
+	w := newWorld(t)
+	n := waiting(w)
+	w.write(func(tx *store.Tx) error { // as inspections through BMCs made them in earlier releases
+		return tx.AddPorts(n.ID, []*node.Port{
+			{UUID: store.NewUUID(), Address: "00:00:5e:00:53:01", PXEEnabled: true}, {UUID: store.NewUUID(), Address: usbLink, PXEEnabled: true},
+		})
+	})
+	_, err := w.lookUp("00:00:5e:00:53:02", usbLink)
+	wantIs(t, err, node.ErrNotFound)
+}
+
 // TestSharedAddressOfADiscoveredNodeKeepsNoMachineOut gives a discovered node what earlier
 // releases gave it: a claim and a port with each address.
 func TestSharedAddressOfADiscoveredNodeKeepsNoMachineOut(t *testing.T) {
