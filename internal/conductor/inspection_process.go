@@ -71,13 +71,15 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 
 // runHooks runs the hooks over a document and returns the function that stores
 // their result. It may be interrupted and run again at any point: before its end it
-// writes nothing but an object that the database already lists.
+// writes nothing but an object that the database already lists, or logs that are in no
+// database.
 func (c *Conductor) runHooks(ctx context.Context, t runner.Task, in *processing) (runner.Write, error) {
 	if err := c.readInspection(ctx, in); err != nil {
 		return nil, c.awaitObjects(ctx, t.Work, err)
 	}
 	result, err := c.pipeline.Run(in.input)
 	if err != nil {
+		c.keepLogsOfFailedHooks(ctx, t.Node, in.input.Document)
 		return nil, in.failed(err)
 	}
 	if len(result.Skipped) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/inspect"
+	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/ramdisklog"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -22,7 +23,7 @@ type CollectLogs string
 // When logs are kept.
 const (
 	CollectNever     CollectLogs = "never"
-	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing, or of a ramdisk that posts an error
+	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing, or of an inspection by a ramdisk
 	CollectAlways    CollectLogs = "always"     // at the end of these, too, while the agent lives
 )
 
@@ -97,25 +98,38 @@ func missingLogs(cause error) string {
 	return node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause))
 }
 
-// postedLogsWithin bounds how long logs may delay the answer to a post; agents wait for a
-// minute.
+// postedLogsWithin bounds how long logs may delay the answer to a post, for which agents wait a
+// minute, or the end of a failed inspection.
 const postedLogsWithin = 15 * time.Second
 
 // keepPostedLogs keeps the logs that a ramdisk posted with its inventory, if it reports an
-// error of its own or all logs are kept. They are stored nowhere else, so an engine that ends
-// meanwhile loses them. Anybody may invent an unknown machine: its logs are not kept, because
-// they would take the place of others.
+// error of its own or all logs are kept. Anybody may invent an unknown machine: its logs are not
+// kept, because they would take the place of others.
 func (c *Conductor) keepPostedLogs(ctx context.Context, p *post) {
 	policy := c.cfg.Logs.Collect
-	wanted := policy == CollectAlways || policy == CollectOnFailure && inspect.ReportsError(p.document)
-	if !wanted || p.enrolled || p.document.Logs == nil || c.cfg.Logs.Folder == nil {
+	if !p.enrolled && (policy == CollectAlways || policy == CollectOnFailure && inspect.ReportsError(p.document)) {
+		c.keepLogsOf(ctx, p.answer.Node, p.document)
+	}
+}
+
+// keepLogsOfFailedHooks keeps the logs of a ramdisk whose inspection the hooks fail, unless that
+// was done when it posted them. Unknown machines are not under inspection.
+func (c *Conductor) keepLogsOfFailedHooks(ctx context.Context, n *node.Node, document *inventory.Document) {
+	if c.cfg.Logs.Collect == CollectOnFailure && !inspect.ReportsError(document) && inspected(n.ProvisionState) {
+		c.keepLogsOf(ctx, n, document)
+	}
+}
+
+// keepLogsOf keeps the logs in a document. They are stored nowhere else, so an engine that ends
+// meanwhile loses them.
+func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inventory.Document) {
+	if document.Logs == nil || c.cfg.Logs.Folder == nil {
 		return
 	}
-	n := p.answer.Node
 	name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())
 	text := c.keptLogs(name)
 	var archive []byte
-	err := json.Unmarshal(p.document.Logs, &archive) // from base64
+	err := json.Unmarshal(document.Logs, &archive) // from base64
 	if err == nil && len(archive) == 0 {
 		return
 	}

@@ -76,6 +76,7 @@ func TestLogsThatARamdiskPostsAreKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy  CollectLogs
 		failure string
+		noArch  bool // a hook fails
 		unknown bool
 		kept    bool
 	}{
@@ -83,6 +84,10 @@ func TestLogsThatARamdiskPostsAreKept(t *testing.T) {
 		"success":                       {policy: CollectOnFailure},
 		"success, all":                  {policy: CollectAlways, kept: true},
 		"failure, none":                 {policy: CollectNever, failure: "boom"},
+		"failed hook":                   {policy: CollectOnFailure, noArch: true, kept: true},
+		"failed hook, all":              {policy: CollectAlways, noArch: true, kept: true},
+		"failed hook, none":             {policy: CollectNever, noArch: true},
+		"failed hook, unknown machine":  {policy: CollectOnFailure, noArch: true, unknown: true},
 		"failure of an unknown machine": {policy: CollectAlways, failure: "boom", unknown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +95,9 @@ func TestLogsThatARamdiskPostsAreKept(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.Logs = RamdiskLogs{Collect: tc.policy, Folder: kept} })
 			m := unknown(1)
 			m.failure = tc.failure
+			if tc.noArch {
+				m.arch = ""
+			}
 			if !tc.unknown {
 				w.addPort(waiting(w), m.macs[0])
 			}
