@@ -221,8 +221,10 @@ func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 		r.written.forget(written.UID)
 		r.applied.forget(written.UID)
 		r.answers.forget(written.UID)
+		r.aside.forget(written.UID)
 		return
 	}
+	r.aside.put(s)
 	if written.ResourceVersion != s.before.ResourceVersion {
 		r.written.put(written)
 	}

@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -122,4 +124,35 @@ func showFailed(s *scope) {
 	if record := s.host.Status.Operation; hasFailed(record, workOf[s.state()]) {
 		s.show(&failure{record.Name, errors.New(withReason("What failed is tried again after a wait", s.node.LastError))}, record.Failures)
 	}
+}
+
+// aside remembers for each host the failure of a registration that is only shown, because the record of the operation
+// is of other work. It is lost with the process, which then tries to register once before it waits. It is safe for
+// concurrent use.
+type aside struct {
+	mu      sync.Mutex
+	records map[types.UID]v1alpha1.OperationStatus
+}
+
+func (a *aside) get(host types.UID) v1alpha1.OperationStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.records[host]
+}
+
+// put keeps what a pass knows as long as its host shows such a failure.
+func (a *aside) put(s *scope) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s.unregistered.Name == "" || s.host.Status.ErrorType != errorOf[s.unregistered.Name] {
+		delete(a.records, s.host.UID)
+		return
+	}
+	a.records[s.host.UID] = s.unregistered
+}
+
+func (a *aside) forget(host types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.records, host)
 }

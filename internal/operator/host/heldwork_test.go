@@ -2,6 +2,7 @@ package host
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -138,6 +139,47 @@ func TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRegistrationThatFailsBesideFailedWorkCountsOnceInAPause wakes the host while it waits for its Secret.
+func TestRegistrationThatFailsBesideFailedWorkCountsOnceInAPause(t *testing.T) {
+	const name = "demo-provisioning-error"
+	l := newLife(t, nil)
+	l.add(name, withImage)
+	l.fails(name, v1alpha1.ErrorProvisioning)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" })
+	l.pass(name)
+	if h := l.host(name); h.Status.ErrorType != v1alpha1.ErrorRegistration || !hasFailed(h.Status.Operation, v1alpha1.OperationProvision) {
+		t.Fatalf("error %q with the record %+v, want a registration error beside the deployment", h.Status.ErrorType, h.Status.Operation)
+	}
+	counts := func(want int) {
+		t.Helper()
+		told := 0
+		for _, reason := range l.events.reasons {
+			if reason == eventRegistrationError {
+				told++
+			}
+		}
+		if got := l.host(name).Status.ErrorCount; got != want || told != want {
+			t.Errorf("%d errors and %d events, want %d", got, told, want)
+		}
+	}
+	var wait time.Duration
+	for i := range 5 {
+		l.edit(name, func(h *v1alpha1.BareMetalHost) {
+			h.Annotations = map[string]string{"example.org/try": strconv.Itoa(i)}
+			h.Generation-- // which annotations do not change
+		})
+		wait = l.pass(name)
+		l.now = l.now.Add(time.Second)
+	}
+	counts(1)
+	l.now = l.now.Add(wait)
+	l.pass(name)
+	counts(2)
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none-either" })
+	l.pass(name)
+	counts(3)
 }
 
 func TestHostWhoseImageFailedIsNotDeployedAgainWhileItIsHeld(t *testing.T) {

@@ -115,6 +115,7 @@ type Reconciler struct {
 	releasing releasing
 	applied   *applied
 	answers   *answers
+	aside     *aside
 	written   *writes
 	busy      *refusals
 	missing   *refusals
@@ -128,6 +129,7 @@ func New(config Config) *Reconciler {
 		Config:  config,
 		applied: &applied{marks: map[types.UID]appliedMark{}},
 		answers: &answers{last: map[types.UID]answer{}},
+		aside:   &aside{records: map[types.UID]v1alpha1.OperationStatus{}},
 		written: &writes{versions: map[types.UID]string{}},
 		busy:    &refusals{times: map[types.UID]int{}},
 		missing: &refusals{times: map[types.UID]int{}},
@@ -231,6 +233,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	count(r.Metrics.reconciles, &host)
 	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
+	s.unregistered = r.aside.get(host.UID)
 	res, err := r.run(ctx, s)
 	return r.finish(ctx, s, res, err)
 }

@@ -65,11 +65,14 @@ func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName)
 // wait is the pause before an operation that failed is tried again. A change of the
 // spec, of an annotation, of the credentials or of what is deployed ends it.
 func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
-	record := recordOf(&s.before.Status, name)
-	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(*record) {
+	record := *recordOf(&s.before.Status, name)
+	if name == v1alpha1.OperationRegister && record.Name != name && s.before.Status.ErrorType == errorOf[name] {
+		record = s.unregistered
+	}
+	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(record) {
 		return 0
 	}
-	return pauseOf(*record, s.now, limit, s.host.UID)
+	return pauseOf(record, s.now, limit, s.host.UID)
 }
 
 // pauseOf is what is left of the pause after the last failure of an operation.
@@ -84,16 +87,20 @@ func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration
 // fail records that an operation failed. When the BMC cannot be reached while the engine is
 // at work, or that work has failed, the record of the work stays, so that nothing of it is repeated or counted twice.
 func (s *scope) fail(f *failure) {
+	now := metav1.NewTime(s.now)
 	if f.operation == v1alpha1.OperationRegister && keepsWork(s) {
 		failures := 1
 		if s.before.Status.ErrorType == errorOf[f.operation] {
 			failures += s.before.Status.ErrorCount
 		}
+		s.unregistered = v1alpha1.OperationStatus{
+			Name: f.operation, Failures: failures, FailedAt: &now,
+			Generation: s.host.Generation, Inputs: s.inputs(f.operation),
+		}
 		s.show(f, failures)
 		return
 	}
 	record := s.operation(f.operation)
-	now := metav1.NewTime(s.now)
 	*record = v1alpha1.OperationStatus{
 		Name: f.operation, Failures: record.Failures + 1, FailedAt: &now,
 		Generation: s.host.Generation, Inputs: s.inputs(f.operation), QueuedAt: record.QueuedAt,
