@@ -142,10 +142,26 @@ func ready(s *scope) metav1.Condition {
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ErrorReason, s.host.Status.ErrorMessage)
 	case s.host.Status.OperationalStatus == v1alpha1.OperationalStatusServicing:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.ServicingReason, "The machine is being updated")
+	case isUnknown(s):
+		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.NotManageableReason, "The engine cannot adopt the machine of this host")
 	case hasDeployment[s.state()]:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionTrue, v1alpha1.ProvisionedReason, "The machine runs a deployed system")
 	default:
 		return condition(v1alpha1.ReadyCondition, metav1.ConditionFalse, v1alpha1.NotProvisionedReason, "Nothing is deployed")
+	}
+}
+
+// isUnknown reports whether the node of a host in use is in a state from which nothing adopts its machine. A pass that did not
+// read the node leaves it as it was.
+func isUnknown(s *scope) bool {
+	switch {
+	case !hasDeployment[s.state()], !s.host.HasBMC() && s.state() == v1alpha1.StateExternallyProvisioned:
+		return false
+	case s.node == nil:
+		return conditionOf(s.before.Status.Conditions, v1alpha1.ReadyCondition).Reason == v1alpha1.NotManageableReason
+	default:
+		_, known := adoption(s.state())[s.node.State]
+		return !known
 	}
 }
 

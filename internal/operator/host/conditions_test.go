@@ -105,8 +105,16 @@ func TestConditionsByStateAndStatus(t *testing.T) {
 			[]string{"Manageable=False/NotManaged", "PowerManagementSupported=True/Supported"},
 		},
 		{
-			"provisioned", v1alpha1.StateProvisioned, nil, v1alpha1.OperationalStatusOK,
+			"provisioned", v1alpha1.StateProvisioned, func(s *scope) { s.node.State = node.Active }, v1alpha1.OperationalStatusOK,
 			[]string{"Provisioned=True/Provisioned", "Ready=True/Provisioned", "AvailableForProvisioning=False/NotAvailable"},
+		},
+		{
+			"provisioned, being adopted", v1alpha1.StateProvisioned, func(s *scope) { s.node.State = node.Adopting }, v1alpha1.OperationalStatusOK,
+			[]string{"Provisioned=True/Provisioned", "Ready=True/Provisioned"},
+		},
+		{
+			"provisioned, and free for the engine", v1alpha1.StateProvisioned, nil, v1alpha1.OperationalStatusOK,
+			[]string{"Provisioned=True/Provisioned", "Ready=False/NotManageableReason"},
 		},
 		{
 			"provisioning", v1alpha1.StateProvisioning, nil, v1alpha1.OperationalStatusOK,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -36,6 +37,34 @@ func TestRestoredRemovalLeavesTheMachineAloneThatWasDeployedSince(t *testing.T) 
 	l.rests("web", v1alpha1.StateAvailable)
 	if got := l.count("web", "undeploy"); got != 2 {
 		t.Errorf("%d removals, want one more for the annotation", got)
+	}
+}
+
+func TestHostInUseIsNotReadyWhileAnOlderEngineCannotAdoptItsMachine(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", nil)
+	l.rests("web", v1alpha1.StateAvailable)
+	restore := l.engine.Backup()
+	l.edit("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	restore()
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.says("web", v1alpha1.ReadyCondition, "False", v1alpha1.NotManageableReason)
+	id := l.nodeOf("web").ID
+	if says := l.says("web", v1alpha1.ProgressingCondition, "False", v1alpha1.NotProgressingReason).Message; !strings.Contains(says, "ingot node manage "+id) {
+		t.Errorf("Progressing says %q, want the way out", says)
+	}
+	l.engine.SetDown("no route")
+	l.pass("web")
+	l.says("web", v1alpha1.ReadyCondition, "False", v1alpha1.NotManageableReason)
+	l.engine.SetDown("")
+	if err := l.engine.Manage(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.says("web", v1alpha1.ReadyCondition, "True", v1alpha1.ProvisionedReason)
+	if got := l.nodeOf("web").State; got != node.Active {
+		t.Errorf("the node is in state %q, want it adopted", got)
 	}
 }
 

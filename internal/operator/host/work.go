@@ -78,7 +78,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 	case n.Maintenance && !ownFaults[n.Fault]:
 		return decideMaintenance(n, p), withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
-		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: another client uses it", n.State), n.LastError)
+		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: %s", n.State, userOf(w, n)), n.LastError)
 	case isDeployedAgain(record, n) && !p.rebuild:
 		return workStep{action: workBlocked}, messageDeployedAgain
 	case next.action == workWait:
@@ -97,6 +97,20 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return workStep{action: workFailed}, n.LastError // the node is back where the request found it
 	default:
 		return next, ""
+	}
+}
+
+// userOf is pure: who has brought a node, which is the host's, into a state that its workflow does not know, and the way out.
+func userOf(w workflow, n provisioner.Node) string {
+	_, expectsUse := w[node.Active]
+	switch {
+	case n.State == node.Available: // only the adoption of a machine in use does not know it
+		return "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted with `ingot node manage " + n.ID + "`"
+	case !expectsUse && (atWork(n) || adoptWorkflow[n.State].action == workDone):
+		return "another client uses it, or it was deployed for this host, which does not know, as after the cluster's database was restored; " +
+			"to keep that, delete the host while it is detached, and create it with spec.externallyProvisioned"
+	default:
+		return "another client uses it"
 	}
 }
 

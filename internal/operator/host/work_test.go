@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -150,7 +151,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		{"maintenance", provisioner.Node{State: node.Manageable, Maintenance: true, MaintenanceReason: "fan"}, v1alpha1.OperationStatus{}, false, workStep{}, "The node is in maintenance: fan"},
 		{"maintenance for failed cleaning, failure was shown", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "clean failure"}, failed, false, toManage, ""},
 		{"maintenance for a power failure", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "power failure"}, failed, false, workStep{}, "The node is in maintenance"},
-		{"in use", provisioner.Node{State: node.Active}, v1alpha1.OperationStatus{}, false, workStep{}, `The node is in state "active": another client uses it`},
+		{"in error", provisioner.Node{State: node.ErrorState}, v1alpha1.OperationStatus{}, false, workStep{}, `The node is in state "error": another client uses it`},
 		{
 			"request never came",
 			provisioner.Node{State: node.Manageable, LastError: "old", StateChangedAt: testNow},
@@ -175,6 +176,25 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 				t.Errorf("got %+v %q, want %+v %q", got, message, tt.want, tt.message)
 			}
 		})
+	}
+}
+
+func TestNodeInAStateThatItsHostDoesNotExpectNamesTheWayOut(t *testing.T) {
+	for name, tt := range map[string]struct {
+		workflow workflow
+		state    node.State
+		want     string
+	}{
+		"in use, free in an older database":        {adoptWorkflow, node.Available, "ingot node manage n1"},
+		"free, deployed before a restore":          {prepareWorkflow, node.Active, "spec.externallyProvisioned"},
+		"inspected, being deployed before that":    {inspectWorkflow, node.DeployWait, "spec.externallyProvisioned"},
+		"in use, being cleaned by somebody":        {adoptWorkflow, node.Cleaning, "another client uses it"},
+		"being deployed, and in service by others": {provisionWorkflow, node.Servicing, "another client uses it"},
+	} {
+		got, message := decideWork(tt.workflow, provisioner.Node{ID: "n1", State: tt.state}, v1alpha1.OperationStatus{}, patience{})
+		if got.action != workBlocked || !strings.Contains(message, tt.want) {
+			t.Errorf("%s: %+v %q, want it blocked with %q", name, got, message, tt.want)
+		}
 	}
 }
 
