@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -111,12 +115,23 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 }
 
 // yield returns a conflictError with the reason, after it has unlocked a node that the host
-// cannot have.
+// cannot have. Where the mark is that of a host which is gone, the reason is how to remove it.
 func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node, reason string) error {
 	if err := o.unlock(ctx, h, n); err != nil {
 		return err
 	}
+	if name, here := n.Mark.Neighbour(o.mark(h)); here && n.Mark != o.mark(h) && o.isGone(ctx, name) {
+		reason = fmt.Sprintf("node %s is in use: it belongs to host %s, which does not exist any more; if nobody needs what is on its machine, "+
+			"free it with `ingot node unset %s --extra %s`", n.ID, name, n.ID, v1alpha1.NodeMarkKey)
+	}
 	return &conflictError{reason}
+}
+
+// isGone reports whether there is no host with a name of the form namespace/name. One that cannot be read may be there.
+func (o ownership) isGone(ctx context.Context, name string) bool {
+	namespace, name, _ := strings.Cut(name, "/")
+	var other v1alpha1.BareMetalHost
+	return apierrors.IsNotFound(o.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &other))
 }
 
 // unlock takes the host's lock off a node, if it is there.

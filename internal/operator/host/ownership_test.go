@@ -1,6 +1,7 @@
 package host
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
+
+func TestNodeOfAHostThatIsGoneNamesTheCommandThatFreesIt(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("old", nil)
+	l.rests("old", v1alpha1.StateAvailable)
+	id, mac := l.nodeOf("old").ID, l.host("old").Spec.BootMACAddress
+	h := l.host("old")
+	h.Finalizers = nil
+	if err := l.api.Update(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	l.remove(h)
+	l.add("new", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = mac })
+	message := l.fails("new", v1alpha1.ErrorRegistration).Status.ErrorMessage
+	if !strings.Contains(message, "ingot node unset "+id+" --extra ingot_host") {
+		t.Errorf("error %q, want how to free the node", message)
+	}
+}
 
 // TestOperatorsOfTwoClustersNeverShareANode lets both make a host of one machine, as their
 // discoveries do, with the first passes in every order.
