@@ -201,7 +201,8 @@ func silence(last time.Time) string {
 	if last.IsZero() {
 		return "The machine's ramdisk has sent no heartbeat" + remedy
 	}
-	return "The machine's ramdisk sent its last heartbeat at " + last.UTC().Format(time.RFC3339) + remedy
+	return "The machine's ramdisk sent its last heartbeat at " + last.UTC().Format(time.RFC3339) + remedy +
+		"; if it runs, compare the clocks of the engine and the operator"
 }
 
 func progressing(s *scope) metav1.Condition {

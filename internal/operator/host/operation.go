@@ -75,13 +75,14 @@ func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Dura
 	return pauseOf(record, s.now, limit, s.host.UID)
 }
 
-// pauseOf is what is left of the pause after the last failure of an operation.
+// pauseOf is what is left of the pause after the last failure of an operation: never more than the whole of it, also
+// when the clock was set back since.
 func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration, host types.UID) time.Duration {
 	if record.FailedAt == nil {
 		return 0
 	}
-	next := record.FailedAt.Add(requeue.Backoff(record.Failures, limit, string(host)))
-	return max(next.Sub(now), 0)
+	pause := requeue.Backoff(record.Failures, limit, string(host))
+	return min(max(record.FailedAt.Add(pause).Sub(now), 0), pause)
 }
 
 // fail records that an operation failed. When the BMC cannot be reached while the engine is
@@ -186,6 +187,14 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 func changedSince(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	// The record has microseconds, and not every engine's clock stops there.
 	return record.NodeChangedAt != nil && n.StateChangedAt.Truncate(time.Microsecond).After(record.NodeChangedAt.Time)
+}
+
+// seenAtWork keeps the time of a node that the engine works on when it is before that of the last request: the engine's clock was
+// set back since, and a later time than the former one would not come for long.
+func seenAtWork(record *v1alpha1.OperationStatus, n provisioner.Node) {
+	if at := changedAt(n); record.NodeChangedAt != nil && at != nil && at.Before(record.NodeChangedAt) {
+		record.NodeChangedAt = at
+	}
 }
 
 // inputs is a fingerprint of what besides the spec decides whether an operation can

@@ -187,6 +187,7 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		return true, result{}, nil
 	case workWait:
 		s.working(t.reason, "%s", t.message)
+		seenAtWork(record, *s.node)
 		if record.Request != "" && !arrived(*record, *s.node) {
 			record.Accepted = true // by an engine whose times do not show it
 		}

@@ -1,0 +1,48 @@
+package host
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+)
+
+func TestPauseIsNoLongerThanItselfWhenTheClockWasSetBack(t *testing.T) {
+	const limit = 30 * time.Minute
+	pause := func(failed time.Time) time.Duration {
+		at := metav1.NewTime(failed)
+		return pauseOf(v1alpha1.OperationStatus{Failures: 1, FailedAt: &at}, testNow, limit, "u1")
+	}
+	if got, want := pause(testNow.Add(240*time.Hour)), pause(testNow); got != want {
+		t.Errorf("a failure in ten days makes a pause of %s, want %s", got, want)
+	}
+}
+
+func TestInspectionIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
+	l := newLife(t, nil)
+	behind := time.Duration(0)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now.Add(-behind) }, Durations: map[demo.Verb]time.Duration{demo.VerbInspect: 5 * time.Minute},
+	})
+	l.restart()
+	l.add("web", nil)
+	l.until("web", "about to be inspected", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askInspect })
+	behind = time.Hour
+	l.rests("web", v1alpha1.StateAvailable)
+	if got := l.count("web", "inspect"); got != 1 {
+		t.Errorf("%d inspections, want one", got)
+	}
+}
+
+func TestSilenceOfARamdiskMayBeADifferenceOfClocks(t *testing.T) {
+	if got := silence(testNow); !strings.Contains(got, "clocks") {
+		t.Errorf("%q does not say that clocks may differ", got)
+	}
+	if got := silence(time.Time{}); strings.Contains(got, "clocks") {
+		t.Errorf("%q tells of clocks, and there was no heartbeat", got)
+	}
+}
