@@ -187,7 +187,7 @@ func compareIdentities(known, found node.MachineIdentity) error {
 	return &otherMachineError{&node.DriverError{
 		Op: checkMachine,
 		Reason: "the BMC belongs to a machine with " + difference + " as when it was managed or inspected. Nothing was done to it: " +
-			"correct the BMC's address in driver_info, or inspect the node again if its machine was replaced",
+			"correct the BMC's address in driver_info, or, if its machine or main board was replaced, inspect the node again, or enrol it anew where its state does not allow that",
 	}}
 }
 
