@@ -44,7 +44,7 @@ func (o *Operator) hostControllers(recorder events.EventRecorder, options contro
 			Client: o.manager.GetClient(), Live: o.manager.GetAPIReader(), NodeCache: o.nodes, Engine: o.engine, Readings: o.readings,
 			Cluster: o.cluster, Recorder: recorder, Metrics: m, MaxBackoff: o.opts.MaxBackoff, Now: time.Now,
 			MaxProvisioningFailures: o.opts.MaxProvisioningFailures, MaxServicingAttempts: o.opts.MaxServicingAttempts, Capacity: o.opts.Capacity,
-			PreprovisioningImages: o.opts.PreprovisioningImages,
+			PreprovisioningImages: o.opts.PreprovisioningImages, ImageController: o.opts.ExternalImageController || o.servesImages(),
 		})
 		c, err := r.Controller(o.manager.GetCache(), o.nodes, options)
 		if err != nil {

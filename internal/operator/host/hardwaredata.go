@@ -76,12 +76,16 @@ func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) er
 
 // releaseChild deletes the object of a host that has its name, and that is kept by a finalizer
 // of the operator.
-func releaseChild(ctx context.Context, live client.Reader, writes client.Client, h *v1alpha1.BareMetalHost, child client.Object, finalizer string) error {
+func releaseChild(ctx context.Context, live client.Reader, writes client.Client, h *v1alpha1.BareMetalHost, child client.Object, finalizers ...string) error {
 	if err := live.Get(ctx, client.ObjectKeyFromObject(h), child); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	before, _ := child.DeepCopyObject().(client.Object)
-	if controllerutil.RemoveFinalizer(child, finalizer) {
+	removed := false
+	for _, finalizer := range finalizers {
+		removed = controllerutil.RemoveFinalizer(child, finalizer) || removed
+	}
+	if removed {
 		if err := writes.Patch(ctx, child, client.MergeFrom(before)); err != nil {
 			return client.IgnoreNotFound(err)
 		}

@@ -92,6 +92,9 @@ type Config struct {
 	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage. The
 	// engine's own is not used then.
 	PreprovisioningImages bool
+	// ImageController says that somebody serves PreprovisioningImages, this operator or another program. Nobody else takes
+	// the finalizer of that controller from the images of deleted hosts.
+	ImageController bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -213,7 +216,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 
 // ramdisks asks for the ramdisks of hosts.
 func (c Config) ramdisks() ramdiskImages {
-	return ramdiskImages{enabled: c.PreprovisioningImages, client: c.Client, live: c.Live}
+	return ramdiskImages{enabled: c.PreprovisioningImages, served: c.ImageController, client: c.Client, live: c.Live}
 }
 
 // Reconcile runs one pass for one host.

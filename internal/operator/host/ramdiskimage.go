@@ -27,8 +27,10 @@ const ramdiskWait = 5 * time.Minute
 // the operator is configured to do so.
 type ramdiskImages struct {
 	enabled bool
-	client  client.Client
-	live    client.Reader
+	// served is true when there is an image controller.
+	served bool
+	client client.Client
+	live   client.Reader
 }
 
 // find returns the image for the ramdisk of a host, or else why there is none yet. It
@@ -153,9 +155,13 @@ func ramdiskImageOf(status v1alpha1.PreprovisioningImageStatus) *provisioner.Ram
 }
 
 // release lets the image of a deleted host go. It does so without being enabled, too, for an
-// image from before.
+// image from before; then also for the image controller, unless there is one.
 func (p ramdiskImages) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
-	return releaseChild(ctx, p.live, p.client, h, &v1alpha1.PreprovisioningImage{}, v1alpha1.HostPreprovisioningImageFinalizer)
+	finalizers := []string{v1alpha1.HostPreprovisioningImageFinalizer}
+	if !p.served {
+		finalizers = append(finalizers, v1alpha1.PreprovisioningImageFinalizer)
+	}
+	return releaseChild(ctx, p.live, p.client, h, &v1alpha1.PreprovisioningImage{}, finalizers...)
 }
 
 // withoutRamdisk are the requests to the engine for which no machine boots the ramdisk.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
@@ -55,6 +56,26 @@ func TestImageIsUsedOnlyIfItIsWhatTheHostNeeds(t *testing.T) {
 				t.Errorf("whyUnusable = %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestImageOfADeletedHostWaitsOnlyForAnImageControllerThatThereIs(t *testing.T) {
+	for _, served := range []bool{true, false} {
+		l := newLife(t, func(c *Config) { c.ImageController = served })
+		l.add("web", nil)
+		l.rests("web", v1alpha1.StateAvailable)
+		image := &v1alpha1.PreprovisioningImage{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.HostPreprovisioningImageFinalizer, v1alpha1.PreprovisioningImageFinalizer},
+		}}
+		if err := l.api.Create(t.Context(), image); err != nil {
+			t.Fatal(err)
+		}
+		l.remove(l.host("web"))
+		l.gone("web")
+		err := l.api.Get(t.Context(), client.ObjectKeyFromObject(image), image)
+		if client.IgnoreNotFound(err) != nil || (err == nil) != served {
+			t.Errorf("with an image controller: %v; the image is left with finalizers %v, %v", served, image.Finalizers, err)
+		}
 	}
 }
 
