@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -165,6 +166,30 @@ func TestRamdiskIsWithdrawnBeforeAReboot(t *testing.T) {
 		if diff := cmp.Diff(want, unskipped(operations)); diff != "" || err != nil {
 			t.Errorf("must stay on: %v, %v (-want +got):\n%s", stays, err, diff)
 		}
+	}
+}
+
+// TestOperationThatIsPassedOverIsNotStoredAsDone lets releases that do not know the operation go on with the work.
+func TestOperationThatIsPassedOverIsNotStoredAsDone(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.broken("conductor-1") // its hooks are tried again
+	m, posted := machineOf(t, c), unknown(1)
+	m.power, w.Conductor = node.PowerOn, w.run(c)
+	n := w.fake(node.InspectWait, nil, func(n *node.Node) {
+		n.Interfaces[node.InspectInterface] = "agent"
+		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+	})
+	w.addPort(n, posted.macs[0])
+	if _, err := send(t, c, posted); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the hooks to be postponed", func() bool { return w.nextDue() == 2*time.Second })
+	var step struct{ Done, Passed runner.Ref }
+	if err := json.Unmarshal([]byte(w.workOf(n).Step), &step); err != nil {
+		t.Fatal(err)
+	}
+	if step.Done.Name != leaveRamdiskName || step.Passed.Name != rebootName {
+		t.Errorf("done is %q and passed over %q, want %q and %q", step.Done.Name, step.Passed.Name, leaveRamdiskName, rebootName)
 	}
 }
 

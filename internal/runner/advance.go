@@ -99,7 +99,7 @@ func (s *session) proceed(tx *store.Tx, p *progress) error {
 		case op == nil:
 			return s.end(tx, p, task)
 		case op.Skip && p.cp.Operation == (Ref{}):
-			p.cp = p.cp.finished(op.Ref)
+			p.cp = p.cp.passed(op.Ref)
 			continue
 		case op.Hold:
 			return s.hold(tx, p, op)

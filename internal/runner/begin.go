@@ -15,28 +15,25 @@ import (
 func (r *Runner) Begin(tx *store.Tx, j *Job, asked time.Time) error {
 	script, _ := r.owner.Script(j.work.Kind)
 	s := &session{r: r, j: j, script: script, node: j.node}
-	passed, op := s.firstCall()
+	op := s.firstCall()
 	if op == nil {
 		return nil
 	}
 	within := s.within(op)
-	j.work.Step, j.deadline = checkpoint{Done: passed}.began(op.Ref, tx.Now()).encode(), callDeadline(asked, within)
+	j.work.Step, j.deadline = checkpoint{}.began(op.Ref, tx.Now()).encode(), callDeadline(asked, within)
 	return tx.HoldMachine(&j.work.Lease, tx.Now().Add(within), r.cfg.LeaseTTL/3)
 }
 
 // firstCall returns the operation that new work begins with when that is a call to the
-// machine which Begin may begin, else nil, and the operation that is passed over before it.
-func (s *session) firstCall() (passed Ref, op *Operation) {
+// machine which Begin may begin, else nil.
+func (s *session) firstCall() *Operation {
 	operations, err := s.operations(s.task())
 	first := slices.IndexFunc(operations, func(o Operation) bool { return !o.Skip })
 	if err != nil || first < 0 {
-		return passed, nil // which the session deals with
+		return nil // which the session deals with
 	}
-	if op = &operations[first]; op.Change == nil || !op.Shown || op.Harmless || op.Child != "" || op.Begin != nil {
-		return passed, nil
+	if op := &operations[first]; op.Change != nil && op.Shown && !op.Harmless && op.Child == "" && op.Begin == nil {
+		return op
 	}
-	if first > 0 {
-		passed = operations[first-1].Ref
-	}
-	return passed, op
+	return nil
 }

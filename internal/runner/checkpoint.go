@@ -14,7 +14,10 @@ import (
 // checkpoint is the progress of work, as its row stores it. Operations are stored by
 // name, so that a later release can insert others between them.
 type checkpoint struct {
-	Done      Ref `json:"done,omitzero"`      // the last operation that was done
+	Done Ref `json:"done,omitzero"` // the last operation that was done
+	// Passed is the last one behind it that was passed over. A version that does not know
+	// that one goes on behind Done.
+	Passed    Ref `json:"passed,omitzero"`
 	Operation Ref `json:"operation,omitzero"` // the one under way
 	// Attempt is what a process that claims the row must assume about the calls of the
 	// operation in progress.
@@ -61,6 +64,11 @@ func (c checkpoint) finished(done Ref) checkpoint {
 	return checkpoint{Done: done, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
+// passed is the checkpoint behind an operation that is passed over.
+func (c checkpoint) passed(op Ref) checkpoint {
+	return checkpoint{Done: c.Done, Passed: op, Failing: c.Failing, InDoubt: c.InDoubt}
+}
+
 // began is the checkpoint of an operation that begins now. Whoever finds it knows
 // nothing of its effect.
 func (c checkpoint) began(op Ref, now time.Time) checkpoint {
@@ -103,17 +111,19 @@ func (c checkpoint) firstAttempt() driver.Attempt {
 }
 
 // next returns the operation that is in progress or follows, nil after the last one,
-// and errUnknownOperation when the list does not have the one that the checkpoint names.
+// and errUnknownOperation when the list does not have the one that is in progress or was done.
 func (c checkpoint) next(operations []Operation) (*Operation, error) {
 	find := func(ref Ref) int {
 		return slices.IndexFunc(operations, func(o Operation) bool { return o.Ref == ref })
 	}
-	at := 0
+	at, passed := 0, find(c.Passed)
 	switch {
 	case c.Operation != (Ref{}):
 		if at = find(c.Operation); at < 0 {
 			return nil, fmt.Errorf("%s: %w", c.Operation.Name, errUnknownOperation)
 		}
+	case passed >= 0:
+		at = passed + 1
 	case c.Done != (Ref{}):
 		if at = find(c.Done) + 1; at == 0 {
 			return nil, fmt.Errorf("%s: %w", c.Done.Name, errUnknownOperation)

@@ -33,10 +33,13 @@ func TestCheckpointFindsTheNextOperation(t *testing.T) {
 		"beginning":                {want: Ref{Name: "a"}},
 		"behind the first":         {cp: checkpoint{Done: Ref{Name: "a"}}, want: Ref{Name: "b"}},
 		"under way":                {cp: checkpoint{Done: Ref{Name: "a"}, Operation: Ref{Name: "c"}}, want: Ref{Name: "c"}},
+		"passed over":              {cp: checkpoint{Done: Ref{Name: "a"}}.passed(Ref{Name: "b"}), want: Ref{Name: "c"}},
+		"first one passed over":    {cp: checkpoint{}.passed(Ref{Name: "a"}), want: Ref{Name: "b"}},
 		"items":                    {cp: checkpoint{Done: Ref{Name: "step", Item: "0"}}, want: Ref{Name: "step", Item: "1"}},
 		"end":                      {cp: checkpoint{Done: Ref{Name: "step", Item: "1"}}},
 		"done, not known":          {cp: checkpoint{Done: Ref{Name: "x"}}, unknown: true},
 		"under way, not known":     {cp: checkpoint{Done: Ref{Name: "a"}, Operation: Ref{Name: "x"}}, unknown: true},
+		"passed over, not known":   {cp: checkpoint{Done: Ref{Name: "a"}}.passed(Ref{Name: "x"}), want: Ref{Name: "b"}},
 		"known name, other item":   {cp: checkpoint{Operation: Ref{Name: "step", Item: "2"}}, unknown: true},
 		"failing, nothing is left": {cp: checkpoint{Failing: "x", Done: Ref{Name: "step", Item: "1"}}},
 	} {
@@ -64,6 +67,7 @@ func TestCheckpointIsReadAsItWasWritten(t *testing.T) {
 	for _, cp := range []checkpoint{
 		{},
 		{Done: Ref{Name: "a"}},
+		checkpoint{Done: Ref{Name: "a"}}.passed(Ref{Name: "b"}),
 		checkpoint{Done: Ref{Name: "a"}}.began(Ref{Name: "step", Item: "1 x.y"}, noon),
 		{
 			Done: Ref{Name: "a"}, Operation: Ref{Name: "b"}, Attempt: driver.Continued, Since: noon, Phase: "p", Handle: "/tasks/1",

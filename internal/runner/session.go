@@ -106,7 +106,7 @@ func (s *session) endNumbered(operations []Operation) error {
 // skip passes over an operation. Before one that only finds something out, or is passed over, too, there is
 // nothing that a commit would save, unless it brought the node back to work.
 func (s *session) skip(ctx context.Context, op *Operation) error {
-	passed := s.cp.finished(op.Ref)
+	passed := s.cp.passed(op.Ref)
 	next := s.following(passed)
 	if next == nil || next.Read == nil && !next.Skip || s.waits(s.node) {
 		return s.advance(ctx, nil, nil)
