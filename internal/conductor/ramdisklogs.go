@@ -8,6 +8,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -98,9 +99,10 @@ func missingLogs(cause error) string {
 	return node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause))
 }
 
-// postedLogsWithin bounds how long logs may delay the answer to a post, for which agents wait a
-// minute, or the end of a failed inspection.
-const postedLogsWithin = 15 * time.Second
+// postedLogsWithin bounds how long logs may delay the end of a failed inspection, or the answer to a
+// post, which may have waited for its turn and its node before: agents wait for half a minute by
+// default (http_request_timeout).
+const postedLogsWithin = 5 * time.Second
 
 // keepPostedLogs keeps the logs that a ramdisk posted with its inventory, if it reports an
 // error of its own or all logs are kept. Anybody may invent an unknown machine: its logs are not
@@ -121,7 +123,7 @@ func (c *Conductor) keepLogsOfFailedHooks(ctx context.Context, n *node.Node, doc
 }
 
 // keepLogsOf keeps the logs in a document. They are stored nowhere else, so an engine that ends
-// meanwhile loses them.
+// meanwhile loses them. Other posts get the slot of the one that brings them before.
 func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inventory.Document) {
 	if document.Logs == nil || c.cfg.Logs.Folder == nil {
 		return
@@ -132,6 +134,9 @@ func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inve
 	err := json.Unmarshal(document.Logs, &archive) // from base64
 	if err == nil && len(archive) == 0 {
 		return
+	}
+	if err == nil && !fairqueue.Release(ctx) {
+		err = errWaiters
 	}
 	if err == nil {
 		within, cancel := context.WithTimeout(ctx, postedLogsWithin)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -105,6 +106,45 @@ func TestLogsThatARamdiskPostsAreKept(t *testing.T) {
 			rows := strings.Join(w.history(n), "\n")
 			if told := strings.Contains(rows, "The logs of the ramdisk are in the file "+n.UUID); told != tc.kept || (len(kept.names) == 1) != tc.kept {
 				t.Errorf("files %q, history %q; want logs kept: %v", kept.names, rows, tc.kept)
+			}
+		})
+	}
+}
+
+// keepFunc is a folder of one function.
+type keepFunc func(ctx context.Context) error
+
+func (f keepFunc) Keep(ctx context.Context, _ string, _ []byte, _ []string) error { return f(ctx) }
+
+// TestPostGivesItsSlotBackBeforeItsLogsAreKept has a ramdisk post logs whose folder others may keep busy.
+func TestPostGivesItsSlotBackBeforeItsLogsAreKept(t *testing.T) {
+	for name, tc := range map[string]struct {
+		room bool
+		want string
+	}{
+		"room to wait":    {room: true, want: "The logs of the ramdisk are in the file "},
+		"no room to wait": {want: "The logs of the ramdisk could not be kept: wait for others"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given, kept := 0, 0
+			folder := keepFunc(func(ctx context.Context) error {
+				if deadline, _ := ctx.Deadline(); given != 1 || time.Until(deadline) > postedLogsWithin {
+					t.Errorf("slot given back %d times, deadline %v; want once before, and the bound", given, deadline)
+				}
+				kept++
+				return nil
+			})
+			w := newWorld(t, func(c *Config) { c.Logs = RamdiskLogs{Collect: CollectAlways, Folder: folder} })
+			n, m := waiting(w), unknown(1)
+			w.addPort(n, m.macs[0])
+			hold := fairqueue.Hold{Wait: func() (func(), bool) { return func() {}, tc.room }}
+			hold.Add(func() { given++ })
+			if _, err := w.ContinueInspection(fairqueue.With(t.Context(), &hold), node.InspectionPost{Body: m.body()}); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			if rows := strings.Join(w.history(n), "\n"); !strings.Contains(rows, tc.want) || (kept == 1) != tc.room {
+				t.Errorf("kept %d times, history %q; want %q", kept, rows, tc.want)
 			}
 		})
 	}
