@@ -47,6 +47,11 @@ func leftBehinds() map[string]leftBehind {
 		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = v1alpha1.ErrorPreparation, "a disk is missing", 1
 		h.Status.OperationalStatus = v1alpha1.OperationalStatusError
 	}
+	updateFailed := func(h *v1alpha1.BareMetalHost) {
+		deployed(h)
+		h.Status.ErrorType, h.Status.ErrorMessage, h.Status.ErrorCount = v1alpha1.ErrorServicing, "the firmware is not signed", 1
+		h.Status.OperationalStatus = v1alpha1.OperationalStatusError
+	}
 	unread := func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails = nil }
 	const (
 		available, inUse, externally = v1alpha1.StateAvailable, v1alpha1.StateProvisioned, v1alpha1.StateExternallyProvisioned
@@ -82,6 +87,7 @@ func leftBehinds() map[string]leftBehind {
 		"provisioned by method":              {inUse, node.Active, method, byMethod, "", inUse, nil},
 		"provisioned by method, image added": {inUse, node.Active, bothNamed, byMethod, "", inUse, nil},
 		"provisioned, method added":          {inUse, node.Active, bothNamed, deployed, "", inUse, nil},
+		"provisioned, live update failed":    {inUse, node.ServiceFailed, withImage, updateFailed, "", inUse, []string{"abort"}},
 		"externally provisioned":             {externally, node.Active, external, nil, "", externally, nil},
 		"deprovisioning":                     {deprovisioning, node.Deleting, nil, deployed, node.Available, available, nil},
 		"deprovisioning, cleaning":           {deprovisioning, node.CleanWait, nil, deployed, node.Available, available, nil},
@@ -127,7 +133,7 @@ func (l *life) leave(name string, left leftBehind) {
 		}
 		l.engine.Change(h.Status.Provisioning.ID, func(n *provisioner.Node) {
 			n.Mark = ""
-			if left.node == node.DeployWait || left.node == node.Active {
+			if left.node == node.DeployWait || left.node == node.Active || left.node == node.ServiceFailed {
 				n.InstanceID = string(h.UID)
 			}
 		})
@@ -268,4 +274,21 @@ func TestHostThatMetal3sOperatorHasDetachedStaysDetached(t *testing.T) {
 	l.until("web", "attached", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID != "" })
 	l.rests("web", v1alpha1.StateProvisioned)
 	l.does("web", before, "create", "manage", "adopt")
+}
+
+func TestFailedUpdateOfMetal3sOperatorIsEndedWhenAPersonAllowsThat(t *testing.T) {
+	l := newLife(t, nil)
+	l.leave("web", leftBehinds()["provisioned, live update failed"])
+	l.node("web", func(n *provisioner.Node) { n.Maintenance = true })
+	before := len(l.effects("web"))
+	for range 5 {
+		l.now = l.now.Add(l.pass("web"))
+	}
+	if h := l.host("web"); h.Status.ErrorType != v1alpha1.ErrorServicing {
+		t.Errorf("error %q while a person keeps the node in maintenance, want it to stay", h.Status.ErrorType)
+	}
+	l.does("web", before)
+	l.node("web", func(n *provisioner.Node) { n.Maintenance = false })
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.does("web", before, "abort")
 }

@@ -71,7 +71,7 @@ func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v service
 		wanted: live.wanted() && !s.waitsToDetach, ready: live.ready(), kept: kept && !s.waitsToDetach,
 		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && s.now.Sub(record.NodeChangedAt.Time) > observeTimeout,
 		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
-		noRamdisk: s.ramdiskMissing != "",
+		inherited: inheritsFailure(s), noRamdisk: s.ramdiskMissing != "",
 	}
 	if v.wanted && s.node.State == node.Active && record.Request == "" {
 		able, err := p.engine.CanService(ctx)
@@ -81,6 +81,13 @@ func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v service
 		v.wanted, tooOld = able, !able
 	}
 	return v, tooOld, nil
+}
+
+// inheritsFailure reports whether the node of a host is where a live update of Metal3's operator has failed. That one shows
+// the failure and keeps no record; the service of another client is nobody's failure here.
+func inheritsFailure(s *scope) bool {
+	record := s.host.Status.Updates.Service
+	return s.node.State == node.ServiceFailed && s.before.Status.ErrorType == v1alpha1.ErrorServicing && record.Request == "" && record.Failures == 0
 }
 
 // gaveUp reports whether the same update has failed so often that it is not tried again.
@@ -299,6 +306,7 @@ func (p liveUpdate) settle(s *scope) {
 	status := &s.host.Status
 	record := status.Updates.Service
 	switch {
+	case inheritsFailure(s): // a person keeps the engine from ending that
 	case record.Failures == 0:
 		s.clearError()
 	case status.ErrorType != v1alpha1.ErrorServicing:

@@ -69,6 +69,8 @@ type serviceView struct {
 	explicit bool
 	// waiting is true while a failure is not tried again, for a time or for good.
 	waiting bool
+	// inherited is true when the service failed that Metal3's operator had asked for.
+	inherited bool
 	// noRamdisk is true while there is no ramdisk that the machine could boot for the update.
 	noRamdisk bool
 }
@@ -106,7 +108,7 @@ func (v serviceView) afterFailure() serviceStep {
 	switch {
 	case v.node.Maintenance && !ownFaults[v.node.Fault]:
 		return serviceBlocked
-	case v.record.Request == "" && v.record.Failures == 0:
+	case v.record.Request == "" && v.record.Failures == 0 && !v.inherited:
 		return serviceBlocked // the service of another client
 	case v.record.Request == askService && v.kept:
 		return serviceFailed

@@ -57,6 +57,7 @@ func TestDecideService(t *testing.T) {
 			v.record.Request, v.record.Accepted, v.record.NodeChangedAt = request, accepted, &before
 		}
 	}
+	inherited := func(v *serviceView) { v.inherited = true }
 	later := func(v *serviceView) { v.node.StateChangedAt = testNow.Add(time.Second) }
 	for _, tt := range []struct {
 		name   string
@@ -112,6 +113,8 @@ func TestDecideService(t *testing.T) {
 		{"another client services", node.ServiceWait, nothing, serviceWait},
 		{"another client services, and an update waits", node.Servicing, nil, serviceWait},
 		{"the service of another client failed", node.ServiceFailed, nothing, serviceBlocked},
+		{"that of Metal3's operator failed", node.ServiceFailed, both(nothing, inherited), serviceAbort},
+		{"that of Metal3's operator failed, a person set maintenance", node.ServiceFailed, both(nothing, inherited, maintained), serviceBlocked},
 
 		{"it failed", node.ServiceFailed, asked(askService, true), serviceFailed},
 		{"it failed, the engine set maintenance", node.ServiceFailed, both(asked(askService, true), byEngine), serviceFailed},
