@@ -121,6 +121,25 @@ func (r *rack) asksForItsMode(t *testing.T, board *bmc.BMC, authority string) {
 	}
 }
 
+// TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor has a machine in another mode, in which it does not boot
+// the medium of the engine.
+func TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor(t *testing.T) {
+	t.Parallel()
+	r, authority := startBootService(t, redfish.Vendors[0])
+	if err := r.Machine(0).BMC().SetOverride(&bmc.Call{}, bmc.Override{Mode: bmc.Legacy}); err != nil {
+		t.Fatal(err)
+	}
+	uuid := r.registerBMC(t, authority, map[string]any{
+		"boot_interface": "redfish-virtual-media", "properties": map[string]any{"capabilities": "boot_mode:uefi"},
+	})
+	r.provision(t, uuid, "manage", "manageable")
+	r.provision(t, uuid, "inspect", "manageable")
+	if found := r.show(t, uuid).capability("boot_mode"); found != "uefi" {
+		t.Errorf("the ramdisk found the machine in mode %s, want uefi", found)
+	}
+	r.bootedOnlyWhatWasServed(t, uuid, "redfish-virtual-media")
+}
+
 // TestImageGoesToTheDiskThatTheInstanceAsksFor asks for a disk that agents do not choose by themselves.
 func TestImageGoesToTheDiskThatTheInstanceAsksFor(t *testing.T) {
 	t.Parallel()
