@@ -66,6 +66,37 @@ func TestResultOfAnInspectionIsCollectedWhenTheEngineHasStoredIt(t *testing.T) {
 	}
 }
 
+func TestInspectionOfMetal3sOperatorThatIsOverIsNotRepeated(t *testing.T) {
+	over := provisioner.Node{State: node.Manageable, InspectedAt: testNow.Add(time.Minute)}
+	failed, earlier, locked := over, over, over
+	failed.LastError, earlier.InspectedAt, locked.Busy = "no disk", testNow.Add(-time.Minute), true
+	for _, tt := range []struct {
+		name   string
+		node   provisioner.Node
+		change func(*v1alpha1.BareMetalHost)
+		record v1alpha1.OperationStatus
+		want   inspectStep
+	}{
+		{"over", over, nil, v1alpha1.OperationStatus{}, inspectCollect},
+		{"over, and the node is locked", locked, nil, v1alpha1.OperationStatus{}, inspectAwait},
+		{"over with an error", failed, nil, v1alpha1.OperationStatus{}, inspectWork},
+		{"another one, from before", earlier, nil, v1alpha1.OperationStatus{}, inspectWork},
+		{"never inspected", provisioner.Node{State: node.Manageable}, nil, v1alpha1.OperationStatus{}, inspectWork},
+		{"the inventory could not be read", over, nil, v1alpha1.OperationStatus{Name: v1alpha1.OperationInspect, Failures: 1}, inspectWork},
+		{"a person has asked to inspect again", over, func(h *v1alpha1.BareMetalHost) {
+			h.Status.HardwareDetails = &v1alpha1.HardwareDetails{}
+		}, v1alpha1.OperationStatus{}, inspectWork},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := testHost(tt.change)
+			h.Status.OperationHistory.Inspect.Start = metav1.NewTime(testNow)
+			if got := decideInspection(h, tt.node, tt.record); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
 // unproven is why a node in use is not the host's although it has its name.
 func unproven(use string) string {
 	return "node n1 has the name of this host and no mark, and it is in use: " + use + ". It may be another cluster's; if it is this host's, " +

@@ -43,7 +43,7 @@ func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1al
 		return inspectWork
 	case inspectionDisabled(h):
 		return inspectSkip
-	case n.State == node.Manageable && record.Request == askInspect && arrived(record, n) && n.LastError == "":
+	case n.State == node.Manageable && n.LastError == "" && (record.Request == askInspect && arrived(record, n) || inspectedMeanwhile(h, n, record)):
 		if n.Busy { // Ironic stores the inventory after the state, under the same lock
 			return inspectAwait
 		}
@@ -51,6 +51,12 @@ func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1al
 	default:
 		return inspectWork
 	}
+}
+
+// inspectedMeanwhile reports whether the first inspection of a host, which Metal3's operator has asked for and so has no record,
+// has ended since. Later ones are repeated: the times are of two clocks, and a person asked for those.
+func inspectedMeanwhile(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) bool {
+	return record.Request == "" && record.Failures == 0 && h.Status.HardwareDetails == nil && n.InspectedAt.After(h.Status.OperationHistory.Inspect.Start.Time)
 }
 
 // forced reports whether the request for one power cycle asks to interrupt what is under

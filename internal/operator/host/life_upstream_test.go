@@ -292,3 +292,22 @@ func TestFailedUpdateOfMetal3sOperatorIsEndedWhenAPersonAllowsThat(t *testing.T)
 	l.rests("web", v1alpha1.StateProvisioned)
 	l.does("web", before, "abort")
 }
+
+func TestInspectionThatEndedWhileNeitherOperatorRanIsCollected(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbInspect: 5 * time.Minute},
+	})
+	l.restart()
+	left := leftBehinds()["inspecting"]
+	left.status = func(h *v1alpha1.BareMetalHost) {
+		h.Status.HardwareDetails, h.Status.OperationHistory.Inspect.Start = nil, metav1.NewTime(l.now)
+	}
+	l.leave("web", left)
+	before := len(l.effects("web"))
+	l.now = l.now.Add(10 * time.Minute)
+	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.HardwareDetails == nil {
+		t.Error("the host shows no hardware")
+	}
+	l.does("web", before, left.does...)
+}
