@@ -2,10 +2,12 @@ package host
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -88,5 +90,22 @@ func TestHostThatWasMovedIsDeletedWithoutItsNode(t *testing.T) {
 	l.does("web", done)
 	if got := l.nodeOf("web").Released; got != released {
 		t.Errorf("the node has the release %q, want %q, with which the other cluster takes it", got, released)
+	}
+}
+
+func TestHostWhoseNodeHasNoMarkTellsWhichOneToWrite(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		l.inNode(h, node.Active)
+		id := h.Status.Provisioning.ID
+		l.engine.Change(id, func(n *provisioner.Node) { n.Mark, n.InstanceID = "", "the UID of the host in the former cluster" })
+		h.Status = v1alpha1.BareMetalHostStatus{}
+		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: statusOf("provisioned", id)}
+	})
+	h := l.until("web", "refused", func(h *v1alpha1.BareMetalHost) bool { return h.Status.ErrorType == v1alpha1.ErrorRegistration })
+	for _, want := range []string{"extra." + v1alpha1.NodeMarkKey, string(provisioner.MarkOf("c1", "metal", "web"))} {
+		if !strings.Contains(h.Status.ErrorMessage, want) {
+			t.Errorf("message %q, want %s in it", h.Status.ErrorMessage, want)
+		}
 	}
 }

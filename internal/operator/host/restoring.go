@@ -129,7 +129,8 @@ func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.Prov
 	}
 	if isConflict(err) || errors.Is(err, provisioner.ErrNotFound) {
 		return fmt.Errorf("annotation %s names node %q, which does not belong to this host or does not exist, so the host starts without a node; "+
-			"whoever manages the engine can see in extra.%s of the node whose it is", v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey), nil
+			"whoever manages the engine can see in extra.%s of the node whose it is, and sets it to %s if it is this host's",
+			v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey, p.owners.mark(s.host)), nil
 	}
 	return nil, err
 }
