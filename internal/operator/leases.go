@@ -100,8 +100,8 @@ func (o *Operator) checkUpstream(ctx context.Context) error {
 	case err != nil:
 		return err
 	case lease != nil:
-		return fmt.Errorf("another operator manages the hosts of this cluster: %s; scale its Deployment to 0 and start again when the lease has ended, "+
-			"or, if the two watch different namespaces, start with --allow-upstream-operator", lease)
+		return fmt.Errorf("another operator manages the hosts of this cluster: %s; scale its Deployment to 0, "+
+			"delete its ValidatingWebhookConfiguration, which keeps hosts from being changed while nobody answers it, and start again when the lease has ended, or, if the two watch different namespaces, start with --allow-upstream-operator", lease)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestTheHostControllersDoNotStartBesideTheUpstreamOperator(t *testing.T) {
 		"with rights in the namespace of its own lease only": {func(o *operator.Options) {
 			o.Config, o.Namespaces = impersonating(config, "limited"), nil
 			o.LeaderElection, o.LeaderElectionNamespace = true, b.namespace
-		}, "another operator manages the hosts"},
+		}, "delete its ValidatingWebhookConfiguration"},
 		// It goes on, and fails at what comes next.
 		"without a right to see leases": {func(o *operator.Options) { o.Config = impersonating(config, "blind") }, "read namespace kube-system"},
 	} {
