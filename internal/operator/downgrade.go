@@ -29,7 +29,8 @@ type Downgrade struct {
 
 // Run moves each host in the state "importing" to "unmanaged". The link to its node stays
 // in status.provisioning.ID, by which Ingot finds the node again after an upgrade. All other
-// fields and hosts stay as they are, and a second run finds nothing to do.
+// fields and hosts stay as they are, and a second run finds nothing to do. It tells of the hosts without a BMC for which Metal3's
+// operator will show an error.
 //
 // It refuses to change anything while an operator of Ingot holds its leader lease, because that
 // one would import the hosts again. One that runs without leader election it cannot see.
@@ -47,9 +48,19 @@ func (d Downgrade) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	hosts, err := d.importing(ctx, c)
+	all, err := d.hosts(ctx, c)
 	if err != nil {
 		return err
+	}
+	var hosts []*v1alpha1.BareMetalHost
+	for i := range all {
+		h := &all[i]
+		switch state := h.Status.Provisioning.State; {
+		case state == v1alpha1.StateImporting:
+			hosts = append(hosts, h)
+		case !h.HasBMC() && state != v1alpha1.StateNone && state != v1alpha1.StateUnmanaged:
+			fmt.Fprintf(d.Output, "Metal3's operator will show a registration error for host %s/%s, which has no BMC; its machine is not touched.\n", h.Namespace, h.Name)
+		}
 	}
 	if len(hosts) == 0 {
 		fmt.Fprintln(d.Output, "No host is in the state importing: there is nothing to do.")
@@ -80,23 +91,19 @@ func (d Downgrade) checkStopped(ctx context.Context) error {
 	return nil
 }
 
-// importing returns the hosts that the other operator would not know what to do with.
-func (d Downgrade) importing(ctx context.Context, c client.Client) ([]*v1alpha1.BareMetalHost, error) {
+// hosts returns the hosts that are looked at.
+func (d Downgrade) hosts(ctx context.Context, c client.Client) ([]v1alpha1.BareMetalHost, error) {
 	namespaces := d.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
-	var found []*v1alpha1.BareMetalHost
+	var found []v1alpha1.BareMetalHost
 	for _, ns := range namespaces {
 		var list v1alpha1.BareMetalHostList
 		if err := c.List(ctx, &list, client.InNamespace(ns)); err != nil {
 			return nil, fmt.Errorf("list the hosts at %s: %w", d.Config.Host, err)
 		}
-		for i := range list.Items {
-			if list.Items[i].Status.Provisioning.State == v1alpha1.StateImporting {
-				found = append(found, &list.Items[i])
-			}
-		}
+		found = append(found, list.Items...)
 	}
 	return found, nil
 }

@@ -27,7 +27,7 @@ func (b *bench) hostInState(name string, state v1alpha1.ProvisioningState, id st
 	}
 }
 
-func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
+func TestPrepareDowngradeResetsOnlyHostsThatAreImportingAndTellsOfThoseWithoutABMC(t *testing.T) {
 	t.Parallel()
 	config := controlplane.StartForTest(t, controlplane.TestOptions{})
 	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
@@ -71,6 +71,12 @@ func TestPrepareDowngradeResetsOnlyHostsThatAreImporting(t *testing.T) {
 		t.Errorf("dry run: %v, output lacks %q or how to go on:\n%s", err, want, output)
 	}
 	check("after the dry run", v1alpha1.StateImporting)
+	for _, state := range []v1alpha1.ProvisioningState{v1alpha1.StateProvisioned, v1alpha1.StateUnmanaged} {
+		line := "registration error for host " + b.namespace + "/host-" + stateName(state) + ", which has no BMC"
+		if told := strings.Contains(output, line); told != (state == v1alpha1.StateProvisioned) {
+			t.Errorf("output tells of an error for a host that is %s: %v\n%s", state, told, output)
+		}
+	}
 
 	kube := kubernetesOn(t, config)
 	lease := holdLease(t, kube, b.namespace, "ingot-host", "operator-0")
