@@ -45,3 +45,30 @@ func (a *api) enterLargeBody(r *http.Request) (leave func(), err error) {
 	}
 	return a.enterLarge(r, a.largeBodies)
 }
+
+// answerSlot is a slot for the answer to one request if that turns out to be large. It does not wait for one: what is
+// answered is in memory already.
+type answerSlot struct {
+	api     *api
+	request *http.Request
+	leave   func() // nil while there is none
+}
+
+// take takes the slot for an answer of a size in bytes, once. It fails with node.ErrBusy when there is none.
+func (s *answerSlot) take(size int) error {
+	if size <= maxBody || s.leave != nil {
+		return nil
+	}
+	var ok bool
+	if s.leave, ok = s.api.largeAnswers.TryEnter(s.api.user(s.request)); !ok {
+		return errNoRoom
+	}
+	return nil
+}
+
+// end gives the slot back.
+func (s *answerSlot) end() {
+	if s.leave != nil {
+		s.leave()
+	}
+}

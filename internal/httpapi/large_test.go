@@ -92,6 +92,40 @@ func floodUnread(t *testing.T, path string) {
 	s.send(request(large, "flood")).want(200)
 }
 
+func TestAnswersToPatchesThatNobodyReadsLeaveMemoryToOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t, byUser)
+		s.addNode(uuid1)
+		n := s.addNode(uuid2, func(n *node.Node) {
+			n.InstanceInfo = node.Object(`{"configdrive":"` + strings.Repeat("x", maxBody) + `"}`)
+		})
+		request := func(uuid, user, description string) *http.Request {
+			patch := `[{"op":"add","path":"/description","value":"` + description + `"}]`
+			r := httptest.NewRequest(http.MethodPatch, "/v1/nodes/"+uuid, strings.NewReader(patch))
+			r.Header.Set("X-Test-User", user)
+			r.Header.Set("X-OpenStack-Ironic-API-Version", "latest")
+			return r
+		}
+		release := make(chan struct{})
+		var flood sync.WaitGroup
+		for range largeAnswers / 2 {
+			flood.Go(func() {
+				s.handler.ServeHTTP(stalled{httptest.NewRecorder(), release}, request(uuid2, "flood", "first"))
+			})
+			synctest.Wait() // the fake engine takes one request at a time
+		}
+		s.send(request(uuid2, "flood", "refused")).want(503)
+		if n.Description != "first" {
+			t.Errorf("description %q, want that a refused patch changes nothing", n.Description)
+		}
+		s.send(request(uuid1, "flood", "small")).want(200)
+		s.send(request(uuid2, "ann", "hers")).want(200)
+		close(release)
+		flood.Wait()
+		s.send(request(uuid2, "flood", "later")).want(200)
+	})
+}
+
 func TestLargeBodiesThatArriveSlowlyLeaveMemoryToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, byUser)

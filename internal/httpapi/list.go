@@ -87,8 +87,7 @@ func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int
 	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
 }
 
-// showItem answers a request to read one item. A large answer lasts until the client has read it, and takes a slot. It does
-// not wait for one: it would be in memory meanwhile.
+// showItem answers a request to read one item. A large answer lasts until the client has read it, and takes a slot.
 func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fields []*field[T]) error {
 	v, err := viewWith(a, r, fields)
 	if err != nil {
@@ -96,12 +95,10 @@ func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fi
 	}
 	build := func(dst []byte) []byte { return appendItem(dst, v, item, fields) }
 	return withBuffer(build, func(body []byte) error {
-		if len(body) > maxBody {
-			leave, ok := a.largeAnswers.TryEnter(a.user(r))
-			if !ok {
-				return errNoRoom
-			}
-			defer leave()
+		slot := answerSlot{api: a, request: r}
+		defer slot.end()
+		if err := slot.take(len(body)); err != nil {
+			return err
 		}
 		writeJSON(w, http.StatusOK, body)
 		return nil

@@ -108,11 +108,23 @@ func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 		return badRequest("reset_interfaces needs a change of the driver in the same patch.")
 	}
 	p := nodePatch{edits: edits, reset: reset, version: c.version, drivers: a.drivers}
-	changed, err := a.engine.UpdateNode(r.Context(), ident, p.apply)
+	slot := answerSlot{api: a, request: r}
+	defer slot.end()
+	changed, err := a.engine.UpdateNode(r.Context(), ident, func(n *node.Node) error {
+		if err := p.apply(n); err != nil {
+			return err
+		}
+		return slot.take(sizeOf(n)) // before anything is stored
+	})
 	if err != nil {
 		return fmt.Errorf("patch node %s: %w", ident, err)
 	}
 	return writeItem(a, w, r, http.StatusOK, changed, nodeTable.detail[c.version])
+}
+
+// sizeOf is about how many bytes what clients have stored in a node has.
+func sizeOf(n *node.Node) int {
+	return len(n.InstanceInfo) + len(n.DriverInfo) + len(n.Properties) + len(n.Extra) + len(n.NetworkData)
 }
 
 func resetInterfaces(c *call) (bool, error) {
