@@ -84,7 +84,7 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 	operations := append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node)}, c.switchedOff(t)...)
 	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
 		reboot := c.rebootInspected(t.Node)
-		reboot.Skip = reboot.Skip || !c.drivers.HasBMC(t.Node) // nothing could start the ramdisk again
+		reboot.Skip = reboot.Skip || !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
 		operations = append(operations, reboot)
 	}
 	return operations, nil
