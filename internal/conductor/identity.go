@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -67,7 +66,7 @@ func (c *Conductor) checkOwnerBeforeLeaving(n *node.Node) runner.Operation {
 // replaced can be switched on.
 func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
 	identifier, ok := c.identifierOf(n)
-	if !ok || !identityOf(n).Known() {
+	if !ok {
 		return nil
 	}
 	found, err := identifier.Identity(ctx, n)
@@ -80,8 +79,8 @@ func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
 // refuseMachineOfAnother returns an *otherMachineError when a node's BMC belongs to a machine for
 // which another node stands, and not this one.
 func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, found node.MachineIdentity) error {
-	difference := identityOf(n).Compare(found)
-	if difference == "" {
+	known := identityOf(n)
+	if !found.Known() || known.Known() && known.Compare(found) == "" {
 		return nil
 	}
 	var owner *node.Node
@@ -94,20 +93,21 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 	}
 	return &otherMachineError{&node.DriverError{
 		Op: checkMachine, Refused: true,
-		Reason: "the BMC belongs to a machine with " + difference + ", for which node " + owner.UUID + " stands. Nothing was done to it: " +
-			"correct the BMC's address in driver_info",
+		Reason: "the BMC belongs to the machine for which node " + owner.UUID + " stands. Nothing was done to it: correct the BMC's address in driver_info",
 	}}
 }
 
-// nodeOfMachine returns a node other than n that stands for a machine; nil for none.
+// nodeOfMachine returns a node other than n that stands for a machine that is known; nil for none.
 func (c *Conductor) nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
-	text, err := json.Marshal(cmp.Or(machine.UUID, machine.SerialNumber))
-	if err != nil {
-		return nil, err
+	var stored *node.Filter // which each of the texts leads to
+	for _, spelling := range machine.Spellings() {
+		text, err := json.Marshal(spelling)
+		if err != nil {
+			return nil, err
+		}
+		stored = &node.Filter{Field: "driver_internal_info", Op: node.Contains, Value: string(text), Or: stored}
 	}
-	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{{
-		Field: "driver_internal_info", Op: node.Contains, Value: string(text),
-	}}})
+	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{*stored}})
 	i := slices.IndexFunc(nodes, func(other *node.Node) bool {
 		known := identityOf(other)
 		return other.ID != n.ID && known.Known() && known.Compare(machine) == ""
@@ -145,6 +145,9 @@ func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 		if known.Known() {
 			return nil, compareIdentities(known, found)
 		}
+		if err := c.refuseMachineOfAnother(ctx, n, found); err != nil {
+			return nil, err
+		}
 		return storeIdentity(found), nil
 	}}
 }
@@ -162,7 +165,7 @@ func whenLeaving(check runner.Operation) runner.Operation {
 	check.Read = func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		write, err := read(ctx, n)
 		var other *otherMachineError
-		if errors.As(err, &other) {
+		if errors.As(err, &other) || errors.Is(err, node.ErrUnavailable) {
 			return nil, err
 		}
 		return write, nil

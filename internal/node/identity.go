@@ -85,12 +85,31 @@ func (i MachineIdentity) Compare(other MachineIdentity) string {
 
 func uuidDigits(uuid string) string { return strings.ReplaceAll(uuid, "-", "") }
 
-// sameUUID compares in each order of the bytes that firmware and BMCs are known to use: as
-// RFC 9562 has them, with the first three fields reversed (SMBIOS), or all of them (IPMI).
+// Spellings are the texts of which another identity of the same machine has one: the UUID in each
+// order of its bytes, and the serial number.
+func (i MachineIdentity) Spellings() []string {
+	var texts []string
+	for _, digits := range uuidOrders(i.UUID) {
+		texts = append(texts, strings.Join([]string{digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]}, "-"))
+	}
+	if i.SerialNumber != "" {
+		texts = append(texts, i.SerialNumber)
+	}
+	return texts
+}
+
+// sameUUID compares in each order of the bytes.
 func sameUUID(a, b string) bool {
-	bytes := pairs(uuidDigits(a))
+	return a == b || slices.Contains(uuidOrders(a), uuidDigits(b))
+}
+
+// uuidOrders are the digits of a UUID in each order of the bytes that firmware and BMCs are known to
+// use: as RFC 9562 has them, with the first three fields reversed (SMBIOS), or all of them (IPMI). What is
+// no UUID has none.
+func uuidOrders(uuid string) []string {
+	bytes := pairs(uuidDigits(uuid))
 	if len(bytes) != 16 {
-		return a == b
+		return nil
 	}
 	smbios := slices.Clone(bytes)
 	for _, field := range [][]string{smbios[:4], smbios[4:6], smbios[6:8]} {
@@ -99,12 +118,11 @@ func sameUUID(a, b string) bool {
 	reversed, both := slices.Clone(bytes), slices.Clone(smbios)
 	slices.Reverse(reversed)
 	slices.Reverse(both)
+	var orders []string
 	for _, order := range [][]string{bytes, smbios, reversed, both} {
-		if strings.Join(order, "") == uuidDigits(b) {
-			return true
-		}
+		orders = append(orders, strings.Join(order, ""))
 	}
-	return false
+	return orders
 }
 
 // pairs splits hexadecimal digits into bytes.

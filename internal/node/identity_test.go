@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -42,6 +44,12 @@ func TestIdentitiesAreComparedByWhatBothHave(t *testing.T) {
 	} {
 		if got := machine.Compare(c.other); (got == "") != c.same {
 			t.Errorf("%s: %q, want the same: %v", name, got, c.same)
+		}
+		spelled := func(text string) bool {
+			return text != "" && slices.ContainsFunc(machine.Spellings(), func(s string) bool { return strings.EqualFold(s, text) })
+		}
+		if found := spelled(c.other.UUID) || spelled(c.other.SerialNumber); c.same && c.other.Known() && !found {
+			t.Errorf("%s: none of %q", name, machine.Spellings())
 		}
 	}
 }
