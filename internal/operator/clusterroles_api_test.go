@@ -73,13 +73,15 @@ func (b *bench) sizedDeployment(name string) {
 func (b *bench) recoveryAndScalingAreRefused(machine, deployment string) {
 	b.Helper()
 	b.machineCondition(machine, v1beta2.RemediatingCondition, metav1.ConditionFalse, v1beta2.RemediationImpossibleReason)
-	b.eventually("a failed remediation", func() string {
+	b.eventually("a remediation that waits for a host", func() string {
 		remediation := &v1beta2.Metal3Remediation{}
 		b.read(remediation, machine)
-		if remediation.Status.Phase != v1beta2.RemediationFailed {
-			return "phase " + string(remediation.Status.Phase)
+		for _, c := range remediation.Status.Conditions {
+			if c.Reason == v1beta2.WaitingForHostReason {
+				return ""
+			}
 		}
-		return ""
+		return fmt.Sprintf("conditions %v", remediation.Status.Conditions)
 	})
 	b.hasEvent(deployment, "AutoscaleRefused")
 }
