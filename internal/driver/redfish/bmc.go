@@ -112,9 +112,9 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	}
 	err = &loginError{err}
 	switch {
-	case refusesCredentials(err) && (statusOf(err) != http.StatusForbidden || b.access.auth != authAuto):
+	case refusesCredentials(err) && (answered(err) != http.StatusForbidden || b.access.auth != authAuto):
 		b.tries.Refuse()
-	case statusOf(err) != 0 && b.access.auth == authAuto && b.beginBasic(err):
+	case answered(err) != 0 && b.access.auth == authAuto && b.beginBasic(err):
 		return "", nil
 	}
 	return "", err

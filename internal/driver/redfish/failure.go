@@ -116,8 +116,18 @@ type loginError struct{ error }
 
 func (e *loginError) Unwrap() error { return e.error }
 
-// statusOf is the status of an answer that is an error, 0 without an answer.
+// statusOf is the status of an answer that is an error, 0 without an answer. A session that was
+// not granted tells nothing about what was asked for.
 func statusOf(err error) int {
+	var login *loginError
+	if errors.As(err, &login) {
+		return 0
+	}
+	return answered(err)
+}
+
+// answered is the status of an answer that is an error, also of that to a login.
+func answered(err error) int {
 	var answer *schemas.Error
 	if errors.As(err, &answer) {
 		return answer.HTTPReturnedStatusCode
@@ -144,7 +154,7 @@ func refusesCredentials(err error) bool {
 		})
 	}
 	var login *loginError
-	status := statusOf(err)
+	status := answered(err)
 	switch {
 	case status == http.StatusUnauthorized:
 		return true

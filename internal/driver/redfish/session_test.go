@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
@@ -250,8 +251,8 @@ func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 				bmc.ServeHTTP(w, r)
 			})
 			m.info(map[string]any{"redfish_auth_type": "session"})
-			if first := read(t, d, m.node); first == nil || !strings.Contains(first.Reason, test.reason) || first.Retryable != (test.reason == credentials) {
-				t.Errorf("first try: %v, want that the BMC %s", first, test.reason)
+			if first := read(t, d, m.node); first == nil || !strings.Contains(first.Reason, test.reason) || !first.Retryable {
+				t.Errorf("first try: %v, want a temporary failure, that the BMC %s", first, test.reason)
 			}
 			for range 2 {
 				now = now.Add(2 * time.Minute)
@@ -265,35 +266,66 @@ func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 }
 
 func TestBMCWithoutBasicAuthenticationIsAskedForASessionAgain(t *testing.T) {
-	m, _ := newMachine(t, "dell")
-	now, busy := time.Now(), false
-	d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
-	defer func() { _ = d.Close(context.Background()) }()
-	sent := 0 // with basic authentication
-	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-		_, _, given := r.BasicAuth()
-		switch {
-		case given:
-			sent++
-			said(w, http.StatusUnauthorized, `{}`)
-		case busy && r.Method == http.MethodPost:
-			said(w, http.StatusServiceUnavailable, `{}`)
-		case busy && r.Header.Get("X-Auth-Token") != "":
-			said(w, http.StatusUnauthorized, `{}`) // the session has ended
-		default:
-			bmc.ServeHTTP(w, r)
-		}
-	})
-	for i, busyNow := range []bool{false, true, true, true, false, true, false} {
-		busy = busyNow
-		failure := read(t, d, m.node)
-		if (failure != nil) != busy || busy && (!failure.Retryable || !strings.Contains(failure.Reason, "grants no session")) {
-			t.Errorf("read %d: %v, want a temporary failure that tells of the login: %t", i, failure, busy)
-		}
-		now = now.Add(time.Minute)
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusBadRequest, http.StatusNotFound, http.StatusInternalServerError} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			now, busy := time.Now(), false
+			d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, RefusalPause: time.Minute})
+			defer func() { _ = d.Close(context.Background()) }()
+			sent := 0 // with basic authentication
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				_, _, given := r.BasicAuth()
+				switch {
+				case given:
+					sent++
+					said(w, http.StatusUnauthorized, `{}`)
+				case busy && r.Method == http.MethodPost:
+					said(w, status, `{}`)
+				case busy && r.Header.Get("X-Auth-Token") != "":
+					said(w, http.StatusUnauthorized, `{}`) // the session has ended
+				default:
+					bmc.ServeHTTP(w, r)
+				}
+			})
+			for i, busyNow := range []bool{false, true, true, true, false, true, false} {
+				busy = busyNow
+				failure := read(t, d, m.node)
+				if (failure != nil) != busy || busy && (!failure.Retryable || !strings.Contains(failure.Reason, "grants no session")) {
+					t.Errorf("read %d: %v, want a temporary failure that tells of the login: %t", i, failure, busy)
+				}
+				now = now.Add(time.Minute)
+			}
+			if sent != 2 {
+				t.Errorf("basic authentication was tried %d times, want once after each session", sent)
+			}
+		})
 	}
-	if sent != 2 {
-		t.Errorf("basic authentication was tried %d times, want once after each session", sent)
+}
+
+func TestLoginThatIsNotGrantedTellsNothingAboutWhatIsRead(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusNotFound, http.StatusInternalServerError} {
+		m, d := newMachine(t, "dell")
+		m.info(map[string]any{"redfish_auth_type": "session"})
+		busy := false
+		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+			switch {
+			case busy && r.Method == http.MethodPost:
+				said(w, status, `{}`)
+			case busy && r.Header.Get("X-Auth-Token") != "":
+				said(w, http.StatusUnauthorized, `{}`) // the session has ended
+			default:
+				bmc.ServeHTTP(w, r)
+			}
+		})
+		if failure := read(t, d, m.node); failure != nil {
+			t.Fatal(failure)
+		}
+		busy = true
+		_, err := d.Interfaces()[node.InspectInterface].(driver.InventoryReader).ReadInventory(t.Context(), m.node)
+		var failure *node.DriverError
+		if !errors.As(err, &failure) || !failure.Retryable || !strings.Contains(failure.Reason, "grants no session") {
+			t.Errorf("%d: %v, want a temporary failure that tells of the login", status, err)
+		}
 	}
 }
 
