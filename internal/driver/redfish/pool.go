@@ -36,8 +36,8 @@ type Options struct {
 const (
 	defaultSessionIdle  = 5 * time.Minute
 	defaultRefusalPause = 30 * time.Second
-	// forgetRefusal is how long refused credentials are remembered that no node uses.
-	forgetRefusal = 24 * time.Hour
+	// forgetAfter is how long is remembered of credentials that no node uses whether the BMC accepts them.
+	forgetAfter = 24 * time.Hour
 
 	connectionIdle    = 15 * time.Second
 	connectionsPerBMC = 2
@@ -118,25 +118,33 @@ func (p *pool) release(b *bmc) {
 	if b.users > 0 || p.closed {
 		return
 	}
-	keep := p.options.SessionIdle
-	if b.tries.Refused() {
-		keep = forgetRefusal
-	}
-	b.idle = time.AfterFunc(keep, func() { p.drop(b) })
+	b.idle = time.AfterFunc(p.options.SessionIdle, func() { p.rest(b) })
 }
 
-// drop gives the session of a BMC back that nobody uses.
-func (p *pool) drop(b *bmc) {
+// rest gives the session of a BMC back that nobody uses, and keeps little more than whether the
+// BMC accepts the credentials.
+func (p *pool) rest(b *bmc) {
 	p.mu.Lock()
-	if p.closed || b.users > 0 || p.bmcs[b.access] != b {
+	if p.closed || b.users > 0 {
 		p.mu.Unlock()
 		return
 	}
-	delete(p.bmcs, b.access)
+	b.forget()
+	idle := b.swap(session{})
+	b.idle = time.AfterFunc(forgetAfter, func() { p.drop(b) })
 	p.logouts.Add(1)
 	p.mu.Unlock()
 	defer p.logouts.Done()
-	b.logOut(context.Background())
+	b.end(context.Background(), idle)
+}
+
+// drop forgets a BMC that nobody uses.
+func (p *pool) drop(b *bmc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b.users == 0 && p.bmcs[b.access] == b {
+		delete(p.bmcs, b.access)
+	}
 }
 
 // close gives all sessions back.
@@ -153,7 +161,7 @@ func (p *pool) close(ctx context.Context) error {
 			b.idle.Stop()
 		}
 		group.Go(func() error {
-			b.logOut(ctx)
+			b.end(ctx, b.swap(session{}))
 			return nil
 		})
 	}

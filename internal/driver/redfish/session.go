@@ -104,24 +104,33 @@ func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// logOut gives the session back, within a bound of time. A BMC that does not answer
-// ends it by itself later.
-func (b *bmc) logOut(ctx context.Context) { b.restore(ctx, session{}) }
-
 // restore goes back to an earlier session, the zero value for none, and ends the present one.
 // A BMC that answers 401 with every session has not ended the earlier one, and would soon have
 // no more to grant.
 func (b *bmc) restore(ctx context.Context, earlier session) {
-	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
-	defer cancel()
+	if present := b.swap(earlier); present != earlier {
+		b.end(ctx, present)
+	}
+}
+
+// swap replaces the present session by another one, and returns it.
+func (b *bmc) swap(other session) session {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	present := b.session
-	b.session = earlier
-	b.mu.Unlock()
-	if present == earlier || present.path == "" {
+	b.session = other
+	return present
+}
+
+// end gives a session back, within a bound of time. A BMC that does not answer ends it by itself
+// later.
+func (b *bmc) end(ctx context.Context, s session) {
+	if s.path == "" {
 		return
 	}
-	if answer, err := b.plainly(ctx, http.MethodDelete, present.path, present.token, nil); err == nil {
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	if answer, err := b.plainly(ctx, http.MethodDelete, s.path, s.token, nil); err == nil {
 		discard(answer)
 	}
 }

@@ -218,6 +218,39 @@ func TestCredentialsThatABMCRefusesWhileItRestartsAreSentAfterwards(t *testing.T
 	}
 }
 
+func TestAcceptedCredentialsAreTriedAgainThoughTheyWereNotUsedForLong(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	now := time.Now()
+	d := redfish.New(redfish.Options{Clock: func() time.Time { return now }, SessionIdle: time.Millisecond})
+	defer func() { _ = d.Close(context.Background()) }()
+	var refuses atomic.Bool
+	var logins atomic.Int64
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if refuses.Load() && r.Method == http.MethodPost {
+			logins.Add(1)
+			said(w, http.StatusUnauthorized, `{}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	m.info(map[string]any{"redfish_auth_type": "session"})
+	if failure := read(t, d, m.node); failure != nil {
+		t.Fatal(failure)
+	}
+	for deadline := time.Now().Add(10 * time.Second); sessions(t, m) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("the session was never given back")
+		}
+	}
+	refuses.Store(true)
+	for try := range int64(3) {
+		if failure := read(t, d, m.node); failure == nil || !failure.Retryable || logins.Load() != try+1 {
+			t.Errorf("%v after %d logins, want a temporary failure after %d", failure, logins.Load(), try+1)
+		}
+		now = now.Add(time.Hour)
+	}
+}
+
 func TestLoginIsRefusedWithOtherStatusesThan401(t *testing.T) {
 	const credentials, granted = "refuses the user name or password", "grants no session"
 	message := func(id string) string {
