@@ -11,11 +11,14 @@ import (
 const maxRefusals = 2
 
 // A BMC may refuse credentials that it has accepted for as long as it starts, for example with new
-// firmware. The pause between the tries of these grows by growth with each, up to longestPause: a
-// few in many minutes lock no account should they be wrong now.
+// firmware. The pause between the tries of these grows by growth with each, up to startingPause while
+// it may start, and then up to longestPause: a few in many minutes lock no account should they be
+// wrong now.
 const (
-	growth       = 5
-	longestPause = time.Hour
+	growth        = 2
+	startsWithin  = 30 * time.Minute
+	startingPause = 5 * time.Minute
+	longestPause  = time.Hour
 )
 
 // Tries counts how often a BMC has refused the same credentials. It is safe for
@@ -28,6 +31,7 @@ type Tries struct {
 	mu       sync.Mutex
 	accepted bool // ever
 	refusals int  // since then
+	first    time.Time
 	last     time.Time
 	wait     time.Duration // after the last refusal
 }
@@ -46,9 +50,11 @@ func (t *Tries) Refuse() {
 	now := t.clock()
 	switch {
 	case t.refusals == 0:
-		t.wait = t.pause
+		t.first, t.wait = now, t.pause
 	case now.Before(t.last.Add(t.wait)):
 		return
+	case now.Before(t.first.Add(startsWithin)):
+		t.wait = max(t.pause, min(t.wait*growth, startingPause))
 	default:
 		t.wait = max(t.pause, min(t.wait*growth, longestPause))
 	}
@@ -78,7 +84,7 @@ func (t *Tries) Permitted() error {
 	case t.refusals >= maxRefusals && !t.accepted:
 		return &RefusedError{Final: true, keys: t.keys}
 	case t.refusals > 0 && t.clock().Before(t.last.Add(t.wait)):
-		return &RefusedError{accepted: t.accepted, keys: t.keys}
+		return &RefusedError{Next: t.last.Add(t.wait), accepted: t.accepted, keys: t.keys}
 	}
 	return nil
 }
@@ -87,7 +93,9 @@ func (t *Tries) Permitted() error {
 // credentials.
 type RefusedError struct {
 	// Final says that the credentials are never sent again; they must be changed.
-	Final    bool
+	Final bool
+	// Next is when they may be sent again, unless Final.
+	Next     time.Time
 	accepted bool // before
 	keys     string
 }

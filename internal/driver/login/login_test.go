@@ -50,13 +50,15 @@ func TestCredentialsThatWereAcceptedAreTriedAgainAfterGrowingPauses(t *testing.T
 	tries := login.NewTries(func() time.Time { return now }, 30*time.Second, "the_user and the_password")
 	tries.Accept()
 	for i, pause := range []time.Duration{
-		30 * time.Second, 150 * time.Second, 750 * time.Second, time.Hour, time.Hour, time.Hour,
+		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, // it may start
+		5 * time.Minute, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+		10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour,
 	} {
 		tries.Refuse()
 		now = now.Add(pause - time.Second)
 		tries.Refuse() // that of a call at the same time
-		if got := denial(t, tries); got == nil || got.Final || !strings.Contains(got.Error(), "accepted before") || !strings.Contains(got.Error(), "correct the_user and the_password.") {
-			t.Errorf("before the end of pause %d: %v, want a temporary error that says what to do", i, got)
+		if got := denial(t, tries); got == nil || got.Final || !strings.Contains(got.Error(), "accepted before") || !strings.Contains(got.Error(), "correct the_user and the_password.") || !got.Next.Equal(now.Add(time.Second)) {
+			t.Errorf("before the end of pause %d: %v, want a temporary error that says what to do and when it ends", i, got)
 		}
 		now = now.Add(time.Second)
 		if got := denial(t, tries); got != nil {

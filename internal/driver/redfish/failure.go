@@ -171,6 +171,7 @@ func (c *call) failure(op string, err error) error {
 	var invalid *node.ValidationError
 	var known *node.DriverError
 	var missing *node.NotSupportedError
+	var denied *login.RefusedError
 	switch {
 	case err == nil, errors.As(err, &invalid), errors.As(err, &missing):
 		return err
@@ -179,11 +180,24 @@ func (c *call) failure(op string, err error) error {
 		cleaned.Reason = c.cleaned(known.Reason)
 		return &cleaned
 	}
-	return &node.DriverError{
+	failed := &node.DriverError{
 		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn),
 		Reason: node.CutText(c.cleaned(reason(err))),
 	}
+	if errors.As(err, &denied) {
+		return &deniedError{DriverError: failed, denied: denied}
+	}
+	return failed
 }
+
+// deniedError is the failure of a call that was not made, or not to its end, because the BMC has
+// refused the credentials.
+type deniedError struct {
+	*node.DriverError
+	denied *login.RefusedError
+}
+
+func (e *deniedError) Unwrap() []error { return []error{e.DriverError, e.denied} }
 
 // cleaned removes the credentials from a text, should the BMC repeat them.
 func (c *call) cleaned(text string) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/login"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -118,7 +119,13 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		}
 		return err
 	})
-	if err != nil && restarts(turn.Phase, err) && turn.Elapsed.Seconds()-max(r.Update.Heard, r.Since) < silence(n).Seconds() {
+	var denied *login.RefusedError
+	switch {
+	case err == nil || !restarts(turn.Phase, err):
+	case errors.As(err, &denied) && turn.Elapsed.Seconds()-r.Update.Began < updateWithin.Seconds(): // the next try tells more
+		wait := denied.Next.Sub(f.pool.options.Clock())
+		return r.outcome(driver.Outcome{Park: max(wait, time.Second), Phase: turn.Phase}), nil
+	case turn.Elapsed.Seconds()-max(r.Update.Heard, r.Since) < silence(n).Seconds():
 		return r.outcome(driver.Outcome{Park: parkFor(r.took(turn)), Phase: turn.Phase}), nil
 	}
 	return out, err

@@ -338,28 +338,61 @@ func TestBMCThatIsNotReadyAfterItsFlashIsWaitedFor(t *testing.T) {
 }
 
 func TestBMCThatRefusesLoginsAfterItsFlashIsWaitedFor(t *testing.T) {
-	for _, auth := range []string{"session", "basic"} {
-		m, _ := newMachine(t, "dell")
-		d := redfish.New(redfish.Options{Clock: m.Now})
-		t.Cleanup(func() { _ = d.Close(context.Background()) })
-		isOn(m)
-		var ready atomic.Int64 // when it is, in seconds
-		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
-			if m.Now().Unix() < ready.Load() {
-				said(w, http.StatusUnauthorized, `{}`)
-				return
+	for name, test := range map[string]struct{ silent, refuses time.Duration }{
+		"after it was silent":     {4 * time.Minute, time.Minute},
+		"for most of the silence": {0, 280 * time.Second},
+	} {
+		for _, auth := range []string{"session", "basic"} {
+			m, _ := newMachine(t, "dell")
+			d := redfish.New(redfish.Options{Clock: m.Now})
+			t.Cleanup(func() { _ = d.Close(context.Background()) })
+			isOn(m)
+			var answers, ready atomic.Int64 // when it does, and is, in seconds
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				switch now := m.Now().Unix(); {
+				case now < answers.Load():
+					panic(http.ErrAbortHandler)
+				case now < ready.Load():
+					said(w, http.StatusUnauthorized, `{}`)
+				default:
+					bmc.ServeHTTP(w, r)
+				}
+			})
+			m.info(map[string]any{"redfish_auth_type": auth})
+			f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+			if err := f.until("verify"); err != nil {
+				t.Fatal(err)
 			}
-			bmc.ServeHTTP(w, r)
-		})
-		m.info(map[string]any{"redfish_auth_type": auth})
-		f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
-		if err := f.until("verify"); err != nil {
-			t.Fatal(err)
+			answers.Store(m.Now().Add(test.silent).Unix())
+			ready.Store(m.Now().Add(test.silent + test.refuses).Unix())
+			if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
+				t.Errorf("%s, %s: error = %v, version %s", name, auth, err, versions(m)["bmc"])
+			}
 		}
-		ready.Store(m.Now().Add(2 * time.Minute).Unix())
-		if err := f.until(""); err != nil || versions(m)["bmc"] != "9.9.1" {
-			t.Errorf("%s: error = %v, version %s", auth, err, versions(m)["bmc"])
+	}
+}
+
+func TestBMCThatRefusesLoginsForGoodAfterItsFlashFailsTheStep(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	d := redfish.New(redfish.Options{Clock: m.Now})
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	isOn(m)
+	var refuses atomic.Bool
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if refuses.Load() {
+			said(w, http.StatusUnauthorized, `{}`)
+			return
 		}
+		bmc.ServeHTTP(w, r)
+	})
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+	if err := f.until("verify"); err != nil {
+		t.Fatal(err)
+	}
+	refuses.Store(true)
+	began := m.Now()
+	if err := f.until(""); err == nil || m.Now().Sub(began) > 15*time.Minute {
+		t.Errorf("error = %v after %s, want one in some minutes", err, m.Now().Sub(began))
 	}
 }
 
