@@ -131,7 +131,7 @@ func (s *survey) shownSystem() (system systemDocument, err error) {
 	ok, err := s.show(path, &system)
 	if err == nil && !ok {
 		s.bmc.forget() // another BMC may have the address now, or other firmware
-		err = &node.DriverError{Op: "read the system", Reason: strings.Join(s.leftOut, " ")}
+		err = &node.DriverError{Op: "read the system", Retryable: true, Reason: strings.Join(s.leftOut, " ")}
 	}
 	return system, err
 }

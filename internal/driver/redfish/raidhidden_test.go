@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -186,6 +187,36 @@ func TestVolumesThatAMachineCannotShowInPOSTAreWaitedFor(t *testing.T) {
 		m, err := restartHiding(t, effect.Faults{}, func(w http.ResponseWriter, _ *http.Request) { said(w, status, `{}`) })
 		if err != nil || len(m.Volumes()) != 0 {
 			t.Errorf("as %d: %v, volumes %q; want none", status, err, m.names())
+		}
+	}
+}
+
+func TestBMCThatIsNotReadyAfterTheRestartForVolumesIsWaitedFor(t *testing.T) {
+	for _, suffix := range []string{"/Systems/1", "/Systems/1/Storage", "/Volumes"} {
+		for status, document := range map[int]string{
+			http.StatusBadRequest: notReady, http.StatusNotFound: `{}`, http.StatusInternalServerError: `{}`, http.StatusServiceUnavailable: `{}`,
+		} {
+			m, d := raidMachine(t, "hpe", mirror())
+			if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+				t.Fatal(err)
+			}
+			var ready atomic.Int64 // when it is, in seconds
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if m.Now().Unix() < ready.Load() && strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), suffix) {
+					said(w, status, document)
+					return
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			do := m.stepTurn(d, raidStep("delete_configuration", nil))
+			if _, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				if turn.Phase == "verify" && ready.Load() == 0 {
+					ready.Store(m.Now().Add(2 * time.Minute).Unix())
+				}
+				return do(ctx, turn)
+			}); err != nil || ready.Load() == 0 || len(m.Volumes()) != 0 {
+				t.Errorf("%s as %d: %v, volumes %q; want none after a restart", suffix, status, err, m.names())
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package redfish
 
 import (
+	"errors"
+	"net/http"
 	"slices"
 
 	"github.com/stmcginnis/gofish/schemas"
@@ -103,9 +105,23 @@ func (w raiding) next() (driver.Outcome, error) {
 	case w.turn.Phase == followPhase:
 		return w.follow()
 	case w.turn.Phase == verifyPhase:
-		return w.verify()
+		out, err := w.verify()
+		if isUnready(err) && w.record.took(w.turn) < startWithin { // the next turn does the same
+			return driver.Outcome{Park: settleFor, Phase: verifyPhase, Handle: w.turn.Handle}, nil
+		}
+		return out, err
 	}
 	return w.restart(w.node, w.kind, w.turn, w.record)
+}
+
+// isUnready reports whether a BMC could not show something, as while its machine starts.
+func isUnready(err error) bool {
+	var failure *node.DriverError
+	if errors.As(err, &failure) {
+		return failure.Retryable
+	}
+	status := statusOf(err)
+	return status == http.StatusNotFound || status >= http.StatusInternalServerError || temporary(err)
 }
 
 func (w raiding) failed(reason string) error {
@@ -145,7 +161,7 @@ func (w raiding) begin() (driver.Outcome, error) {
 	appears := w.record.WasOff && w.record.took(w.turn) < appearWithin
 	units, err := w.allStorage()
 	switch {
-	case appears && temporary(err):
+	case appears && isUnready(err):
 		return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), nil
 	case err != nil:
 		return driver.Outcome{}, err
