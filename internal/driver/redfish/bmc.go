@@ -116,6 +116,8 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 		b.tries.Refuse()
 	case answered(err) != 0 && b.access.auth == authAuto && b.beginBasic(err):
 		return "", nil
+	case answered(err) != 0 && b.access.auth == authAuto && mayRefuse(err): // and no basic authentication tells
+		b.tries.Refuse()
 	}
 	return "", err
 }

@@ -148,11 +148,6 @@ var sessionMessages = []string{"SessionLimitExceeded", "ServiceDisabled", "Insuf
 // refusesCredentials reports whether a BMC says that the user name or password is wrong. Some
 // answer a login with 403 then, or with 400 and a message.
 func refusesCredentials(err error) bool {
-	has := func(ids []string) bool {
-		return says(err, func(info schemas.ErrExtendedInfo) bool {
-			return slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
-		})
-	}
 	var login *loginError
 	status := answered(err)
 	switch {
@@ -161,9 +156,17 @@ func refusesCredentials(err error) bool {
 	case !errors.As(err, &login):
 		return false
 	case status == http.StatusForbidden:
-		return !has(sessionMessages) && !temporary(err)
+		return !saysOneOf(err, sessionMessages) && !temporary(err)
 	}
-	return status == http.StatusBadRequest && has(credentialMessages)
+	return status == http.StatusBadRequest && saysOneOf(err, credentialMessages)
+}
+
+// mayRefuse reports whether a login that was not granted may have been refused for its credentials
+// on a BMC that does not say so.
+func mayRefuse(ungranted error) bool {
+	status := answered(ungranted)
+	return status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests &&
+		!saysOneOf(ungranted, sessionMessages) && !temporary(ungranted)
 }
 
 // failure turns an error of the library or the network into one of the driver.

@@ -67,11 +67,7 @@ var temporaryMessages = []string{
 }
 
 // temporary reports whether the messages of an answer say that a refusal will end.
-func temporary(err error) bool {
-	return says(err, func(info schemas.ErrExtendedInfo) bool {
-		return slices.ContainsFunc(temporaryMessages, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
-	})
-}
+func temporary(err error) bool { return saysOneOf(err, temporaryMessages) }
 
 // isCommitted reports whether a BMC refuses a change of the BIOS because an earlier one waits
 // for the next start of the machine.
@@ -90,6 +86,14 @@ func refusedFor(err error, property string) bool {
 			return strings.Contains(info.Message, property) ||
 				slices.ContainsFunc(slices.Concat(info.RelatedProperties, info.MessageArgs), func(text string) bool { return strings.HasSuffix(text, property) })
 		}))
+}
+
+// saysOneOf reports whether a BMC answered with an error that has one of some messages, given by the
+// end of their identifier.
+func saysOneOf(err error, ids []string) bool {
+	return says(err, func(info schemas.ErrExtendedInfo) bool {
+		return slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })
+	})
 }
 
 // says reports whether a BMC answered with an error that has such a message.

@@ -141,11 +141,14 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 func (b *bmc) judge(r *http.Request, answer *http.Response) (*http.Response, error) {
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
-		if err := b.endBasic(); err != nil {
-			discard(answer)
-			return nil, err
+		ungranted := b.endBasic()
+		if ungranted == nil || mayRefuse(ungranted) {
+			b.tries.Refuse()
 		}
-		b.tries.Refuse()
+		if ungranted != nil {
+			discard(answer)
+			return nil, ungranted
+		}
 	case answer.StatusCode < http.StatusMultipleChoices:
 		b.believe()
 	case answer.StatusCode == http.StatusForbidden && !changes(r.Method) && b.doubts():
