@@ -180,6 +180,7 @@ func (a raidArgument) of(n *node.Node, step node.Step) (bool, error) {
 
 // Bounds of a change of volumes.
 const (
+	// raidWithin bounds how long each change may take: a machine may restart once for each.
 	raidWithin = 2 * time.Hour
 	// appearWithin bounds how long a machine that was switched on may take to show its
 	// drives.

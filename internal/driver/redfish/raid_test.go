@@ -221,10 +221,8 @@ func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	})
 }
 
-// TestScheduledJobsOfAControllerAreAppliedOneByOne has a controller whose jobs wait for a
-// restart, and which takes no second one until then.
-func TestScheduledJobsOfAControllerAreAppliedOneByOne(t *testing.T) {
-	m, d := raidMachine(t, "dell", stripe(), mirror())
+// withoutImmediate has the controllers offer no work before a restart.
+func (m *machine) withoutImmediate() {
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/Volumes") {
 			bmc.ServeHTTP(w, r)
@@ -234,6 +232,13 @@ func TestScheduledJobsOfAControllerAreAppliedOneByOne(t *testing.T) {
 		bmc.ServeHTTP(answer, r)
 		said(w, answer.Code, strings.ReplaceAll(answer.Body.String(), `"Immediate",`, ""))
 	})
+}
+
+// TestScheduledJobsOfAControllerAreAppliedOneByOne has a controller whose jobs wait for a
+// restart, and which takes no second one until then.
+func TestScheduledJobsOfAControllerAreAppliedOneByOne(t *testing.T) {
+	m, d := raidMachine(t, "dell", stripe(), mirror())
+	m.withoutImmediate()
 	for _, step := range []struct{ name, effect string }{{"create_configuration", "create volume"}, {"delete_configuration", "delete volume"}} {
 		m.before = len(m.Server.Effects())
 		if phases, err := run(m, m.stepTurn(d, raidStep(step.name, nil))); err != nil {
@@ -243,6 +248,31 @@ func TestScheduledJobsOfAControllerAreAppliedOneByOne(t *testing.T) {
 		if got := m.Effects(); !slices.Equal(got, want) {
 			t.Errorf("%s: effects = %q, want %q", step.name, got, want)
 		}
+	}
+}
+
+// TestEachScheduledJobHasItsOwnTime has a machine that starts so slowly that its jobs take longer
+// together than one may.
+func TestEachScheduledJobHasItsOwnTime(t *testing.T) {
+	const many = 12
+	disks := make([]map[string]any, many)
+	for i := range disks {
+		disks[i] = map[string]any{"size_gb": 1, "raid_level": "0", "share_physical_disks": true}
+	}
+	o := redfishtest.WithDrives("dell", 4)
+	o.Times = bmc.RealisticTimes()
+	o.Times.POST = 12 * time.Minute
+	m, d := newMachine(t, "dell", o)
+	isOn(m)
+	m.Pass(20 * time.Minute)
+	m.wants(disks...)
+	m.withoutImmediate()
+	began := m.Now()
+	if phases, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil || len(m.Volumes()) != many {
+		t.Errorf("%v after %q, %d volumes; want %d", err, phases[len(phases)-1], len(m.Volumes()), many)
+	}
+	if took := m.Now().Sub(began); took < 2*time.Hour {
+		t.Errorf("it took %s, which tests nothing", took)
 	}
 }
 

@@ -32,16 +32,24 @@ func (w raiding) shown(change *volumeChange) (bool, error) {
 		return false, err
 	}
 	if change.Volume == nil {
-		change.Done = !slices.ContainsFunc(volumes, func(v volume) bool { return v.path == change.Path })
+		if !slices.ContainsFunc(volumes, func(v volume) bool { return v.path == change.Path }) {
+			w.done(change)
+		}
 		return change.Done, nil
 	}
 	for _, v := range volumes {
 		if w.isNew(v, change) && v.isAs(change.Volume) {
-			change.Done, change.Made = true, v.path
+			change.Made = v.path
+			w.done(change)
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// done notes that the BMC has shown that a change is done.
+func (w raiding) done(change *volumeChange) {
+	change.Done, w.record.RAID.Progress = true, w.turn.Elapsed.Seconds()
 }
 
 // isNew reports whether a volume was not there before a change, and is not what another

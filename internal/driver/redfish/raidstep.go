@@ -26,6 +26,9 @@ type raidWork struct {
 	Settled bool `json:"settled,omitempty"`
 	// Most is how many RAID volumes there may be after new ones were made; 0 means any number.
 	Most int `json:"most,omitempty"`
+	// Progress is how long the step had taken when the last change was shown to be done, in
+	// seconds.
+	Progress float64 `json:"progress,omitempty"`
 }
 
 // raidStage is a part of a RAID step.
@@ -94,8 +97,8 @@ type raiding struct {
 func (w raiding) next() (driver.Outcome, error) {
 	begins := w.turn.Phase == "" || w.turn.Phase == verifyPhase && w.record.RAID.Stage == ""
 	switch {
-	case w.turn.Elapsed > raidWithin:
-		return driver.Outcome{}, w.endLate(w.record, w.failed("it did not end within "+raidWithin.String()))
+	case w.turn.Elapsed.Seconds()-w.record.RAID.Progress > raidWithin.Seconds():
+		return driver.Outcome{}, w.endLate(w.record, w.failed("it came no further within "+raidWithin.String()))
 	case begins:
 		return w.begin()
 	case w.turn.Phase == sendPhase:
@@ -243,7 +246,7 @@ func (w raiding) make(units []storageUnit) (driver.Outcome, error) {
 
 // stage begins a stage.
 func (w raiding) stage(stage raidStage, changes []volumeChange, units []storageUnit) (driver.Outcome, error) {
-	w.record.RAID = &raidWork{Stage: stage, Changes: changes}
+	w.record.RAID = &raidWork{Stage: stage, Changes: changes, Progress: w.record.RAID.Progress}
 	if stage == making {
 		w.record.RAID.Most = expectedVolumes(units, changes)
 	}
