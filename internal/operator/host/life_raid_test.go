@@ -225,3 +225,48 @@ func TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile(t *tes
 		})
 	}
 }
+
+// TestVolumesInEffectAreKeptWhereSomethingElseFailed looks at nodes whose cleaning failed although nobody has asked for volumes.
+func TestVolumesInEffectAreKeptWhereSomethingElseFailed(t *testing.T) {
+	fail := func(l *life) {
+		l.node("web", func(n *provisioner.Node) {
+			n.State, n.StateChangedAt, n.LastError = node.CleanFailed, l.now, "the ramdisk was lost"
+		})
+	}
+	cleaningFails := func(l *life) {
+		before := l.count("web", string(demo.VerbProvide))
+		l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = map[string]string{v1alpha1.InspectAnnotation: ""} })
+		l.until("web", "being cleaned", func(*v1alpha1.BareMetalHost) bool { return l.count("web", string(demo.VerbProvide)) > before })
+		for range 3 { // it is written that the cleaning runs
+			l.now = l.now.Add(l.pass("web"))
+		}
+		fail(l)
+		l.fails("web", v1alpha1.ErrorPreparation)
+	}
+	for name, failing := range map[string]func(*life){
+		"another client has cleaned": fail,
+		"its own cleaning":           cleaningFails,
+		"its own cleaning, with a hold that ends before the machine is off": func(l *life) {
+			cleaningFails(l)
+			l.annotate("web", testHold, "1")
+			l.until("web", "being powered off", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Name == v1alpha1.OperationPower })
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbProvide: 5 * time.Minute}})
+			l.restart()
+			l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.RAID = volumes(hardwareVolume, softwareVolume) })
+			l.rests("web", v1alpha1.StateAvailable)
+			failing(l)
+			l.until("web", "preparing", inState(v1alpha1.StatePreparing))
+			if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Provisioning.RAID == nil {
+				t.Error("the status does not show the volumes any more")
+			}
+			if got := l.count("web", string(demo.VerbSetRAID)); got != 1 {
+				t.Errorf("volumes were made %d times, want once", got)
+			}
+		})
+	}
+}

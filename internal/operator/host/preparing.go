@@ -222,7 +222,7 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 			effective.SoftwareRAID = hasSoftwareVolumes(raid)
 		}
 	}
-	s.host.Status.Operation = v1alpha1.OperationStatus{}
+	s.host.Status.Operation = v1alpha1.OperationStatus{Generation: s.host.Generation} // see doubtVolumes
 	s.clearError()
 	return result{requeueAfter: soon, stop: true}, nil
 }

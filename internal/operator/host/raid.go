@@ -1,6 +1,8 @@
 package host
 
 import (
+	"cmp"
+
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -75,14 +77,16 @@ func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
 }
 
 // doubtVolumes makes volumes that Metal3's operator has asked for, and that could not be made, those of a request that has not
-// gone well. It stores them as the ones in effect when it asks for them, and goes by the error afterwards.
+// gone well. It stores them as the ones in effect when it asks for them, and goes by the error afterwards. A record with a
+// generation is of this operator, whose volumes in effect were made.
 func doubtVolumes(s *scope) {
-	status := &s.host.Status
-	theirs := status.Operation.Name == "" && status.ErrorType == v1alpha1.ErrorPreparation
+	before, status := s.before.Status.Operation, &s.host.Status
+	theirs := before.Name == "" && before.Generation == 0 && status.ErrorType == v1alpha1.ErrorPreparation
 	record := s.operation(v1alpha1.OperationPrepare)
-	unasked := record.Request == "" && record.Failures == 0
-	if raid := status.Provisioning.RAID; raid != nil && (theirs || unasked && s.node.State == node.CleanFailed) {
-		record.RAID, status.Provisioning.RAID = raid, nil
+	record.Generation = cmp.Or(record.Generation, before.Generation)
+	if raid := status.Provisioning.RAID; raid != nil && (theirs || record.Generation == 0 && s.node.State == node.CleanFailed) {
+		record.RAID = raid
+		showRAID(&status.Provisioning, nil)
 	}
 }
 

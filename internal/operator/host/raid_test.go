@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // volumes are configurations of one list or two; nil is null.
@@ -85,5 +87,17 @@ func TestListWithVolumesDecidesAndSoftwareVolumesAreDeletedOnlyWhereTheHostHasSo
 		if diff := cmp.Diff(tt.want, missingRAID(h)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+func TestHostWhoseVolumesAreInDoubtStillKnowsThatItHadSomeOfTheOperatingSystem(t *testing.T) {
+	s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+		h.Status.Provisioning.RAID, h.Status.ErrorType = volumes(nil, softwareVolume), v1alpha1.ErrorPreparation
+	}), testNow, 0)
+	s.node = &provisioner.Node{State: node.Manageable}
+	doubtVolumes(s)
+	if status := s.host.Status; status.Provisioning.RAID != nil || !status.Provisioning.SoftwareRAID || status.Operation.RAID == nil {
+		t.Errorf("in effect %+v, requested %+v; want the volumes requested and those of the operating system remembered",
+			status.Provisioning, status.Operation.RAID)
 	}
 }

@@ -126,6 +126,9 @@ func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
 	status.Provisioning.State = state
 	s.begin(state)
 	status.Operation = v1alpha1.OperationStatus{}
+	if state == v1alpha1.StatePreparing {
+		status.Operation.Generation = s.host.Generation // see doubtVolumes
+	}
 	status.Updates.UncomparedSince = nil
 	if !steersPower[state] {
 		status.PowerOffHolds = nil
