@@ -210,6 +210,9 @@ func progressing(s *scope) metav1.Condition {
 	switch {
 	case s.engineError != "":
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: "The engine cannot be used: " + s.engineError}
+	case s.node != nil && s.node.Suspended && isUnknown(s):
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf("The machine is in use, and the engine has suspended work on it that would "+
+			"remove or overwrite what runs there, as after it was started on an older database: give that up with `ingot suspension drop %s`", s.node.ID)}
 	case s.node != nil && s.node.Suspended:
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf("The engine has suspended its work on this machine: see `ingot suspension list`, "+
 			"then let it go on with `ingot suspension resume %[1]s`, or give it up with `ingot suspension drop %[1]s`", s.node.ID)}

@@ -103,6 +103,51 @@ func TestHostSaysThatTheWorkOnItsMachineIsSuspended(t *testing.T) {
 	}
 }
 
+// TestHostInUseNamesNoCommandThatGoesOnWithSuspendedWorkOnItsMachine follows what is named instead.
+func TestHostInUseNamesNoCommandThatGoesOnWithSuspendedWorkOnItsMachine(t *testing.T) {
+	for state, dropped := range map[node.State]node.State{node.CleanWait: node.CleanFailed, node.Deleting: node.ErrorState, node.DeployWait: node.DeployFailed} {
+		t.Run(string(state), func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			before, id := len(l.effects("web")), l.nodeOf("web").ID
+			says := func() string {
+				l.now = l.now.Add(l.pass("web"))
+				return l.says("web", v1alpha1.ProgressingCondition, "False", v1alpha1.NotProgressingReason).Message
+			}
+			l.node("web", func(n *provisioner.Node) { n.State, n.Busy, n.Suspended = state, true, true })
+			if got := says(); strings.Contains(got, "resume") || !strings.Contains(got, "ingot suspension drop "+id) {
+				t.Errorf("while work is suspended: %q, want only how to drop it", got)
+			}
+			l.node("web", func(n *provisioner.Node) { n.State, n.Busy, n.Suspended = dropped, false, false })
+			if dropped == node.CleanFailed {
+				if got := says(); !strings.Contains(got, "ingot node manage "+id) {
+					t.Errorf("after it was dropped: %q, want how to have the machine adopted", got)
+				}
+				if err := l.engine.Manage(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				if got := says(); !strings.Contains(got, v1alpha1.DetachedAnnotation) {
+					t.Errorf("after it was dropped: %q, want how to have the machine adopted", got)
+				}
+				l.annotate("web", v1alpha1.DetachedAnnotation, `{"force": true}`)
+				l.until("web", "detached", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.ID == "" })
+				l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Annotations = nil })
+			}
+			l.rests("web", v1alpha1.StateProvisioned)
+			if got := l.nodeOf("web").State; got != node.Active {
+				t.Errorf("the node is in state %q, want it adopted", got)
+			}
+			for _, request := range l.effects("web")[before:] {
+				if request == "undeploy" || request == "clean" || request == "provide" || request == "power off" {
+					t.Errorf("asked of a machine in use: %q", request)
+				}
+			}
+		})
+	}
+}
+
 // putBack gives a host the status that it had before, as a restored API server does.
 func (l *life) putBack(older *v1alpha1.BareMetalHost) {
 	l.Helper()

@@ -102,10 +102,15 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 
 // userOf is pure: who has brought a node, which is the host's, into a state that its workflow does not know, and the way out.
 func userOf(w workflow, n provisioner.Node) string {
+	const forgotten = "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted "
 	_, expectsUse := w[node.Active]
+	adopts := w[node.Manageable].request == askAdopt
 	switch {
-	case n.State == node.Available: // only the adoption of a machine in use does not know it
-		return "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted with `ingot node manage " + n.ID + "`"
+	case adopts && (n.State == node.Available || n.State == node.CleanFailed || n.State == node.InspectFailed):
+		return forgotten + "with `ingot node manage " + n.ID + "`"
+	case adopts && (n.State == node.ErrorState || n.State == node.DeployFailed):
+		return forgotten + "under a new node: give the host the annotation " + v1alpha1.DetachedAnnotation + " with the value {\"force\": true}, " +
+			"and remove it when the host is detached"
 	case !expectsUse && (atWork(n) || adoptWorkflow[n.State].action == workDone):
 		return "another client uses it, or it was deployed for this host, which does not know, as after the cluster's database was restored; " +
 			"to keep that, delete the host while it is detached, and create it with spec.externallyProvisioned"

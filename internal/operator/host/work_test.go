@@ -186,6 +186,10 @@ func TestNodeInAStateThatItsHostDoesNotExpectNamesTheWayOut(t *testing.T) {
 		want     string
 	}{
 		"in use, free in an older database":        {adoptWorkflow, node.Available, "ingot node manage n1"},
+		"in use, a cleaning was dropped":           {adoptWorkflow, node.CleanFailed, "ingot node manage n1"},
+		"in use, an inspection was dropped":        {adoptWorkflow, node.InspectFailed, "ingot node manage n1"},
+		"in use, a removal was dropped":            {adoptWorkflow, node.ErrorState, v1alpha1.DetachedAnnotation},
+		"in use, a deployment was dropped":         {adoptWorkflow, node.DeployFailed, v1alpha1.DetachedAnnotation},
 		"free, deployed before a restore":          {prepareWorkflow, node.Active, "spec.externallyProvisioned"},
 		"inspected, being deployed before that":    {inspectWorkflow, node.DeployWait, "spec.externallyProvisioned"},
 		"in use, being cleaned by somebody":        {adoptWorkflow, node.Cleaning, "another client uses it"},
