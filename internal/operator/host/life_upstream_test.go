@@ -293,6 +293,21 @@ func TestFailedUpdateOfMetal3sOperatorIsEndedWhenAPersonAllowsThat(t *testing.T)
 	l.does("web", before, "abort")
 }
 
+func TestMachineIsNotRestartedRightAfterTheTakeoverOfAFailedUpdate(t *testing.T) {
+	l := newLife(t, nil)
+	l.leave("web", leftBehinds()["provisioned, live update failed"])
+	l.update("web")
+	before := len(l.effects("web"))
+	l.until("web", "free of the failed update", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askAbort) == 1 })
+	aborted := l.now
+	l.until("web", "restarted", func(*v1alpha1.BareMetalHost) bool { return len(l.effects("web")) > before+1 })
+	l.does("web", before, "abort", "soft power off")
+	if pause := l.now.Sub(aborted); pause < 30*time.Second {
+		t.Errorf("the machine is restarted after %s, want a pause", pause)
+	}
+	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == 4 })
+}
+
 func TestInspectionThatEndedWhileNeitherOperatorRanIsCollected(t *testing.T) {
 	l := newLife(t, nil)
 	l.engine = demo.New(demo.Options{

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -90,6 +92,13 @@ func inheritsFailure(s *scope) bool {
 	return s.node.State == node.ServiceFailed && s.before.Status.ErrorType == v1alpha1.ErrorServicing && record.Request == "" && record.Failures == 0
 }
 
+// inheritFailure makes that failure one of this operator, so that a pause follows before the machine is restarted for the next attempt.
+func inheritFailure(s *scope) {
+	record, now := s.operation(v1alpha1.OperationService), metav1.NewTime(s.now)
+	record.Failures, record.FailedAt = max(s.host.Status.ErrorCount, 1), &now
+	record.Generation, record.Inputs = s.host.Generation, s.inputs(v1alpha1.OperationService)
+}
+
 // gaveUp reports whether the same update has failed so often that it is not tried again.
 func (p liveUpdate) gaveUp(s *scope, record v1alpha1.OperationStatus) bool {
 	return p.maxAttempts > 0 && record.Failures >= p.maxAttempts && record.Request == "" && !s.hasOtherInputs(record)
@@ -131,6 +140,9 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 	case serviceWait:
 		return p.await(ctx, s, v)
 	case serviceAbort:
+		if v.inherited {
+			inheritFailure(s)
+		}
 		return p.abort(ctx, s)
 	case serviceDone:
 		return p.complete(ctx, s)
