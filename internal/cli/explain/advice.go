@@ -208,6 +208,11 @@ func inventoryAdvice(n *Node) string {
 
 func discoveryAdvice(f Facts) string {
 	switch {
+	case f.Node.Marked && f.Node.Used:
+		return fmt.Sprintf("If that host is gone for good, delete the node in maintenance, which leaves the machine as it is: "+
+			"ingot node maintenance set %[1]s; then ingot node delete %[1]s", f.Node.UUID)
+	case f.Node.Marked && f.Node.Name != "":
+		return fmt.Sprintf("If that host is gone for good, free the node with: ingot node unset %s --name --extra %s", f.Node.UUID, v1alpha1.NodeMarkKey)
 	case f.Node.Marked:
 		return fmt.Sprintf("If that host is gone for good, free the node with: ingot node unset %s --extra %s", f.Node.UUID, v1alpha1.NodeMarkKey)
 	case f.Node.User != "":

@@ -39,3 +39,21 @@ func TestMachineWithoutInventoryGetsOneInAWayThatItsNodeAllows(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeIsUsedByItsStateInstanceOrOwner(t *testing.T) {
+	for name, tt := range map[string]struct {
+		state, instance, owner string
+		want                   bool
+	}{
+		"free":          {"available", "", "", false},
+		"deployed":      {"active", "", "", true},
+		"with instance": {"available", "i1", "", true},
+		"with owner":    {"available", "", "somebody", true},
+	} {
+		var n engineNode
+		n.ProvisionState, n.InstanceUUID, n.Owner = tt.state, tt.instance, tt.owner
+		if got := n.facts().Used; got != tt.want {
+			t.Errorf("%s: used %t, want %t", name, got, tt.want)
+		}
+	}
+}

@@ -111,6 +111,7 @@ func (n *engineNode) facts() *Node {
 		Refusals:          node.HeartbeatRefusals(node.ObjectOf(n.DriverInternalInfo)),
 		User:              n.user(),
 		Marked:            n.mark() != "",
+		Used:              n.used(),
 	}
 	if leftOut, ok := n.DriverInternalInfo[node.AddressesLeftOutKey].(float64); ok {
 		facts.AddressesLeftOut = int(leftOut)
@@ -157,6 +158,16 @@ func (n *engineNode) user() string {
 		return "its owner is " + n.Owner
 	}
 	return ""
+}
+
+// used reports whether the node has an instance or an owner, or is in a state that a free node cannot have.
+func (n *engineNode) used() bool {
+	switch node.State(n.ProvisionState) {
+	case node.Enroll, node.Manageable, node.Available, node.Inspecting, node.InspectWait:
+		return n.InstanceUUID != "" || n.Owner != ""
+	default:
+		return true
+	}
 }
 
 // mark is the host that an operator wrote into the node, or "".

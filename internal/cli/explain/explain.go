@@ -114,6 +114,8 @@ type Node struct {
 	User string
 	// Marked is true when an operator wrote into the node which host it belongs to.
 	Marked bool
+	// Used is true when the node would not be free without its mark and its name.
+	Used bool
 }
 
 // Discovery is one BareMetalHostDiscovery and what it decided about the node.

@@ -446,13 +446,27 @@ func TestEverySituationIsExplained(t *testing.T) {
 				"Create a BareMetalHost for it if Kubernetes should manage it.",
 			},
 		},
-		"node carries the mark of a host that is not here": {
-			Facts{Node: aNode(node.Active, func(n *Node) { n.User, n.Marked = "extra.ingot_host names the host c1/metal/web", true })},
+		"node in use carries the mark of a host that is not here": {
+			Facts{Node: aNode(node.Active, func(n *Node) {
+				n.User, n.Marked, n.Used = "extra.ingot_host names the host c1/metal/web", true, true
+			})},
 			[]string{
 				`The engine's node u1 is in state "active" (for 12 minutes, since 10:02:11).`,
 				"It has no BareMetalHost.",
 				"Discovery creates no host for it because it is in use: extra.ingot_host names the host c1/metal/web.",
-				"If that host is gone for good, free the node with: ingot node unset u1 --extra ingot_host",
+				"If that host is gone for good, delete the node in maintenance, which leaves the machine as it is: ingot node maintenance set u1; then ingot node delete u1",
+			},
+		},
+		"node carries the mark and the name of a host that is not here": {
+			Facts{Node: aNode(node.Available, func(n *Node) {
+				n.Name, n.User, n.Marked = "metal~web", "extra.ingot_host names the host c1/metal/web", true
+			})},
+			[]string{
+				`The engine's node u1 (metal~web) is in state "available" (for 12 minutes, since 10:02:11).`,
+				"Its ramdisk sent the last heartbeat 20 seconds ago, at 10:13:51.",
+				"It has no BareMetalHost.",
+				"Discovery creates no host for it because it is in use: extra.ingot_host names the host c1/metal/web.",
+				"If that host is gone for good, free the node with: ingot node unset u1 --name --extra ingot_host",
 			},
 		},
 		"engine unreachable": {

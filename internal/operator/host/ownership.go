@@ -121,10 +121,22 @@ func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 		return err
 	}
 	if name, here := n.Mark.Neighbour(o.mark(h)); here && n.Mark != o.mark(h) && o.isGone(ctx, name) {
-		reason = fmt.Sprintf("node %s is in use: it belongs to host %s, which does not exist any more; if nobody needs what is on its machine, "+
-			"free it with `ingot node unset %s --extra %s`", n.ID, name, n.ID, v1alpha1.NodeMarkKey)
+		reason = fmt.Sprintf("node %s is in use: it belongs to host %s, which does not exist any more; if nobody needs what is on its machine, %s",
+			n.ID, name, wayToFree(n))
 	}
 	return &conflictError{reason}
+}
+
+// wayToFree is pure: how a person frees a node whose host is gone. The name of the node is that of the host.
+func wayToFree(n provisioner.Node) string {
+	switch {
+	case n.UsedFor() != "":
+		return fmt.Sprintf("delete it in maintenance, which leaves the machine as it is: `ingot node maintenance set %[1]s`, then `ingot node delete %[1]s`", n.ID)
+	case n.Name != "":
+		return fmt.Sprintf("free it with `ingot node unset %s --name --extra %s`", n.ID, v1alpha1.NodeMarkKey)
+	default:
+		return fmt.Sprintf("free it with `ingot node unset %s --extra %s`", n.ID, v1alpha1.NodeMarkKey)
+	}
 }
 
 // isGone reports whether there is no host with a name of the form namespace/name. One that cannot be read may be there.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,21 +11,43 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-func TestNodeOfAHostThatIsGoneNamesTheCommandThatFreesIt(t *testing.T) {
-	l := newLife(t, nil)
-	l.add("old", nil)
-	l.rests("old", v1alpha1.StateAvailable)
-	id, mac := l.nodeOf("old").ID, l.host("old").Spec.BootMACAddress
-	h := l.host("old")
-	h.Finalizers = nil
-	if err := l.api.Update(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	l.remove(h)
-	l.add("new", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress = mac })
-	message := l.fails("new", v1alpha1.ErrorRegistration).Status.ErrorMessage
-	if !strings.Contains(message, "ingot node unset "+id+" --extra ingot_host") {
-		t.Errorf("error %q, want how to free the node", message)
+func TestNodeOfAHostThatIsGoneNamesTheCommandsThatFreeIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.BareMetalHost)
+		state  v1alpha1.ProvisioningState
+		// want are the words of what is named, and free does it.
+		want string
+		free func(l *life, id string)
+	}{
+		"free": {nil, v1alpha1.StateAvailable, "ingot node unset %s --name --extra ingot_host", func(l *life, id string) {
+			l.engine.Change(id, func(n *provisioner.Node) { n.Mark = "" })
+			l.pass("new")
+			if h := l.fails("new", v1alpha1.ErrorRegistration); !strings.Contains(h.Status.ErrorMessage, "has the name") {
+				l.Errorf("error %q with the name of the node, want it refused", h.Status.ErrorMessage)
+			}
+			l.engine.Change(id, func(n *provisioner.Node) { n.Name = "" })
+		}},
+		"deployed": {withImage, v1alpha1.StateProvisioned, "ingot node delete %s", func(l *life, id string) { l.engine.Forget(id) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("old", tt.change)
+			l.rests("old", tt.state)
+			id, mac := l.nodeOf("old").ID, l.host("old").Spec.BootMACAddress
+			h := l.host("old")
+			h.Finalizers = nil
+			if err := l.api.Update(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			l.remove(h)
+			l.add("new", func(h *v1alpha1.BareMetalHost) { h.Spec.BootMACAddress, h.Spec.BMC.Address = mac, testAddress+"old" })
+			message := l.fails("new", v1alpha1.ErrorRegistration).Status.ErrorMessage
+			if !strings.Contains(message, fmt.Sprintf(tt.want, id)) {
+				t.Errorf("error %q, want how to free the node", message)
+			}
+			tt.free(l, id)
+			l.rests("new", v1alpha1.StateAvailable)
+		})
 	}
 }
 
