@@ -38,6 +38,26 @@ func TestInspectionIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) 
 	}
 }
 
+func TestUpdateIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
+	l := newLife(t, nil)
+	behind := time.Duration(0)
+	l.engine = demo.New(demo.Options{
+		Now: func() time.Time { return l.now.Add(-behind) }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute},
+	})
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l.until("web", "about to be updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == askService })
+	behind = time.Hour
+	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == 4 })
+	l.rests("web", v1alpha1.StateProvisioned)
+	if got := l.count("web", askService); got != 1 {
+		t.Errorf("%d updates, want one", got)
+	}
+}
+
 func TestSilenceOfARamdiskMayBeADifferenceOfClocks(t *testing.T) {
 	if got := silence(testNow); !strings.Contains(got, "clocks") {
 		t.Errorf("%q does not say that clocks may differ", got)

@@ -169,7 +169,9 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 			message += "; step " + s.node.Step
 		}
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
-		s.operation(v1alpha1.OperationService).Accepted = true
+		record := s.operation(v1alpha1.OperationService)
+		record.Accepted = true
+		seenAtWork(record, *s.node)
 		if err := p.updater.begun(ctx, s); err != nil {
 			return steering{result: result{stop: true}}, err
 		}
