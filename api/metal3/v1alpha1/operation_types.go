@@ -42,8 +42,8 @@ type OperationStatus struct {
 	// +optional
 	FailedAt *metav1.Time `json:"failedAt,omitempty"`
 
-	// generation is the host's generation at the last request or failure. Another one ends
-	// the wait.
+	// generation is the host's generation at the last request or failure, or when the host
+	// began to be prepared. Another one ends the wait.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
