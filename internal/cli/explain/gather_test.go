@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/ironic"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
@@ -211,5 +213,17 @@ func TestRunningStepAndWaitAreReadFromTheNode(t *testing.T) {
 	n.DriverInternalInfo = map[string]any{"agent_url": "https://192.0.2.7:9999"}
 	if n.facts().AwaitsRamdisk {
 		t.Error("it waits for a ramdisk that was heard")
+	}
+}
+
+func TestRefusedHeartbeatsAreReadFromTheNode(t *testing.T) {
+	at := before(time.Minute)
+	n := &engineNode{}
+	n.DriverInternalInfo = map[string]any{node.HeartbeatRefusalsKey: []any{
+		map[string]any{"reason": "plain-http", "url": "http://192.0.2.7:9999", "at": at.Format(time.RFC3339Nano)},
+	}}
+	want := []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999", At: at}}
+	if diff := cmp.Diff(want, n.facts().Refusals); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
 }

@@ -587,15 +587,3 @@ func TestDurationsAreWrittenForPeople(t *testing.T) {
 		}
 	}
 }
-
-func TestRefusedHeartbeatsAreReadFromTheNode(t *testing.T) {
-	at := before(time.Minute)
-	n := &engineNode{}
-	n.DriverInternalInfo = map[string]any{node.HeartbeatRefusalsKey: []any{
-		map[string]any{"reason": "plain-http", "url": "http://192.0.2.7:9999", "at": at.Format(time.RFC3339Nano)},
-	}}
-	want := []node.HeartbeatRefusal{{Reason: node.RefusedPlainHTTP, URL: "http://192.0.2.7:9999", At: at}}
-	if diff := cmp.Diff(want, n.facts().Refusals); diff != "" {
-		t.Errorf("refusals (-want +got):\n%s", diff)
-	}
-}
