@@ -128,7 +128,10 @@ class Power:
         self.system = system
 
     def state(self):
-        self.system.refresh()
+        try:
+            self.system.refresh()
+        except sushy.exceptions.ResourceNotFoundError:  # some BMCs show no drives during POST
+            return None
         return self.system.power_state
 
     def reset(self, kind, state, boots, starts=True):
