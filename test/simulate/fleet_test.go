@@ -100,17 +100,21 @@ func (c *computer) addBMC(vendor string, i int) {
 		Profile: profile, Times: times, User: bmcUser, Password: bmcPassword, Recorder: c.recorder,
 		Client: &http.Client{Transport: files{}},
 		Wake:   func(after time.Duration, settle func()) { time.AfterFunc(after+odd, settle) },
-	}, c.name, func() hardware.Machine { return hardwareOf(profile.Manufacturer) }, c)
+	}, c.name, func() hardware.Machine { return hardwareOf(profile.Manufacturer, i) }, c)
 	c.redfish = redfish.New(c.bmc)
 }
 
-// hardwareOf is the hardware of all machines of a manufacturer.
-func hardwareOf(manufacturer string) hardware.Machine {
-	if known, ok := generated.Load(manufacturer); ok {
+// hardwareOf is the hardware of the machine of a number, for all worlds. Each has a UUID of its own.
+func hardwareOf(manufacturer string, i int) hardware.Machine {
+	type key struct {
+		manufacturer string
+		i            int
+	}
+	if known, ok := generated.Load(key{manufacturer, i}); ok {
 		return known.(hardware.Machine)
 	}
-	made := hardware.Options{Kind: hardware.Server, Manufacturer: manufacturer}.Machine(1, 0)
-	generated.Store(manufacturer, made)
+	made := hardware.Options{Kind: hardware.Server, Manufacturer: manufacturer}.Machine(1, i)
+	generated.Store(key{manufacturer, i}, made)
 	return made
 }
 
