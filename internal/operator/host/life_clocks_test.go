@@ -22,16 +22,23 @@ func TestPauseIsNoLongerThanItselfWhenTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-func TestInspectionIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
-	l := newLife(t, nil)
-	behind := time.Duration(0)
+// newLifeWithAClock has an engine whose clock can be set back, and which takes five minutes for a verb.
+func newLifeWithAClock(t *testing.T, verb demo.Verb) (l *life, setBack func(time.Duration)) {
+	t.Helper()
+	l = newLife(t, nil)
+	var behind time.Duration
 	l.engine = demo.New(demo.Options{
-		Now: func() time.Time { return l.now.Add(-behind) }, Durations: map[demo.Verb]time.Duration{demo.VerbInspect: 5 * time.Minute},
+		Now: func() time.Time { return l.now.Add(-behind) }, Durations: map[demo.Verb]time.Duration{verb: 5 * time.Minute},
 	})
 	l.restart()
+	return l, func(d time.Duration) { behind = d }
+}
+
+func TestInspectionIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
+	l, setBack := newLifeWithAClock(t, demo.VerbInspect)
 	l.add("web", nil)
 	l.until("web", "about to be inspected", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askInspect })
-	behind = time.Hour
+	setBack(time.Hour)
 	l.rests("web", v1alpha1.StateAvailable)
 	if got := l.count("web", "inspect"); got != 1 {
 		t.Errorf("%d inspections, want one", got)
@@ -39,18 +46,13 @@ func TestInspectionIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) 
 }
 
 func TestUpdateIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
-	l := newLife(t, nil)
-	behind := time.Duration(0)
-	l.engine = demo.New(demo.Options{
-		Now: func() time.Time { return l.now.Add(-behind) }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute},
-	})
-	l.restart()
+	l, setBack := newLifeWithAClock(t, demo.VerbService)
 	l.add("web", withImage)
 	l.rests("web", v1alpha1.StateProvisioned)
 	l.update("web")
 	l.annotate("web", v1alpha1.RebootAnnotation, "")
 	l.until("web", "about to be updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == askService })
-	behind = time.Hour
+	setBack(time.Hour)
 	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Components.Applied == 4 })
 	l.rests("web", v1alpha1.StateProvisioned)
 	if got := l.count("web", askService); got != 1 {
