@@ -40,7 +40,7 @@ func (a *answers) get(s *scope, question string, limit time.Duration) (answer, b
 	if !known || last.question != question || record.Name == v1alpha1.OperationRegister && record.Failures > 0 {
 		return answer{}, false
 	}
-	return last, s.now.Before(last.at.Add(requeue.Backoff(last.failures, limit, string(s.host.UID))))
+	return last, requeue.Left(requeue.Backoff(last.failures, limit, string(s.host.UID)), last.at, s.now) > 0
 }
 
 // note keeps an answer that keeps the host from getting the BMC, and forgets the one before any other.

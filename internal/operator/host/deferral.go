@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // deferralLimit is how long a host is not written while the engine makes its node available, which
@@ -32,9 +33,9 @@ func decideDeferral(s *scope, err error) time.Duration {
 	switch {
 	case s.restored && s.found != nil:
 		// The ID of the node is in the annotation of the stored host, which is restored by each pass until one is written.
-		return max(s.host.CreationTimestamp.Add(deferralLimit).Sub(s.now), 0)
+		return requeue.Left(deferralLimit, s.host.CreationTimestamp.Time, s.now)
 	case asksProvideAlone(s):
-		return max(s.before.Status.LastUpdated.Add(deferralLimit).Sub(s.now), 0)
+		return requeue.Left(deferralLimit, s.before.Status.LastUpdated.Time, s.now)
 	default:
 		return 0
 	}

@@ -5,20 +5,21 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-func TestPauseIsNoLongerThanItselfWhenTheClockWasSetBack(t *testing.T) {
-	const limit = 30 * time.Minute
-	pause := func(failed time.Time) time.Duration {
-		at := metav1.NewTime(failed)
-		return pauseOf(v1alpha1.OperationStatus{Failures: 1, FailedAt: &at}, testNow, limit, "u1")
-	}
-	if got, want := pause(testNow.Add(240*time.Hour)), pause(testNow); got != want {
-		t.Errorf("a failure in ten days makes a pause of %s, want %s", got, want)
+func TestFailedWorkIsTriedAgainSoonWhenTheClockWasSetBack(t *testing.T) {
+	l := newLife(t, nil)
+	const name = "demo-inspection-error"
+	l.add(name, nil)
+	l.fails(name, v1alpha1.ErrorInspection)
+	asked := l.count(name, "inspect")
+	l.now = l.now.Add(-240 * time.Hour)
+	began := l.now
+	l.until(name, "inspected again", func(*v1alpha1.BareMetalHost) bool { return l.count(name, "inspect") > asked })
+	if took := l.now.Sub(began); took > time.Hour {
+		t.Errorf("it was inspected again after %s", took)
 	}
 }
 

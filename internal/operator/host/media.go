@@ -112,7 +112,7 @@ func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
 	if failed == nil || failed.Time == nil {
 		return 0
 	}
-	return max(failed.Time.Add(requeue.Backoff(failed.Count, p.maxBackoff, string(d.UID))).Sub(s.now), 0)
+	return requeue.Left(requeue.Backoff(failed.Count, p.maxBackoff, string(d.UID)), failed.Time.Time, s.now)
 }
 
 // ask records a request and sends it. A failure of another image is over then.

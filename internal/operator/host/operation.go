@@ -75,14 +75,12 @@ func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Dura
 	return pauseOf(record, s.now, limit, s.host.UID)
 }
 
-// pauseOf is what is left of the pause after the last failure of an operation: never more than the whole of it, also
-// when the clock was set back since.
+// pauseOf is what is left of the pause after the last failure of an operation.
 func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration, host types.UID) time.Duration {
 	if record.FailedAt == nil {
 		return 0
 	}
-	pause := requeue.Backoff(record.Failures, limit, string(host))
-	return min(max(record.FailedAt.Add(pause).Sub(now), 0), pause)
+	return requeue.Left(requeue.Backoff(record.Failures, limit, string(host)), record.FailedAt.Time, now)
 }
 
 // fail records that an operation failed. When the BMC cannot be reached while the engine is

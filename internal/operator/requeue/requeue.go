@@ -28,6 +28,16 @@ func Backoff(n int, limit time.Duration, key string) time.Duration {
 	return Spread(wait, wait/2, key, n)
 }
 
+// Left is what is left of a pause since a time. A time that is as far ahead ends the pause, too: the clock was set
+// back since, and that must not make it longer.
+func Left(pause time.Duration, since, now time.Time) time.Duration {
+	passed := now.Sub(since)
+	if passed.Abs() >= pause {
+		return 0
+	}
+	return min(pause-passed, pause)
+}
+
 // Waits while an engine works on a node, after the first refusal and after several.
 const (
 	busy    = 4 * time.Second

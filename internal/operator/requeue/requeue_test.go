@@ -24,6 +24,24 @@ func TestBackoffDoublesWithinItsLimitAndLosesAtMostHalf(t *testing.T) {
 	}
 }
 
+func TestPauseEndsWithItsTimeAndWhenTheClockWasSetBack(t *testing.T) {
+	const pause = 10 * time.Minute
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tt := range []struct{ passed, want time.Duration }{
+		{0, pause},
+		{time.Minute, 9 * time.Minute},
+		{pause, 0},
+		{time.Hour, 0},
+		{-time.Minute, pause},
+		{-pause, 0},
+		{-240 * time.Hour, 0},
+	} {
+		if got := Left(pause, now.Add(-tt.passed), now); got != tt.want {
+			t.Errorf("%s after the pause began %s of it are left, want %s", tt.passed, got, tt.want)
+		}
+	}
+}
+
 func TestSoonestLeavesOutWhatDoesNotWait(t *testing.T) {
 	for _, tt := range []struct {
 		waits []time.Duration
