@@ -198,7 +198,7 @@ func isEarly(s *scope) bool {
 	case m == nil, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
 		return false
 	case m.Spec.ProviderID == "":
-		return s.obstacle == noHost || s.host.Status.ErrorType == ""
+		return s.obstacle == noHost || s.host.Status.ErrorType != v1alpha1.ErrorProvisioning
 	default:
 		deployed := meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime)

@@ -85,20 +85,43 @@ func TestAMachineThatWaitsForItsHostIsRemediatedIfItHasNoNodeInTimeAfterItsDeplo
 	}
 }
 
+func (l *life) errs(kind v1alpha1.ErrorType) {
+	l.Helper()
+	h := l.host()
+	h.Status.ErrorType = kind
+	if err := l.management.Status().Update(l.Context(), h); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func TestAMachineWhoseDeploymentFailsIsRemediatedAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newStart(t, nil)
 	l.choose()
 	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
-	h := l.host()
-	h.Status.ErrorType = v1alpha1.ErrorProvisioning
-	if err := l.management.Status().Update(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	l.errs(v1alpha1.ErrorProvisioning)
 	began := l.now
 	l.untilPhase(running)
 	if took := l.now.Sub(began); took > 2*time.Minute {
 		t.Errorf("the attempt began after %s", took)
+	}
+}
+
+// TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials has a host that goes on being deployed: only what
+// needs the BMC waits.
+func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
+	t.Parallel()
+	l := newStart(t, nil)
+	l.choose()
+	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
+	for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, ""} {
+		l.errs(kind)
+		for range 5 {
+			l.pass()
+		}
+		if s := l.remediation().Status; s.Phase != "" || len(l.host().Annotations) > 0 {
+			t.Errorf("with error %q: phase %q, annotations %v", kind, s.Phase, l.host().Annotations)
+		}
 	}
 }
 
