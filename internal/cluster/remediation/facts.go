@@ -191,11 +191,12 @@ func obstacleOf(s *scope) obstacle {
 }
 
 // isEarly reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
-// cycle would only interrupt its first boot. One whose deployment fails has no such time.
+// cycle would only interrupt its first boot. One whose deployment fails has no such time, nor one whose remediation had begun
+// before it was moved to another cluster, which leaves a hold under a former key or a backup of the Node.
 func isEarly(s *scope) bool {
 	m := s.metal3Machine
 	switch {
-	case m == nil, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
+	case m == nil, s.host != nil && s.isHeld(), s.backup, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
 		return false
 	case m.Spec.ProviderID == "":
 		return s.obstacle == noHost || s.host.Status.ErrorType != v1alpha1.ErrorProvisioning

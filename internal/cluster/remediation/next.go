@@ -177,7 +177,7 @@ func next(f facts) action {
 			return a
 		}
 		return reopen
-	case f.phase == "" && f.early && f.hold == noHold && !f.backup: // whose remains come with a move to another cluster
+	case f.phase == "" && f.early:
 		return waitForStart
 	case f.obstacle != "":
 		return fail

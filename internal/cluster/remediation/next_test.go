@@ -44,8 +44,6 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"new without a host", reboot, func(f *facts) { f.phase, f.obstacle = "", noHost }, fail},
 		{"new and its machine has no host yet", reboot, func(f *facts) { f.phase, f.obstacle, f.early = "", noHost, true }, waitForStart},
 		{"new and its machine is being deployed", reboot, func(f *facts) { f.phase, f.early = "", true }, waitForStart},
-		{"new after a move, and its machine is held off", reboot, func(f *facts) { f.phase, f.early, f.hold = "", true, outdatedHold }, begin},
-		{"new after a move, and its Node is backed up", reboot, func(f *facts) { f.phase, f.early, f.backup = "", true, true }, begin},
 		{"began and its machine has no host any more", reboot, func(f *facts) { f.obstacle, f.early = noHost, true }, fail},
 		{"with finalizer", reboot, func(f *facts) { f.phase = "" }, begin},
 		{"Machine being deleted before it began", reboot, func(f *facts) { f.phase, f.orphaned, f.node = "", true, absentNode }, rest},

@@ -125,6 +125,24 @@ func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 	}
 }
 
+// TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce has a remediation with a new UID and no status, as after a
+// move with clusterctl. The Machine looks as if it had just been deployed.
+func TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newStart(t, nil)
+	l.choose()
+	l.deploy()
+	h := l.host()
+	l.write(h, func() {
+		annotate(h, v1beta2.MetalRemediationAnnotationPrefix+"former", holdValue(l.remediation(), nil, l.now.Add(-time.Minute)))
+	})
+	began := l.now
+	l.untilPhase(running)
+	if took := l.now.Sub(began); took > 2*time.Minute {
+		t.Errorf("it went on after %s", took)
+	}
+}
+
 // TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost has the state in which releases without a wait for the
 // first host have left it.
 func TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost(t *testing.T) {
