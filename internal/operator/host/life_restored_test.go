@@ -40,6 +40,32 @@ func TestRestoredRemovalLeavesTheMachineAloneThatWasDeployedSince(t *testing.T) 
 	}
 }
 
+// TestRemovalGoesOnAfterTheEngineForgotIt has an engine that is started on a backup of the time of a live update, whose
+// suspended work a person ends.
+func TestRemovalGoesOnAfterTheEngineForgotIt(t *testing.T) {
+	for name, ended := range map[string]node.State{"resumed": node.ServiceWait, "dropped": node.ServiceFailed} {
+		t.Run(name, func(t *testing.T) {
+			l, _ := newLifeWithAClock(t, demo.VerbService)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.update("web")
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			l.until("web", "being updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == askService && atWork(l.nodeOf("web")) })
+			restore := l.engine.Backup()
+			l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.nodeOf("web").State == node.Active })
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
+			l.until("web", "being removed", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.Operation.Request == askUndeploy && h.Status.Operation.Accepted
+			})
+			restore()
+			l.node("web", func(n *provisioner.Node) { n.State, n.Busy, n.Suspended = node.ServiceWait, true, true })
+			l.now = l.now.Add(l.pass("web"))
+			l.node("web", func(n *provisioner.Node) { n.State, n.Busy, n.Suspended, n.StateChangedAt = ended, false, false, l.now })
+			l.rests("web", v1alpha1.StateAvailable)
+		})
+	}
+}
+
 func TestHostInUseIsNotReadyWhileAnOlderEngineCannotAdoptItsMachine(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", nil)

@@ -128,6 +128,14 @@ func isDeployedAgain(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	return record.Request == askUndeploy && record.Accepted && changedSince(record, n) && adoptWorkflow[n.State].action == workDone
 }
 
+// isRemovalForgotten reports whether a node shows the use of its machine as of before the accepted request to remove the
+// deployment, as after the engine was started on an older database. What then ends there is the same deployment still.
+func isRemovalForgotten(record v1alpha1.OperationStatus, n provisioner.Node) bool {
+	at, use := changedAt(n), adoptWorkflow[n.State]
+	return record.Request == askUndeploy && record.Accepted && record.NodeChangedAt != nil && at != nil && at.Before(record.NodeChangedAt) &&
+		(use.action == workDone || use.action == workWait)
+}
+
 // decideMaintenance is decideWork for maintenance that asking for other work does not end.
 func decideMaintenance(n provisioner.Node, p patience) workStep {
 	switch {
@@ -183,6 +191,9 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	}
 	wait := s.wait(t.operation, w.maxBackoff)
 	record := s.operation(t.operation)
+	if isRemovalForgotten(*record, *s.node) {
+		record.Accepted = false
+	}
 	_, rebuild := s.host.Annotations[v1alpha1.RebuildAnnotation]
 	next, message := decideWork(t.workflow, *s.node, *record, patience{
 		waiting: wait > 0, outdated: s.isOutdated(*record), leaving: isLeaving(s.host), rebuild: rebuild,
