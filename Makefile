@@ -83,7 +83,7 @@ release-manifests: controlplane ## Write what clusterctl needs of a release (VER
 	@case '$(VERSION)' in v[0-9]*.[0-9]*.[0-9]*) ;; *) echo "Which version? make release-manifests VERSION=v1.2.3 IMAGE=name:tag" >&2; exit 1 ;; esac
 	@set -e; to='$(RELEASE)/infrastructure-ingot/$(VERSION)'; mkdir -p "$$to"; \
 		"$$($(CONTROLPLANE) -path)/kubectl" kustomize config/clusterctl -o "$$to/infrastructure-components.yaml.tmp"; \
-		sed 's|image: ingot$$|image: $(IMAGE)|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \
+		sed 's|^\( *image:\) [^ ]*$$|\1 $(IMAGE)|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \
 		rm "$$to/infrastructure-components.yaml.tmp"; \
 		cp config/clusterctl/metadata.yaml config/clusterctl/cluster-template*.yaml config/clusterctl/clusterclass-*.yaml "$$to/"; \
 		echo "$$to"
