@@ -193,6 +193,15 @@ func engineOf(t *testing.T, all []*unstructured.Unstructured) *unstructured.Unst
 	return all[at]
 }
 
+// TestEngineThatCannotStartIsReplacedWhenThatIsCorrected looks at what keeps a StatefulSet from waiting for a broken pod.
+func TestEngineThatCannotStartIsReplacedWhenThatIsCorrected(t *testing.T) {
+	for name, all := range map[string][]*unstructured.Unstructured{"config/engine": kustomized(t, "engine"), "the chart": rendered(t, namespace)} {
+		if policy, _, _ := unstructured.NestedString(engineOf(t, all).Object, "spec", "podManagementPolicy"); policy != "Parallel" {
+			t.Errorf("%s: podManagementPolicy is %q", name, policy)
+		}
+	}
+}
+
 func TestEngineIsRestartedWhenAConfigurationChanges(t *testing.T) {
 	seen := map[string]string{}
 	for _, values := range [][]string{
