@@ -1,6 +1,9 @@
 package manifests
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -8,14 +11,41 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+// overlayOfThePage renders the overlay with which the page about webhooks installs everything.
+func overlayOfThePage(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := regexp.MustCompile("(?s)```yaml\n(resources: [^`]*config/webhook-certmanager[^`]*)```").FindSubmatch(page)
+	if overlay == nil {
+		t.Fatal("the page has no overlay with config/webhook-certmanager")
+	}
+	folder := t.TempDir()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err == nil {
+		root, err = filepath.Rel(folder, root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(overlay[1]), "../ingot/", root+"/")
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return built(t, folder)
+}
+
 // TestWebhooksCanUseACertificateOfCertManager follows the certificate from the object that asks for it to the
-// process that serves it and to those who check it. The kinds of cert-manager itself are not in the cluster.
+// process that serves it and to those who check it. The kinds are in the same overlay, so that nothing else which is applied
+// takes the authority from them. The kinds of cert-manager itself are not in the cluster.
 func TestWebhooksCanUseACertificateOfCertManager(t *testing.T) {
 	const inject, certificate = "cert-manager.io/inject-ca-from", namespace + "/ingot-webhook"
 	var rest []*unstructured.Unstructured
 	var certificates, checked int
 	secret, served := "", ""
-	for _, obj := range kustomized(t, "webhook-certmanager") {
+	for _, obj := range overlayOfThePage(t) {
 		if obj.GetAPIVersion() == "cert-manager.io/v1" {
 			if obj.GetKind() == "Certificate" {
 				certificates++
@@ -37,7 +67,7 @@ func TestWebhooksCanUseACertificateOfCertManager(t *testing.T) {
 		} else if got := obj.GetAnnotations()[inject]; got != "" {
 			t.Errorf("%s %s gets the authority of %q", obj.GetKind(), obj.GetName(), got)
 		}
-		if obj.GetKind() == "Deployment" {
+		if obj.GetName() == "ingot-webhook" && obj.GetKind() == "Deployment" {
 			volumes, _, _ := unstructured.NestedSlice(obj.Object, "spec", "template", "spec", "volumes")
 			for _, v := range volumes {
 				volume, _ := v.(map[string]any)

@@ -65,12 +65,17 @@ func objects(t *testing.T, manifest []byte) []*unstructured.Unstructured {
 // kustomized renders a folder of config with the kustomize that kubectl has.
 func kustomized(t *testing.T, folder string) []*unstructured.Unstructured {
 	t.Helper()
+	return built(t, filepath.Join("..", "..", "config", folder))
+}
+
+// built renders any folder likewise.
+func built(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
 	assets, err := controlplane.AssetsDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", filepath.Join("..", "..", "config", folder))
-	return objects(t, run(t, cmd))
+	return objects(t, run(t, exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", folder)))
 }
 
 // heard collects warnings of the API server.
