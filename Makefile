@@ -81,6 +81,8 @@ RELEASE ?= bin/release
 .PHONY: release-manifests
 release-manifests: controlplane ## Write what clusterctl needs of a release (VERSION=v1.2.3 IMAGE=name:tag RELEASE=bin/release)
 	@case '$(VERSION)' in v[0-9]*.[0-9]*.[0-9]*) ;; *) echo "Which version? make release-manifests VERSION=v1.2.3 IMAGE=name:tag" >&2; exit 1 ;; esac
+	@awk -v v='$(VERSION)' '/major:/ { m = $$NF } /minor:/ && index(v, "v" m "." $$NF ".") == 1 { found = 1 } END { exit !found }' \
+		config/clusterctl/metadata.yaml || { echo "config/clusterctl/metadata.yaml does not have the series of $(VERSION), without which clusterctl refuses it: add it" >&2; exit 1; }
 	@set -e; to='$(RELEASE)/infrastructure-ingot/$(VERSION)'; mkdir -p "$$to"; \
 		"$$($(CONTROLPLANE) -path)/kubectl" kustomize config/clusterctl -o "$$to/infrastructure-components.yaml.tmp"; \
 		sed 's|^\( *image:\) [^ ]*$$|\1 $(IMAGE)|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \

@@ -29,13 +29,18 @@ var release = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return folder, makeRelease(version, folder)
+})
+
+// makeRelease writes the files of a version below a folder.
+func makeRelease(version, folder string) error {
 	out, err := exec.Command("make", "-C", "../..", "--no-print-directory", "release-manifests",
 		"VERSION="+version, "IMAGE="+image, "RELEASE="+folder).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("make the release: %w\n%s", err, out)
+		return fmt.Errorf("make the release: %w\n%s", err, out)
 	}
-	return folder, nil
-})
+	return nil
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -111,6 +116,19 @@ func TestReleaseFollowsTheContract(t *testing.T) {
 		}
 	}
 	t.Errorf("no series of %s has the contract %s: %v", version, clusterv1.GroupVersion.Version, metadata.ReleaseSeries)
+}
+
+func TestVersionOfASeriesThatClusterctlWouldNotKnowIsRefused(t *testing.T) {
+	for _, unknown := range []string{"v0.2.0", "v0.10.0", "v1.1.0"} {
+		folder := t.TempDir()
+		err := makeRelease(unknown, folder)
+		if err == nil || !strings.Contains(err.Error(), "does not have the series of "+unknown) {
+			t.Errorf("%s: error = %v", unknown, err)
+		}
+		if files, err := os.ReadDir(folder); err != nil || len(files) > 0 {
+			t.Errorf("%s: there are %d files, %v", unknown, len(files), err)
+		}
+	}
 }
 
 func TestComponentsCanBeInstalledInAnyNamespace(t *testing.T) {
