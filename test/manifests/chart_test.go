@@ -183,6 +183,24 @@ func TestDnsmasqOfTheChartAnswersNobodyBeforeTheFilterHasWrittenItsRules(t *test
 	}
 }
 
+// TestLeasesOfDnsmasqOutliveThePod wants them on the claim of the engine, whose database dnsmasq does not see.
+func TestLeasesOfDnsmasqOutliveThePod(t *testing.T) {
+	engine := engineOf(t, rendered(t, namespace, append(withPXEFilter, "pxeFilter.dnsmasq.config=port=0")...))
+	dnsmasq := containerOf(t, engine, "dnsmasq")
+	args, _, _ := unstructured.NestedStringSlice(dnsmasq, "args")
+	mounts, _, _ := unstructured.NestedSlice(dnsmasq, "volumeMounts")
+	claims, _, _ := unstructured.NestedSlice(engine.Object, "spec", "volumeClaimTemplates")
+	if len(claims) != 1 {
+		t.Fatalf("there are %d claims", len(claims))
+	}
+	claim, _, _ := unstructured.NestedString(claims[0].(map[string]any), "metadata", "name")
+	want := map[string]any{"name": claim, "subPath": "dnsmasq", "mountPath": "/var/lib/ingot-dnsmasq/leases"}
+	isWanted := func(mount any) bool { return cmp.Equal(mount, any(want)) }
+	if !slices.Contains(args, fmt.Sprint("--dhcp-leasefile=", want["mountPath"], "/dnsmasq.leases")) || !slices.ContainsFunc(mounts, isWanted) {
+		t.Errorf("dnsmasq has %q and the volumes %v, want %v", args, mounts, want)
+	}
+}
+
 // engineOf is the StatefulSet of the engine.
 func engineOf(t *testing.T, all []*unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()

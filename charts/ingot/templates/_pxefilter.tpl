@@ -59,7 +59,9 @@
   - name: hosts
     mountPath: /var/lib/ingot-dnsmasq/hosts
     readOnly: true
-  - name: leases
+  # Leases outlive the pod: a ramdisk that asks dnsmasq for a lease which it does not know loses its address.
+  - name: data
+    subPath: dnsmasq
     mountPath: /var/lib/ingot-dnsmasq/leases
   - name: dnsmasq
     mountPath: /etc/ingot-dnsmasq
