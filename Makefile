@@ -76,7 +76,8 @@ image: ## Write the container image bin/image.tar without a daemon (IMAGE=name:t
 		-created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" -platforms '$(PLATFORMS)' \
 		$(if $(CA_BUNDLE),-ca-bundle '$(abspath $(CA_BUNDLE))') -output '$(CURDIR)/bin/image'
 
-# The files that clusterctl reads, in the layout of its local repositories.
+# The files that clusterctl reads, in the layout of its local repositories. Variables are quoted, because a ConfigMap has
+# strings, and a number would be none once clusterctl has put it there.
 RELEASE ?= bin/release
 .PHONY: release-manifests
 release-manifests: controlplane ## Write what clusterctl needs of a release (VERSION=v1.2.3 IMAGE=name:tag RELEASE=bin/release)
@@ -85,7 +86,7 @@ release-manifests: controlplane ## Write what clusterctl needs of a release (VER
 		config/clusterctl/metadata.yaml || { echo "config/clusterctl/metadata.yaml does not have the series of $(VERSION), without which clusterctl refuses it: add it" >&2; exit 1; }
 	@set -e; to='$(RELEASE)/infrastructure-ingot/$(VERSION)'; mkdir -p "$$to"; \
 		"$$($(CONTROLPLANE) -path)/kubectl" kustomize config/clusterctl -o "$$to/infrastructure-components.yaml.tmp"; \
-		sed 's|^\( *image:\) [^ ]*$$|\1 $(IMAGE)|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \
+		sed -e 's|^\( *image:\) [^ ]*$$|\1 $(IMAGE)|' -e 's|: \($${[^"}]*}\)$$|: "\1"|' "$$to/infrastructure-components.yaml.tmp" >"$$to/infrastructure-components.yaml"; \
 		rm "$$to/infrastructure-components.yaml.tmp"; \
 		cp config/clusterctl/metadata.yaml config/clusterctl/cluster-template*.yaml config/clusterctl/clusterclass-*.yaml "$$to/"; \
 		echo "$$to"

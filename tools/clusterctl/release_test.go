@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -143,8 +144,13 @@ func TestComponentsCanBeInstalledInAnyNamespace(t *testing.T) {
 	if got := slices.Compact(components.Images()); !slices.Equal(got, []string{image}) {
 		t.Errorf("the images are %v, want %s", got, image)
 	}
-	if got := components.Variables(); !slices.Equal(got, []string{"INGOT_ENGINE_URL"}) {
-		t.Errorf("the variables are %v; text in a description must not look like one", got)
+	want := []string{"INGOT_ENGINE_URL"}
+	for name := range variablesOfTheOperator(t) {
+		want = append(want, name)
+	}
+	slices.Sort(want)
+	if got := components.Variables(); !slices.Equal(got, want) {
+		t.Errorf("the variables are %v, want %v; text in a description must not look like one", got, want)
 	}
 	text, err := components.Yaml()
 	if err != nil {
@@ -179,6 +185,73 @@ func TestComponentsCanBeInstalledInAnyNamespace(t *testing.T) {
 	for line := range strings.SplitSeq(string(text), "\n") {
 		if strings.Contains(line, "ingot-system") && !strings.Contains(line, "https://") {
 			t.Errorf("in another namespace: %s", strings.TrimSpace(line))
+		}
+	}
+}
+
+// variablesOfTheOperator are the environment variables in the table of the page about the operator, with their defaults as
+// the table has them: without those that the manifests set, and the URL of the engine, whose variable has another name here.
+func variablesOfTheOperator(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operator.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `--[a-z-]+` \\| `([A-Z0-9_]+)` \\| ([^|]*) \\|").FindAllStringSubmatch(string(page), -1) {
+		all[row[1]] = row[2]
+	}
+	for _, name := range []string{"KUBECONFIG", "POD_NAMESPACE", "IRONIC_CACERT_FILE"} {
+		if _, there := all[name]; !there {
+			t.Errorf("the table has no %s", name)
+		}
+		delete(all, name)
+	}
+	if len(all) < 10 {
+		t.Errorf("the table has only %v", all)
+	}
+	return all
+}
+
+// settings are what the ConfigMap of the operator has when clusterctl has these variables.
+func settings(t *testing.T, variables map[string]string) map[string]string {
+	t.Helper()
+	components, err := open(t, variables).Components().Get(t.Context(), repository.ComponentsOptions{Version: version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range components.Objs() {
+		if o.GetKind() == "ConfigMap" && o.GetName() == "ingot-operator" {
+			data, _, err := unstructured.NestedStringMap(o.Object, "data")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return data
+		}
+	}
+	t.Fatal("there is no ConfigMap of the operator")
+	return nil
+}
+
+// TestVariablesOfTheOperatorAreThoseOfClusterctl holds because clusterctl makes the ConfigMap anew at each upgrade. What is
+// empty there is the default for the operator.
+func TestVariablesOfTheOperatorAreThoseOfClusterctl(t *testing.T) {
+	known, unset := variablesOfTheOperator(t), settings(t, nil)
+	set := map[string]string{}
+	for name, value := range known {
+		got, there := unset[name]
+		if !there || got != "" && got != strings.TrimSuffix(value, "s") {
+			t.Errorf("%s is %q (%t) by default, want the operator's default: %s", name, got, there, value)
+		}
+		set[name] = "racks"
+		if got != "" {
+			set[name] = "7" // a number there, which has to remain a string
+		}
+	}
+	changed := settings(t, set)
+	for name, want := range set {
+		if changed[name] != want {
+			t.Errorf("%s is %q, although clusterctl has %q", name, changed[name], want)
 		}
 	}
 }
