@@ -21,6 +21,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -32,6 +33,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/httpbasic"
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/noauth"
+
+	"github.com/ingot-metal/ingot/internal/reload"
 )
 
 // DefaultTimeout bounds one request when [Options.Timeout] is zero. It leaves
@@ -55,12 +58,14 @@ type Options struct {
 	Username string
 	Password string
 	// CAFile is a PEM file of the authorities that may sign the engine's
-	// certificate. Empty means the system's.
+	// certificate. Empty means the system's. It is read again when it changes.
 	CAFile string
 	// Insecure turns verification of the engine's certificate off.
 	Insecure bool
 	// UserAgent is put before gophercloud's own, for instance "ingot-cli/0.1".
 	UserAgent string
+	// Logger is told of a changed CAFile. Nil means that nobody is.
+	Logger *slog.Logger
 	// Timeout bounds each request to the engine; negotiation and each page of
 	// a list are requests of their own. Zero means [DefaultTimeout].
 	Timeout time.Duration
@@ -109,7 +114,7 @@ func New(opts Options) (*Client, error) {
 			return nil, err
 		}
 	}
-	transport, err := newTransport(opts)
+	transport, err := newTransport(opts, time.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +177,28 @@ func newService(endpoint string, opts Options) (*gophercloud.ServiceClient, erro
 	})
 }
 
-func newTransport(opts Options) (http.RoundTripper, error) {
+// newTransport connects to the engine, and from a changed CA file on with connections of its
+// own, so that none is left that only the former authorities signed. It checks the file at most
+// once a second.
+func newTransport(opts Options, now func() time.Time) (http.RoundTripper, error) {
+	var files []string
+	if opts.CAFile != "" {
+		files = []string{opts.CAFile}
+	}
+	logger := opts.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	current, err := reload.New("CA file of the engine", files, func() (*http.Transport, error) { return newConnections(opts) }, logger, now)
+	if err != nil {
+		return nil, err
+	}
+	return boundedTransport{current}, nil
+}
+
+// newConnections returns connections whose certificates are verified against the CA file as it
+// is now.
+func newConnections(opts Options) (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// One host serves all requests, and callers run in parallel.
 	transport.MaxIdleConnsPerHost = 16
@@ -180,23 +206,25 @@ func newTransport(opts Options) (http.RoundTripper, error) {
 	if opts.CAFile != "" {
 		pem, err := os.ReadFile(opts.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read CA file of the engine: %w", err)
+			return nil, err
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CA file %s holds no PEM certificate", opts.CAFile)
+			return nil, fmt.Errorf("%s holds no PEM certificate", opts.CAFile)
 		}
 	}
 	transport.TLSClientConfig = config
-	return boundedTransport{transport}, nil
+	return transport, nil
 }
 
 // boundedTransport cuts every answer at maxResponse, so that a wrong or
 // hostile endpoint cannot exhaust the caller's memory.
-type boundedTransport struct{ next http.RoundTripper }
+type boundedTransport struct {
+	current *reload.Value[*http.Transport]
+}
 
 func (t boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(r)
+	resp, err := t.current.Get().RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func New(opts Options) (*Operator, error) {
 func (o *Operator) connect() error {
 	c, err := client.New(client.Options{
 		Endpoint: o.opts.EngineURL, Username: o.opts.EngineUser, Password: o.opts.EnginePassword,
-		CAFile: o.opts.EngineCAFile, Insecure: o.opts.EngineInsecure, UserAgent: "ingot-operator",
+		CAFile: o.opts.EngineCAFile, Insecure: o.opts.EngineInsecure, UserAgent: "ingot-operator", Logger: o.opts.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("reach the engine: %w", err)

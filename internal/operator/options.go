@@ -29,7 +29,7 @@ type Options struct {
 	// EngineUser and EnginePassword switch HTTP basic authentication on.
 	EngineUser, EnginePassword string
 	// EngineCAFile is a PEM file of the authorities that may sign the engine's
-	// certificate; empty means the system's.
+	// certificate; empty means the system's. It is read again when it changes.
 	EngineCAFile string
 	// EngineInsecure turns verification of the engine's certificate off.
 	EngineInsecure bool
