@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Times of the leader leases by default, the same as in Kubernetes' own components.
@@ -64,9 +65,10 @@ func (l *leaseOptions) lock() (resourcelock.Interface, error) {
 	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, l.namespace, l.name, identity, l.config, l.renewDeadline)
 }
 
-// lead waits for the lease and runs work while it is held. When ctx ends, the
-// lease is given up only after work has returned, so that no other replica
-// begins too early. Work that does not return after the lease was lost is left behind: the
+// lead waits for the lease and runs work while it is held. When ctx ends, or work by itself,
+// the lease is given up only after work has returned, so that no other replica
+// begins too early. One that was lost expires: the elector (ReleaseOnCancel) would give it up before it
+// ends work. Work that does not return after the lease was lost is left behind: the
 // error ends the operator, which would do nothing for ever otherwise. A controller may be such work,
 // because the queue of controller-runtime 0.24 can keep a worker that comes back while it
 // shuts down (kubernetes-sigs/controller-runtime#3538).
@@ -76,7 +78,7 @@ func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, wo
 	var workErr error
 	started, done := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, Name: l.name, ReleaseOnCancel: true,
+		Lock: lock, Name: l.name,
 		LeaseDuration: l.duration, RenewDeadline: l.renewDeadline, RetryPeriod: l.retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
@@ -105,19 +107,34 @@ func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, wo
 	elector.Run(election)
 	select {
 	case <-started:
-		select {
-		case <-done:
-		case <-time.After(stopTimeout):
-			return fmt.Errorf("lease %s was lost, and its controllers have not ended within %s", l.name, stopTimeout)
-		}
-	default:
-	}
-	switch {
-	case workErr != nil && !errors.Is(workErr, context.Canceled):
-		return workErr
-	case ctx.Err() == nil:
-		return fmt.Errorf("lease %s was lost", l.name)
 	default:
 		return nil
 	}
+	select {
+	case <-done:
+	case <-time.After(stopTimeout):
+		return fmt.Errorf("lease %s was lost, and its controllers have not ended within %s", l.name, stopTimeout)
+	}
+	if errors.Is(workErr, context.Canceled) {
+		workErr = nil
+	}
+	if workErr == nil && ctx.Err() == nil {
+		return fmt.Errorf("lease %s was lost", l.name)
+	}
+	if err := l.release(context.WithoutCancel(ctx), lock); err != nil {
+		log.FromContext(ctx).Error(err, "Lease could not be given up, and has to expire", "lease", l.name)
+	}
+	return workErr
+}
+
+// release gives the lease up if this process still holds it.
+func (l *leaseOptions) release(ctx context.Context, lock resourcelock.Interface) error {
+	ctx, cancel := context.WithTimeout(ctx, l.renewDeadline)
+	defer cancel()
+	record, _, err := lock.Get(ctx)
+	if err != nil || record.HolderIdentity != lock.Identity() {
+		return err
+	}
+	record.HolderIdentity = ""
+	return lock.Update(ctx, *record)
 }
