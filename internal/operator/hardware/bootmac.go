@@ -28,8 +28,9 @@ func UsableMACs(inv *provisioner.Inventory) []string {
 // BootMAC chooses the MAC address that identifies a machine, in lower case. It
 // is that of the NIC the ramdisk booted from; else of the NIC with the address
 // in agentURL, through which the agent calls; else of the first NIC by PCI
-// address, those with a locally administered MAC address last. It is empty when
-// the machine has no usable NIC.
+// address, those with a link and an address of the network first and those with
+// a locally administered MAC address last. It is empty when the machine has no
+// usable NIC.
 func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 	nics := candidates(inv)
 	if len(nics) == 0 {
@@ -44,10 +45,14 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 			return 1
 		case callback.IsValid() && hasAddr(i, callback):
 			return 2
-		case !node.IsLocallyAdministered(i.MACAddress):
+		case !node.IsLocallyAdministered(i.MACAddress) && isConnected(i):
 			return 3
-		default:
+		case !node.IsLocallyAdministered(i.MACAddress):
 			return 4
+		case isConnected(i):
+			return 5
+		default:
+			return 6
 		}
 	}
 	best := slices.MinFunc(nics, func(a, b *inventory.Interface) int {
@@ -107,6 +112,9 @@ func hasAddr(i *inventory.Interface, addr netip.Addr) bool {
 	return parseAddr(i.IPv4Address) == addr || parseAddr(i.IPv6Address) == addr
 }
 
+// isConnected reports whether a NIC has a link, and an address that others can reach.
+func isConnected(i *inventory.Interface) bool { return i.HasCarrier && globalAddr(i).IsValid() }
+
 func parseAddr(text string) netip.Addr {
 	addr, err := netip.ParseAddr(strings.TrimSpace(text))
 	if err != nil {
@@ -119,11 +127,17 @@ func parseAddr(text string) netip.Addr {
 // order of the inventory. Link-local addresses do not count.
 func FirstAddress(inv *provisioner.Inventory) netip.Addr {
 	for i := range inv.Hardware.Interfaces {
-		iface := &inv.Hardware.Interfaces[i]
-		for _, text := range []string{iface.IPv4Address, iface.IPv6Address} {
-			if addr := parseAddr(text); addr.IsGlobalUnicast() {
-				return addr
-			}
+		if addr := globalAddr(&inv.Hardware.Interfaces[i]); addr.IsValid() {
+			return addr
+		}
+	}
+	return netip.Addr{}
+}
+
+func globalAddr(i *inventory.Interface) netip.Addr {
+	for _, text := range []string{i.IPv4Address, i.IPv6Address} {
+		if addr := parseAddr(text); addr.IsGlobalUnicast() {
+			return addr
 		}
 	}
 	return netip.Addr{}

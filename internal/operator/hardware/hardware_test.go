@@ -107,6 +107,11 @@ func TestBootMAC(t *testing.T) {
 	nic := func(name, mac, pci, ip string) inventory.Interface {
 		return inventory.Interface{Name: name, MACAddress: mac, PCIAddress: pci, IPv4Address: ip}
 	}
+	linked := func(name, mac, pci, ip string) inventory.Interface {
+		i := nic(name, mac, pci, ip)
+		i.HasCarrier = true
+		return i
+	}
 	const (
 		vendorA = "00:1b:21:00:00:0a"
 		vendorB = "00:1b:21:00:00:0b"
@@ -123,6 +128,11 @@ func TestBootMAC(t *testing.T) {
 		{"NIC that booted", []inventory.Interface{nic("a", vendorA, "0000:01", ""), nic("b", vendorB, "0000:02", "")}, vendorB, nil, "", vendorB},
 		{"NIC that hooks found to boot", []inventory.Interface{nic("a", vendorA, "0000:01", ""), nic("b", vendorB, "0000:02", "")}, "", map[string]bool{"b": true}, "", vendorB},
 		{"NIC that the agent calls from", []inventory.Interface{nic("a", vendorA, "0000:01", ""), nic("b", vendorB, "0000:02", "192.0.2.5")}, "", nil, "https://192.0.2.5:9999", vendorB},
+		{"NIC with a link and an address", []inventory.Interface{nic("a", vendorA, "0000:01", ""), linked("b", vendorB, "0000:02", "192.0.2.5")}, "", nil, "", vendorB},
+		{"address without a link", []inventory.Interface{nic("a", vendorA, "0000:01", "192.0.2.4"), linked("b", vendorB, "0000:02", "192.0.2.5")}, "", nil, "", vendorB},
+		{"link without an address of the network", []inventory.Interface{linked("a", vendorA, "0000:01", "169.254.1.4"), linked("b", vendorB, "0000:02", "192.0.2.5")}, "", nil, "", vendorB},
+		{"made-up MAC with a link comes after others", []inventory.Interface{linked("a", local, "0000:01", "192.0.2.4"), nic("b", vendorB, "0000:02", "")}, "", nil, "", vendorB},
+		{"made-up MAC with a link before others", []inventory.Interface{nic("a", "02:fc:00:00:00:02", "0000:01", ""), linked("b", local, "0000:02", "192.0.2.4")}, "", nil, "", local},
 		{"first by PCI address", []inventory.Interface{nic("a", vendorA, "0000:17:00.1", ""), nic("b", vendorB, "0000:17:00.0", "")}, "", nil, "", vendorB},
 		{"PCI device before others", []inventory.Interface{nic("a", vendorA, "", ""), nic("b", vendorB, "0000:17:00.0", "")}, "", nil, "", vendorB},
 		{"made-up MAC comes last", []inventory.Interface{nic("a", local, "0000:01", ""), nic("b", vendorB, "0000:02", "")}, "", nil, "", vendorB},
