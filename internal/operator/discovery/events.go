@@ -63,9 +63,12 @@ func createdNote(made []madeHost) string {
 func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery, fresh []discoveryv1.SkippedNode) {
 	first, others := map[discoveryv1.SkipReason]discoveryv1.SkippedNode{}, map[discoveryv1.SkipReason]int{}
 	for _, s := range fresh {
+		if !needsPerson(s) {
+			continue
+		}
 		if _, there := first[s.Reason]; there {
 			others[s.Reason]++
-		} else if worthAnEvent[s.Reason] {
+		} else {
 			first[s.Reason] = s
 		}
 	}
@@ -78,18 +81,6 @@ func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery,
 		// The reason as action keeps events apart, which would be folded into one.
 		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(reason), "%s", note)
 	}
-}
-
-// worthAnEvent are the reasons that need action by a user. The
-// others are temporary or follow from the spec.
-var worthAnEvent = map[discoveryv1.SkipReason]bool{
-	discoveryv1.SkipMissingDetail:   true,
-	discoveryv1.SkipMissingMAC:      true,
-	discoveryv1.SkipDuplicateMAC:    true,
-	discoveryv1.SkipNameConflict:    true,
-	discoveryv1.SkipNameInvalid:     true,
-	discoveryv1.SkipLimitReached:    true,
-	discoveryv1.SkipCreateForbidden: true,
 }
 
 func (r *Reconciler) warn(resource runtime.Object, reason, note string, args ...any) {

@@ -70,7 +70,7 @@ func newFactReader(nodes nodeCache, engine inventoryReader, now func() time.Time
 // findings are the facts about all unused nodes.
 type findings struct {
 	candidates []candidate
-	// unread is how many nodes were never read yet.
+	// unread is how many nodes were never read yet, or not since they may have got an inventory.
 	unread int
 	// due is when a node is to be read again; zero for never.
 	due time.Time
@@ -159,7 +159,7 @@ func (r *factReader) peek(nodes []provisioner.Node) findings {
 	var found findings
 	for _, n := range nodes {
 		known, ok := r.known[n.ID]
-		if !ok {
+		if !ok || known.facts == nil && known.outdated(n) {
 			found.unread++
 			continue
 		}

@@ -134,7 +134,7 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	case anyIn(p.tombstones, c.macs):
 		return discoveryv1.SkipTombstone, "a host of this machine was deleted; remove it from status.tombstones to allow a new one"
 	case c.err != nil:
-		return discoveryv1.SkipNoInventory, "the node cannot be read, which is tried again after a wait: " + cut(c.err.Error())
+		return discoveryv1.SkipNoInventory, messageUnreadable + cut(c.err.Error())
 	case c.node.State == node.Inspecting, c.node.State == node.InspectWait, c.facts == nil && c.node.Busy:
 		return discoveryv1.SkipNodeBusy, "the engine is still inspecting this machine"
 	case c.facts == nil && node.IsStoreWait(c.node.LastError):

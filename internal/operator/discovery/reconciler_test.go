@@ -18,6 +18,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
@@ -146,6 +147,42 @@ func TestUnreadableInventoryIsListed(t *testing.T) {
 		b.runFor(time.Minute)
 		if b.api.creates != 2 || len(b.api.resource.Status.Skipped) != 0 {
 			t.Errorf("%d hosts, skipped %+v; want both hosts once it can be read", b.api.creates, b.api.resource.Status.Skipped)
+		}
+	})
+}
+
+func TestFailedInspectionIsToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		enrolled := true
+		engine := newFakeNodes("failed", "unreadable")
+		engine.nodes["failed"] = provisioner.Node{ID: "failed", State: node.Enroll, AutoDiscovered: &enrolled, LastError: "No NIC."}
+		engine.inventories["failed"] = provisioner.ErrNoInventory
+		engine.inventories["unreadable"] = errors.New("connection reset")
+		b := newBench(t, engine, nil)
+		b.runFor(time.Minute)
+		want := "HostSkipped: No host was created for node failed, NoInventory: inspection failed: No NIC; delete the node from the engine, and boot the machine into the ramdisk"
+		if len(b.events.notes) != 1 || b.events.notes[0] != want {
+			t.Errorf("events %q, want one: %q", b.events.notes, want)
+		}
+	})
+}
+
+func TestInventoryThatIsReadSlowlyIsNotMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		engine := newFakeNodes("n1")
+		busy := engine.nodes["n1"]
+		busy.Busy = true
+		engine.nodes["n1"], engine.inventories["n1"] = busy, provisioner.ErrNoInventory
+		b := newBench(t, engine, nil)
+		b.reconcile()
+		inspected := busy
+		inspected.Busy, inspected.InspectedAt = false, time.Now()
+		engine.nodes["n1"], engine.inventories["n1"] = inspected, nil
+		engine.generation++
+		engine.onInventory = func() { <-time.After(2 * slowAfter) }
+		b.runFor(time.Minute)
+		if b.api.creates != 1 || len(b.events.notes) != 1 || !strings.HasPrefix(b.events.notes[0], eventHostDiscovered) {
+			t.Errorf("%d hosts, events %q; want the host, and no word of a missing inventory", b.api.creates, b.events.notes)
 		}
 	})
 }

@@ -22,6 +22,8 @@ type skipMemory struct {
 type skipRecord struct {
 	reason discoveryv1.SkipReason
 	since  metav1.Time
+	// needsPerson is true once a person had to do something about it.
+	needsPerson bool
 }
 
 // memoryOf is what the last poll remembers, or else the status: the poll was that of
@@ -32,26 +34,27 @@ func memoryOf(last *evaluation, status *discoveryv1.BareMetalHostDiscoveryStatus
 	}
 	m := skipMemory{nodes: map[string]skipRecord{}, partial: int(status.Counts.Skipped) > len(status.Skipped)}
 	for _, s := range status.Skipped {
-		m.nodes[s.NodeID] = skipRecord{s.Reason, s.Since}
+		m.nodes[s.NodeID] = skipRecord{s.Reason, s.Since, needsPerson(s)}
 	}
 	return m
 }
 
 // update fills in since when each node is skipped for its reason. It returns the memory of
-// this poll and the nodes that are newly skipped, or for a new reason.
+// this poll and the nodes that are newly skipped, for a new reason, or now need a person.
 func (m skipMemory) update(skipped []discoveryv1.SkippedNode, now metav1.Time) (next skipMemory, fresh []discoveryv1.SkippedNode) {
 	next.nodes = make(map[string]skipRecord, len(skipped))
 	for i := range skipped {
 		s := &skipped[i]
 		s.Since = now
 		old, known := m.nodes[s.NodeID]
-		switch {
-		case known && old.reason == s.Reason:
+		same, person := known && old.reason == s.Reason, needsPerson(*s)
+		if same {
 			s.Since = old.since
-		case known || !m.partial:
+		}
+		if same && person && !old.needsPerson || !same && (known || !m.partial) {
 			fresh = append(fresh, *s)
 		}
-		next.nodes[s.NodeID] = skipRecord{s.Reason, s.Since}
+		next.nodes[s.NodeID] = skipRecord{s.Reason, s.Since, person || same && old.needsPerson}
 	}
 	return next, fresh
 }
@@ -72,8 +75,24 @@ func skippedList(skipped []discoveryv1.SkippedNode) []discoveryv1.SkippedNode {
 }
 
 func worth(s discoveryv1.SkippedNode) int {
-	if worthAnEvent[s.Reason] {
+	if needsPerson(s) {
 		return 1
 	}
 	return 0
+}
+
+// messageUnreadable begins the message about a node that could not be read, which the next attempt may change.
+const messageUnreadable = "the node cannot be read, which is tried again after a wait: "
+
+// needsPerson reports whether a person has to do something about a skipped node: its reason is neither
+// temporary nor what the spec asks for.
+func needsPerson(s discoveryv1.SkippedNode) bool {
+	switch s.Reason {
+	case discoveryv1.SkipNodeBusy, discoveryv1.SkipIgnored, discoveryv1.SkipTombstone:
+		return false
+	case discoveryv1.SkipNoInventory:
+		return !strings.HasPrefix(s.Message, messageUnreadable)
+	default:
+		return true
+	}
 }

@@ -70,18 +70,43 @@ func TestAnotherProcessRepeatsNoNews(t *testing.T) {
 
 func TestListOfSkippedNodesIsOrderedAndKeepsWhatNeedsAPerson(t *testing.T) {
 	nodes := skippedNodes(2*maxSkipped, discoveryv1.SkipNoInventory)
-	nodes[len(nodes)-1].Reason = discoveryv1.SkipDuplicateMAC
+	for i := range nodes {
+		nodes[i].Message = messageUnreadable + "m"
+	}
+	nodes[len(nodes)-2].Reason = discoveryv1.SkipDuplicateMAC
+	nodes[len(nodes)-1].Message = "inspection failed: m"
 	got := skippedList(nodes)
 	if len(got) != maxSkipped {
 		t.Fatalf("%d entries, want %d", len(got), maxSkipped)
 	}
-	if last := got[maxSkipped-1]; last.Reason != discoveryv1.SkipDuplicateMAC {
-		t.Errorf("last entry = %+v, want the node with a duplicate address", last)
+	if diff := cmp.Diff(nodes[len(nodes)-2:], got[maxSkipped-2:]); diff != "" {
+		t.Errorf("the nodes with a duplicate address and a failed inspection are not listed (-want +got):\n%s", diff)
 	}
 	if got[0].NodeID != "n0000" || got[1].NodeID != "n0001" {
 		t.Errorf("first entries %s and %s, want the order of IDs", got[0].NodeID, got[1].NodeID)
 	}
 	if skippedList(nil) != nil {
 		t.Error("want no list for no nodes")
+	}
+}
+
+func TestFailedInspectionIsNewsAfterReadingsThatFailedForTheMoment(t *testing.T) {
+	start := metav1.NewTime(testStart)
+	unreadable := skippedNodes(1, discoveryv1.SkipNoInventory)
+	unreadable[0].Message = messageUnreadable + "m"
+	failed := skippedNodes(1, discoveryv1.SkipNoInventory)
+	memory, _ := skipMemory{}.update(unreadable, start)
+	for i, tt := range []struct {
+		skipped []discoveryv1.SkippedNode
+		news    int
+	}{{failed, 1}, {failed, 0}, {unreadable, 0}, {failed, 0}} {
+		var fresh []discoveryv1.SkippedNode
+		memory, fresh = memory.update(tt.skipped, metav1.NewTime(testStart.Add(time.Hour)))
+		if len(fresh) != tt.news {
+			t.Errorf("poll %d: %d nodes are news, want %d", i, len(fresh), tt.news)
+		}
+		if got := tt.skipped[0].Since; !got.Equal(&start) {
+			t.Errorf("poll %d: skipped since %s, want %s", i, got, start)
+		}
 	}
 }
