@@ -32,7 +32,8 @@ type fakeAPI struct {
 	resource *discoveryv1.BareMetalHostDiscovery
 	older    *discoveryv1.BareMetalHostDiscovery // another resource, or nil
 	hosts    map[types.NamespacedName]*v1alpha1.BareMetalHost
-	refusal  error // of creating hosts
+	refusal  error            // of creating hosts
+	refusals map[string]error // of creating hosts, by name
 	creates  int
 	patches  []string // of the status
 }
@@ -73,6 +74,9 @@ func (a *fakeAPI) Create(_ context.Context, obj client.Object, _ ...client.Creat
 	defer a.mu.Unlock()
 	if a.refusal != nil {
 		return a.refusal
+	}
+	if err := a.refusals[h.Name]; err != nil {
+		return err
 	}
 	if a.hosts[client.ObjectKeyFromObject(h)] != nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, h.Name)

@@ -20,6 +20,8 @@ type plan struct {
 	matched int
 	create  []creation
 	skipped []discoveryv1.SkippedNode
+	// beyond are the candidates that spec.maxHosts keeps from getting a host.
+	beyond []candidate
 }
 
 // creation is a host to be made.
@@ -76,6 +78,9 @@ func (p *planner) decide(c candidate) {
 	}
 	if reason, message := p.obstacle(c); reason != "" {
 		p.skip(c, reason, message)
+		if reason == discoveryv1.SkipLimitReached {
+			p.beyond = append(p.beyond, c)
+		}
 		return
 	}
 	base, err := baseName(p.resource.Spec.ResourceNameTemplate, c.facts.nameFacts)

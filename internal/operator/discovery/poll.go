@@ -172,12 +172,13 @@ func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *disco
 	if err != nil {
 		return result, err
 	}
-	result.matched += decided.matched
 	if mine {
-		result.skipped = decided.skipped
-		result.merge(r.createAll(ctx, p.resource, decided.create))
+		if err := r.carryOut(ctx, p, decided, &result); err != nil {
+			return result, err
+		}
 		result.dueBy(found, r.Now())
 	} else {
+		result.matched += decided.matched
 		result.left = len(decided.create) + found.unread
 	}
 	result.created = r.index.madeBy(p.resource)
@@ -200,6 +201,25 @@ func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate
 		if used.Generation == p.resource.Generation && sameTombstones(used.Status.Tombstones, p.resource) {
 			return decided, nil
 		}
+	}
+}
+
+// carryOut creates the planned hosts. The API server may refuse one each time, so machines that
+// spec.maxHosts kept out are decided about again: one of them gets its place. A host whose creation
+// may have come about keeps its own.
+func (r *Reconciler) carryOut(ctx context.Context, p *pass, decided plan, result *outcome) error {
+	for {
+		created := r.createAll(ctx, p.resource, decided.create)
+		result.merge(decided, created)
+		if len(created.refused) == 0 || created.failed > 0 || len(decided.beyond) == 0 {
+			return nil
+		}
+		result.skipped = slices.DeleteFunc(result.skipped, func(s discoveryv1.SkippedNode) bool { return s.Reason == discoveryv1.SkipLimitReached })
+		next, err := r.decide(ctx, p, decided.beyond)
+		if err != nil {
+			return err
+		}
+		decided = next
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -235,6 +237,60 @@ func TestHostsThatCannotBeCreatedShowInReadyAndAreTriedAgain(t *testing.T) {
 		b.runFor(10 * time.Second)
 		if b.api.creates != 1 || b.condition(discoveryv1.ReadyCondition).Status != metav1.ConditionTrue {
 			t.Errorf("%d hosts, Ready %+v; want the host", b.api.creates, b.condition(discoveryv1.ReadyCondition))
+		}
+	})
+}
+
+func TestHostThatIsRefusedLeavesItsPlaceToTheNextMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes("n0", "n1", "n2", "n3", "n4"), func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.MaxHosts = 2 })
+		b.api.refusals = map[string]error{}
+		for _, name := range []string{"n0", "n1", "n3"} {
+			b.api.refusals[name] = apierrors.NewForbidden(schema.GroupResource{}, name, errors.New("denied by a webhook"))
+		}
+		b.reconcile()
+		status := b.api.resource.Status
+		reasons := map[string]discoveryv1.SkipReason{}
+		for _, s := range status.Skipped {
+			reasons[s.NodeID] = s.Reason
+		}
+		want := map[string]discoveryv1.SkipReason{
+			"n0": discoveryv1.SkipCreateForbidden, "n1": discoveryv1.SkipCreateForbidden, "n3": discoveryv1.SkipCreateForbidden,
+		}
+		if diff := cmp.Diff(want, reasons); diff != "" {
+			t.Errorf("skipped nodes differ (-want +got):\n%s", diff)
+		}
+		if got := status.Counts; b.api.creates != 2 || got.Created != 2 || got.Matched != 2 || got.Skipped != 3 {
+			t.Errorf("%d hosts, counts %+v; want n2 and n4", b.api.creates, got)
+		}
+		if len(b.events.notes) == 0 || b.events.notes[0] != "HostDiscovered: Created 2 hosts: n2, n4" {
+			t.Errorf("events %q, want both hosts", b.events.notes)
+		}
+		b.engine.nodes["n5"] = provisioner.Node{ID: "n5", State: node.Enroll, CreatedAt: testStart.Add(time.Hour)}
+		b.engine.macs["n5"] = []string{"00:1b:21:00:ff:01"}
+		b.engine.generation++
+		b.runFor(time.Minute)
+		if b.api.creates != 2 {
+			t.Errorf("%d hosts, want no more than spec.maxHosts", b.api.creates)
+		}
+	})
+}
+
+func TestHostThatCannotBeCreatedForTheMomentKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, newFakeNodes("n0", "n1", "n2"), func(d *discoveryv1.BareMetalHostDiscovery) { d.Spec.MaxHosts = 2 })
+		b.api.refusals = map[string]error{
+			"n0": apierrors.NewForbidden(schema.GroupResource{}, "n0", errors.New("denied by a webhook")),
+			"n1": apierrors.NewTimeoutError("no answer", 1),
+		}
+		b.reconcile()
+		if b.api.creates != 0 {
+			t.Errorf("%d hosts, want none while it is open whether n1 became one", b.api.creates)
+		}
+		delete(b.api.refusals, "n1")
+		b.runFor(time.Minute)
+		if b.api.creates != 2 {
+			t.Errorf("%d hosts, want n1 and n2", b.api.creates)
 		}
 	})
 }

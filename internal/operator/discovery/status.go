@@ -2,7 +2,9 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -36,11 +38,12 @@ type outcome struct {
 	creationResult
 }
 
-// merge adds what the creation of hosts led to.
-func (o *outcome) merge(c creationResult) {
-	o.matched += len(c.made) + c.overtaken
-	o.skipped = append(o.skipped, c.refused...)
-	o.creationResult = c
+// merge adds a plan and what the creation of its hosts led to.
+func (o *outcome) merge(decided plan, c creationResult) {
+	o.matched += decided.matched + len(c.made) + c.overtaken
+	o.skipped = slices.Concat(o.skipped, decided.skipped, c.refused)
+	o.made = append(o.made, c.made...)
+	o.failed, o.failure = o.failed+c.failed, errors.Join(o.failure, c.failure)
 }
 
 // record writes the outcome of a poll into the status and tells of what is new since the
