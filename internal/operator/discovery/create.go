@@ -36,10 +36,10 @@ type creationResult struct {
 	failure   error                     // one of the errors of those
 }
 
-// madeHost is a new host and the node it was created for.
+// madeHost is a new host and what it was created for.
 type madeHost struct {
-	host   *v1alpha1.BareMetalHost
-	nodeID string
+	creation
+	host *v1alpha1.BareMetalHost
 }
 
 // createAll creates the planned hosts, several at a time.
@@ -67,7 +67,7 @@ func (r *Reconciler) createAll(ctx context.Context, resource *discoveryv1.BareMe
 func (r *creationResult) add(c creation, host *v1alpha1.BareMetalHost, err error) {
 	switch {
 	case err == nil:
-		r.made = append(r.made, madeHost{host, c.node.ID})
+		r.made = append(r.made, madeHost{c, host})
 	case errors.Is(err, errOvertaken):
 		r.overtaken++
 	case apierrors.IsAlreadyExists(err):

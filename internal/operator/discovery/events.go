@@ -12,12 +12,13 @@ import (
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 )
 
-// Reasons of events on a discovery resource.
+// Reasons of events on a discovery resource, the last one on a new host.
 const (
-	eventHostDiscovered    = "HostDiscovered"
-	eventHostSkipped       = "HostSkipped"
-	eventDiscoveryConflict = "DiscoveryConflict"
-	eventEngineUnreachable = "EngineUnreachable"
+	eventHostDiscovered        = "HostDiscovered"
+	eventHostSkipped           = "HostSkipped"
+	eventDiscoveryConflict     = "DiscoveryConflict"
+	eventEngineUnreachable     = "EngineUnreachable"
+	eventDuplicateSerialNumber = "DuplicateSerialNumber"
 )
 
 // actionDiscover is the action of events that do not need one of their own.
@@ -26,7 +27,8 @@ const actionDiscover = "Discover"
 // maxNames is how many new hosts an event names.
 const maxNames = 10
 
-// announce publishes one event about the hosts that a poll created.
+// announce publishes one event about the hosts that a poll created, and one on each of them whose machine
+// may have another host already.
 func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, made []madeHost) {
 	if len(made) == 0 {
 		return
@@ -40,11 +42,17 @@ func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, made
 	// The first host keeps this event apart from that of the next poll, which would be
 	// folded into it.
 	r.Recorder.Eventf(resource, made[0].host, corev1.EventTypeNormal, eventHostDiscovered, actionDiscover, "%s", note)
+	for _, m := range made {
+		if m.older.Name != "" {
+			r.warn(m.host, eventDuplicateSerialNumber,
+				"Host %s, which has no BMC either, shows the same vendor and serial number, %s: if this is the same machine with other NICs, delete that host", m.older, cut(m.facts.Chassis.serial))
+		}
+	}
 }
 
 func createdNote(made []madeHost) string {
 	if len(made) == 1 {
-		return fmt.Sprintf("Created host %s for node %s with boot MAC address %s", made[0].host.Name, made[0].nodeID, made[0].host.Spec.BootMACAddress)
+		return fmt.Sprintf("Created host %s for node %s with boot MAC address %s", made[0].host.Name, made[0].node.ID, made[0].host.Spec.BootMACAddress)
 	}
 	names := make([]string, 0, len(made))
 	for _, m := range made {

@@ -23,7 +23,8 @@ type fakeNodes struct {
 	inventories map[string]error // by ID; nil for one that can be read
 	hang        map[string]bool  // IDs whose inventory is never answered
 	macs        map[string][]string
-	reads       map[string]int // inventories by ID
+	vendor      inventory.SystemVendor // of all machines
+	reads       map[string]int         // inventories by ID
 	portReads   int
 	lists       int
 	generation  uint64
@@ -111,7 +112,7 @@ func (f *fakeNodes) Inventory(ctx context.Context, id string) (*provisioner.Inve
 		return nil, err
 	}
 	inv := &provisioner.Inventory{Hardware: inventory.Inventory{
-		Hostname:   id,
+		Hostname: id, SystemVendor: f.vendor,
 		Interfaces: []inventory.Interface{{Name: "eno1", MACAddress: mac}},
 	}}
 	return inv, nil

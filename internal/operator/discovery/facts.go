@@ -3,8 +3,10 @@ package discovery
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/hardware"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -13,6 +15,7 @@ import (
 type facts struct {
 	nameFacts
 
+	Chassis        chassis
 	MACs           []string // of all its NICs
 	BMCAddresses   []netip.Addr
 	Architecture   string
@@ -39,6 +42,7 @@ func factsOf(n provisioner.Node, inv *provisioner.Inventory) *facts {
 			Hostname: inv.Hardware.Hostname,
 			Serial:   inv.Hardware.SystemVendor.SerialNumber,
 		},
+		Chassis:        chassisOf(inv.Hardware.SystemVendor.Manufacturer, inv.Hardware.SystemVendor.SerialNumber),
 		MACs:           hardware.UsableMACs(inv),
 		BMCAddresses:   inv.Hardware.BMCAddresses(),
 		Architecture:   inv.Hardware.CPU.Architecture,
@@ -51,6 +55,17 @@ func factsOf(n provisioner.Node, inv *provisioner.Inventory) *facts {
 		f.AutoDiscovered = *n.AutoDiscovered
 	}
 	return f
+}
+
+// chassis is what vendor and serial number tell of a machine; empty when its firmware shows no serial number.
+type chassis struct{ vendor, serial string }
+
+func chassisOf(vendor, serial string) chassis {
+	serial = node.NewMachineIdentity("", serial).SerialNumber
+	if serial == "" {
+		return chassis{}
+	}
+	return chassis{strings.TrimSpace(vendor), serial}
 }
 
 func union(a, b []string) []string {

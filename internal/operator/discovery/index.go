@@ -53,6 +53,8 @@ type hostEntry struct {
 	bootMAC  string
 	macs     []string
 	deleting bool
+	// chassis is that of a host without a BMC, which nothing but its NICs identifies.
+	chassis chassis
 	// bmc is the address of the BMC of a host without a node, which looks for one by it.
 	bmc netip.Addr
 }
@@ -175,6 +177,9 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 	if access, err := bmc.Parse(h.Spec.BMC); err == nil && e.linked == "" && !e.deleting {
 		e.bmc = access.Endpoint.Addr()
 	}
+	if d := h.Status.HardwareDetails; d != nil && !h.HasBMC() && !e.deleting {
+		e.chassis = chassisOf(d.SystemVendor.Manufacturer, d.SystemVendor.SerialNumber)
+	}
 	return e
 }
 
@@ -211,6 +216,21 @@ func (x *hostIndex) awaits(bmcs []netip.Addr) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.ContainsFunc(bmcs, func(addr netip.Addr) bool { return x.bmcs[addr] > 0 })
+}
+
+// withChassis returns the name of a host without a BMC that shows a chassis, the first by name; empty for none.
+func (x *hostIndex) withChassis(c chassis) (found types.NamespacedName) {
+	if c == (chassis{}) {
+		return found
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.hosts {
+		if e.chassis == c && (found.Name == "" || e.name.String() < found.String()) {
+			found = e.name
+		}
+	}
+	return found
 }
 
 // claiming returns the hosts that show a MAC address. Entries do not change.

@@ -29,6 +29,8 @@ type creation struct {
 	candidate
 	// names are the names to try, in this order.
 	names []string
+	// older is a host of what may be the same machine with other NICs; empty for none.
+	older types.NamespacedName
 }
 
 // planner holds what was decided so far in one poll.
@@ -101,7 +103,7 @@ func (p *planner) decide(c candidate) {
 	for _, mac := range c.facts.MACs {
 		p.taken[mac] = c.node.ID
 	}
-	p.create = append(p.create, creation{candidate: c, names: names})
+	p.create = append(p.create, creation{candidate: c, names: names, older: p.index.withChassis(c.facts.Chassis)})
 }
 
 // match decides about a machine of which a host has a MAC address. The host takes the node,

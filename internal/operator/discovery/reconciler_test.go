@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +21,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -293,6 +295,60 @@ func TestHostThatCannotBeCreatedForTheMomentKeepsItsPlace(t *testing.T) {
 			t.Errorf("%d hosts, want n1 and n2", b.api.creates)
 		}
 	})
+}
+
+func TestHostOfAMachineThatMayHaveAnotherNamesThat(t *testing.T) {
+	acme := v1alpha1.HardwareSystemVendor{Manufacturer: "ACME", SerialNumber: "SN42"}
+	for name, tt := range map[string]struct {
+		older  func(*v1alpha1.BareMetalHost)
+		vendor inventory.SystemVendor
+		told   bool
+	}{
+		"same vendor and serial number": {nil, inventory.SystemVendor{Manufacturer: "ACME", SerialNumber: "SN42 "}, true},
+		"another serial number":         {nil, inventory.SystemVendor{Manufacturer: "ACME", SerialNumber: "SN43"}, false},
+		"another vendor":                {nil, inventory.SystemVendor{Manufacturer: "Bolt", SerialNumber: "SN42"}, false},
+		"placeholder": {
+			func(h *v1alpha1.BareMetalHost) { h.Status.HardwareDetails.SystemVendor.SerialNumber = "Default string" },
+			inventory.SystemVendor{Manufacturer: "ACME", SerialNumber: "Default string"},
+			false,
+		},
+		"host with a BMC": {
+			func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = "ipmi://192.0.2.1" },
+			inventory.SystemVendor{Manufacturer: "ACME", SerialNumber: "SN42"},
+			false,
+		},
+		"host that is being deleted": {
+			func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &metav1.Time{Time: testStart} },
+			inventory.SystemVendor{Manufacturer: "ACME", SerialNumber: "SN42"},
+			false,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				engine := newFakeNodes("n1")
+				engine.vendor = tt.vendor
+				b := newBench(t, engine, nil)
+				older := existingHost("old", func(h *v1alpha1.BareMetalHost) {
+					h.Spec.BootMACAddress, h.Status.Provisioning.ID = "00:1b:21:00:ff:01", "n0"
+					h.Status.HardwareDetails = &v1alpha1.HardwareDetails{SystemVendor: acme}
+					if tt.older != nil {
+						tt.older(h)
+					}
+				})
+				b.r.index.put(&older)
+				b.reconcile()
+				if b.api.creates != 1 {
+					t.Fatalf("%d hosts were created, want one", b.api.creates)
+				}
+				told := slices.ContainsFunc(b.events.notes, func(note string) bool {
+					return strings.HasPrefix(note, eventDuplicateSerialNumber) && strings.Contains(note, "metal/old") && strings.Contains(note, "delete that host")
+				})
+				if told != tt.told || len(b.events.notes) > 2 {
+					t.Errorf("events %q; want the older host named: %v", b.events.notes, tt.told)
+				}
+			})
+		})
+	}
 }
 
 func TestHostThatAPersonRegistersMeanwhileGetsNoTwin(t *testing.T) {
