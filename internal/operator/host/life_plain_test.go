@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -309,4 +310,46 @@ func TestMachineWithoutBMCWhoseNodeWasLostCanBeGivenUp(t *testing.T) {
 	l.tells("Abandoned")
 	l.boot("web")
 	l.rests("web", v1alpha1.StateProvisioned) // prepared and deployed as a new one
+}
+
+func TestDiscoveredHostWhoseNodeAnotherClusterHasSaysThatItCanBeDeleted(t *testing.T) {
+	const advice, other, gone = "delete this host", provisioner.Mark("c2/metal/other"), "0d8cf3b4-8a9e-4b7e-9a56-2f9a3c5e1b70"
+	for name, tt := range map[string]struct {
+		mark     provisioner.Mark
+		state    string // of the status that the host is restored from; "-" for no such status
+		source   string // "" for the host's node
+		failure  bool   // has the advice
+		progress bool   // has it, too
+	}{
+		"taken before the host was restored":     {other, "", "", true, true},
+		"taken while the host was imported":      {other, "-", "", false, true},
+		"host that came from another cluster":    {other, "available", "", false, true},
+		"host that was made for another node":    {other, "", gone, false, false},
+		"taken for another host of this cluster": {provisioner.MarkOf("c1", "metal", "other"), "-", "", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			id := l.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("web")})
+			l.engine.Change(id, func(n *provisioner.Node) { n.Mark = tt.mark })
+			l.addPlain("web", func(h *v1alpha1.BareMetalHost) {
+				h.Spec.BootMACAddress = demo.SampleInventory("web").Hardware.Interfaces[0].MACAddress
+				h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/" + cmp.Or(tt.source, id)}
+				if tt.state != "-" {
+					h.Annotations[v1alpha1.StatusAnnotation] = statusOf(tt.state, id)
+				}
+			})
+			if tt.state != "-" {
+				if h := l.fails("web", v1alpha1.ErrorRegistration); strings.Contains(h.Status.ErrorMessage, advice) != tt.failure {
+					t.Errorf("error %q, has the advice: want %v", h.Status.ErrorMessage, tt.failure)
+				}
+			}
+			for range 3 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			c := l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason)
+			if !strings.Contains(c.Message, "Not imported") || strings.Contains(c.Message, advice) != tt.progress {
+				t.Errorf("Progressing says %q, has the advice: want %v", c.Message, tt.progress)
+			}
+		})
+	}
 }

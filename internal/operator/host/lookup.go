@@ -33,7 +33,7 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.working(v1alpha1.ImportingReason, "Importing node %s from the engine", n.ID)
 		return s.moveTo(v1alpha1.StateImporting), nil
 	case errors.As(err, &conflict):
-		s.waiting("Not imported: %s", conflict.reason)
+		s.waiting("Not imported: %s%s", conflict.reason, adviceOnRival(s.host, n, p.owners.mark(s.host)))
 		if s.lastMessage(v1alpha1.ProgressingCondition) != s.progress.message {
 			s.warn(eventImportConflict, "%s", s.progress.message)
 		}
@@ -49,6 +49,16 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
 	return result{requeueAfter: unmanagedPoll, stop: true}, nil
+}
+
+// adviceOnRival is what to do with a host that discovery made for a node which the host of another cluster
+// has, "" for other hosts: where two clusters discover the machines of one engine, both make a host.
+func adviceOnRival(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark) string {
+	if _, here := n.Mark.Neighbour(mark); n.Mark == "" || here || !isMadeFor(h, n.ID) {
+		return ""
+	}
+	return "; discovery made this host for the node, which another cluster has now: if the machine belongs there, delete this host, " +
+		"and let one cluster alone discover the machines of an engine"
 }
 
 // find returns the node that the host may have. One that the stored host names, in the

@@ -128,11 +128,20 @@ func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.Prov
 		err = p.read(ctx, s, restored, moving)
 	}
 	if isConflict(err) || errors.Is(err, provisioner.ErrNotFound) {
+		advice := ""
+		if restored.State == v1alpha1.StateNone && isMadeFor(s.host, id) {
+			advice = "; discovery has just made this host: if another cluster has the node now, delete this host"
+		}
 		return fmt.Errorf("annotation %s names node %q, which does not belong to this host or does not exist, so the host starts without a node; "+
-			"whoever manages the engine can see in extra.%s of the node whose it is, and sets it to %s if it is this host's",
-			v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey, p.owners.mark(s.host)), nil
+			"whoever manages the engine can see in extra.%s of the node whose it is, and sets it to %s if it is this host's%s",
+			v1alpha1.StatusAnnotation, truncate(id, maxNodeID), v1alpha1.NodeMarkKey, p.owners.mark(s.host), advice), nil
 	}
 	return nil, err
+}
+
+// isMadeFor reports whether a host says that discovery made it for a node.
+func isMadeFor(h *v1alpha1.BareMetalHost, nodeID string) bool {
+	return strings.HasSuffix(h.Annotations[v1alpha1.DiscoverySourceAnnotation], "/"+nodeID)
 }
 
 // isNodeID reports whether an annotation names a node by its ID. The engine finds nodes by name, too.
