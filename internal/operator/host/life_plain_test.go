@@ -178,11 +178,18 @@ func TestConfirmationThatAMachineIsOffCountsForOneRemoval(t *testing.T) {
 	}
 }
 
-// deaf loses the answer to a request to remove a deployment.
+// deaf loses the answers to requests to remove a deployment, and to abort.
 type deaf struct{ *demo.Engine }
 
 func (d deaf) Undeploy(ctx context.Context, id string) error {
 	if err := d.Engine.Undeploy(ctx, id); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the answer is lost", provisioner.ErrUnreachable)
+}
+
+func (d deaf) Abort(ctx context.Context, id string) error {
+	if err := d.Engine.Abort(ctx, id); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the answer is lost", provisioner.ErrUnreachable)

@@ -126,3 +126,23 @@ func TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten(t *testing.T) {
 		t.Errorf("steps that were asked for last (-want +got):\n%s", diff)
 	}
 }
+
+func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
+	other := v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: time.Hour}})
+	l.change = func(c *Config) { c.Engine = deaf{l.engine} }
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
+	l.now = l.now.Add(l.pass("web"))
+	l.node("web", func(n *provisioner.Node) { n.Step = "" }) // between two steps
+	l.asks("web", 5, other)
+	h := l.until("web", "updated again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 2 })
+	if slices.Contains(l.events.reasons, eventServicingComplete) || len(h.Status.Updates.Written) > 0 {
+		t.Errorf("events %q, written %v; want an update that was aborted", l.events.reasons, h.Status.Updates.Written)
+	}
+}

@@ -238,10 +238,17 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 	return stop, nil
 }
 
-// abort lets the engine end what it does. A node whose service has failed becomes active.
+// abort lets the engine end what it does. A node whose service has failed becomes active. That it is asked is recorded
+// before, because a node that is active again is otherwise one whose update has succeeded.
 func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
 	stop := steering{result: result{requeueAfter: workPoll, stop: true}}
 	s.working(v1alpha1.ServicingReason, "The engine ends the live update")
+	record := s.operation(v1alpha1.OperationService)
+	if record.Request != askAbort {
+		record.Request, record.Accepted = askAbort, false
+		stop.requeueAfter = soon
+		return stop, nil
+	}
 	if s.node.State == node.ServiceFailed && s.node.Maintenance {
 		if err := p.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
 			return stop, refused(v1alpha1.OperationService, "end the maintenance of", s.node.ID, err)
@@ -250,8 +257,7 @@ func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
 	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
 		return stop, refused(v1alpha1.OperationService, askAbort, s.node.ID, err)
 	}
-	record := s.operation(v1alpha1.OperationService)
-	record.Request, record.Accepted = askAbort, true
+	record.Accepted = true
 	stop.requeueAfter = soon
 	return stop, nil
 }

@@ -89,7 +89,8 @@ func decideService(v serviceView) serviceStep {
 	case node.Servicing:
 		return serviceWait
 	case node.ServiceWait, node.ServiceHold:
-		if v.record.Request == askService && !v.kept && v.node.Step != firmwareStep {
+		ends := v.record.Request == askAbort || v.record.Request == askService && !v.kept
+		if ends && v.node.Step != firmwareStep {
 			return serviceAbort
 		}
 		return serviceWait
@@ -117,14 +118,15 @@ func (v serviceView) afterFailure() serviceStep {
 	}
 }
 
-// whileActive decides for a node that is not serviced: not yet, or not any more.
+// whileActive decides for a node that is not serviced: not yet, or not any more. The error of a node whose power cannot be
+// read is about that, and not about its update.
 func (v serviceView) whileActive() serviceStep {
 	switch asked := v.record.Request; {
 	case asked == askObserve && v.observed:
 		return serviceSeen
 	case asked == askObserve:
 		return serviceObserve
-	case asked == askService && arrived(v.record, v.node) && v.node.LastError == "":
+	case asked == askService && arrived(v.record, v.node) && (v.node.LastError == "" || v.node.Fault == node.FaultPowerFailure):
 		return serviceDone
 	case asked == askService && arrived(v.record, v.node) && v.kept:
 		return serviceFailed

@@ -49,6 +49,7 @@ func TestDecideService(t *testing.T) {
 	broken := func(v *serviceView) { v.node.LastError = "the firmware does not fit" }
 	maintained := func(v *serviceView) { v.node.Maintenance = true }
 	byEngine := func(v *serviceView) { v.node.Maintenance, v.node.Fault = true, node.FaultServiceFailure }
+	powerless := func(v *serviceView) { v.node.Maintenance, v.node.Fault = true, node.FaultPowerFailure }
 	writing := func(v *serviceView) { v.node.Step = firmwareStep }
 	observed := func(v *serviceView) { v.observed = true }
 	noRamdisk := func(v *serviceView) { v.noRamdisk = true }
@@ -97,6 +98,7 @@ func TestDecideService(t *testing.T) {
 		{"sent, answer lost, it has succeeded", node.Active, both(asked(askService, false), later), serviceDone},
 		{"sent, answer lost, it was aborted", node.Active, both(asked(askService, false), later, broken), serviceFailed},
 		{"it has succeeded", node.Active, both(asked(askService, true), later), serviceDone},
+		{"it has succeeded, and the power cannot be read since", node.Active, both(asked(askService, true), later, broken, powerless), serviceDone},
 		{"it has succeeded and is not wanted any more", node.Active, both(asked(askService, true), later, unwanted), serviceDone},
 		{"it was aborted and is not wanted any more", node.Active, both(asked(askService, true), later, broken, unwanted), serviceEnd},
 		{"accepted, the engine's database is older", node.Active, asked(askService, true), serviceSend},
@@ -109,6 +111,8 @@ func TestDecideService(t *testing.T) {
 		{"it runs, withdrawn", node.ServiceWait, both(asked(askService, true), unwanted), serviceAbort},
 		{"it runs, withdrawn, engine at work", node.Servicing, both(asked(askService, true), unwanted), serviceWait},
 		{"it writes firmware, withdrawn", node.ServiceWait, both(asked(askService, true), unwanted, writing), serviceWait},
+		{"it runs, and its end is recorded", node.ServiceWait, asked(askAbort, false), serviceAbort},
+		{"it writes firmware, and its end is recorded", node.ServiceWait, both(asked(askAbort, false), writing), serviceWait},
 		{"it is held, withdrawn", node.ServiceHold, both(asked(askService, true), unwanted), serviceAbort},
 		{"another client services", node.ServiceWait, nothing, serviceWait},
 		{"another client services, and an update waits", node.Servicing, nil, serviceWait},
