@@ -26,24 +26,9 @@ func TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn(t *testing.T) {
 	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
 	m.runsSystem(t)
 
-	const url = "http://192.0.2.9/data.iso"
-	d := &metal3v1alpha1.DataImage{
-		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
-		Spec:       metal3v1alpha1.DataImageSpec{URL: url},
-	}
-	if err := m.kube.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	d := m.dataImage(t)
 	m.cycles(t, bmc.AttachMedium, true)
-	eventually(t, func(ctx context.Context) error {
-		if err := m.kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
-			return err
-		}
-		if d.Status.AttachedImage == nil || d.Status.AttachedImage.URL != url {
-			return fmt.Errorf("status = %+v, want the image", d.Status)
-		}
-		return nil
-	})
+	m.hasImage(t, d, true)
 	if err := m.kube.Delete(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +39,57 @@ func TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn(t *testing.T) {
 			return fmt.Errorf("DataImage is still there: %+v", d.Status)
 		}
 		return client.IgnoreNotFound(err)
+	})
+}
+
+// TestDataImageIsAttachedAgainAfterTheRamdiskTookItsPlace deploys a machine anew that boots its ramdisk from a virtual drive.
+func TestDataImageIsAttachedAgainAfterTheRamdiskTookItsPlace(t *testing.T) {
+	t.Parallel()
+	r, _ := startBootService(t, redfish.Vendors[0])
+	m := startHost(t, r)
+	m.register(t, "redfish-virtualmedia")
+	m.inState(t, metal3v1alpha1.StateAvailable)
+	m.deploysImage(t)
+	m.shows(t, "powered on", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.PoweredOn })
+	m.runsSystem(t)
+	d := m.dataImage(t)
+	m.cycles(t, bmc.AttachMedium, true)
+	m.hasImage(t, d, true)
+
+	m.change(t, func(h *metal3v1alpha1.BareMetalHost) {
+		h.Annotations = map[string]string{metal3v1alpha1.RebuildAnnotation: ""}
+	})
+	m.hasImage(t, d, false)
+	m.inState(t, metal3v1alpha1.StateProvisioned)
+	m.runsSystem(t)
+	m.cycles(t, bmc.AttachMedium, true)
+	m.hasImage(t, d, true)
+}
+
+// dataImage creates the DataImage of the host.
+func (m *managed) dataImage(t *testing.T) *metal3v1alpha1.DataImage {
+	t.Helper()
+	d := &metal3v1alpha1.DataImage{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
+		Spec:       metal3v1alpha1.DataImageSpec{URL: "http://192.0.2.9/data.iso"},
+	}
+	if err := m.kube.Create(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hasImage waits until a DataImage says whether it is attached.
+func (m *managed) hasImage(t *testing.T, d *metal3v1alpha1.DataImage, attached bool) {
+	t.Helper()
+	eventually(t, func(ctx context.Context) error {
+		if err := m.kube.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return err
+		}
+		if (d.Status.AttachedImage != nil && d.Status.AttachedImage.URL == d.Spec.URL) != attached {
+			return fmt.Errorf("status = %+v, want the image: %t", d.Status, attached)
+		}
+		return nil
 	})
 }
 

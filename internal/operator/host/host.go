@@ -202,7 +202,7 @@ func (r *Reconciler) handlersOf(owners ownership, data hardwareData, secrets cre
 		v1alpha1.StatePreparing:               prepare,
 		v1alpha1.StateReady:                   idle,
 		v1alpha1.StateAvailable:               idle,
-		v1alpha1.StateProvisioning:            provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}},
+		v1alpha1.StateProvisioning:            provisioning{work: engineWork, inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, media: drives},
 		v1alpha1.StateProvisioned:             use,
 		v1alpha1.StateExternallyProvisioned:   use,
 		v1alpha1.StateDeprovisioning:          deprovisioning{work: engineWork, nodes: config.NodeCache},

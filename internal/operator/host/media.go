@@ -18,7 +18,7 @@ import (
 )
 
 // media gives the machine of a host the image of its DataImage before the machine is powered
-// on. It is the only writer of attachedImage, request and error in the status of a DataImage;
+// on, and takes out that of an earlier use before something is deployed. It is the only writer of attachedImage, request and error in the status of a DataImage;
 // package dataimage writes the rest.
 type media struct {
 	client     client.Client
@@ -42,10 +42,7 @@ const (
 // image; hold is the wait that is left after the last failure. The request belongs to the
 // steps hold and ask.
 func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaStep, v1alpha1.DataImageRequest) {
-	wanted := ""
-	if used && d.DeletionTimestamp.IsZero() {
-		wanted = d.Spec.URL
-	}
+	wanted := wantedURL(d, used)
 	next := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: wanted}
 	detach := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageDetach}
 	switch last, attached := d.Status.Request, attachedURL(d); {
@@ -65,6 +62,14 @@ func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaSte
 	return mediaAsk, next
 }
 
+// wantedURL is the image that a machine should have; "" is none.
+func wantedURL(d *v1alpha1.DataImage, used bool) string {
+	if !used || !d.DeletionTimestamp.IsZero() {
+		return ""
+	}
+	return d.Spec.URL
+}
+
 func attachedURL(d *v1alpha1.DataImage) string {
 	if d.Status.AttachedImage == nil {
 		return ""
@@ -72,7 +77,7 @@ func attachedURL(d *v1alpha1.DataImage) string {
 	return d.Status.AttachedImage.URL
 }
 
-// reconcile makes the next step for a host whose machine is about to be powered on. ready
+// reconcile makes the next step for a host whose machine is about to be powered on, or deployed. ready
 // reports that it may be.
 func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result, err error) {
 	key := client.ObjectKeyFromObject(s.host)
@@ -85,15 +90,20 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		return apierrors.IsNotFound(err), result{stop: true}, client.IgnoreNotFound(err)
 	}
 	hold := p.hold(s, &d)
-	step, request := decideMedia(&d, hasDeployment[s.state()] && s.host.Spec.Online, hold)
+	used := hasDeployment[s.state()] && s.host.Spec.Online
+	step, request := decideMedia(&d, used, hold)
 	switch step {
 	case mediaDone:
-		return true, result{}, nil
+		return p.look(ctx, s, &d)
 	case mediaHold:
 		s.waiting("The machine stays off because of DataImage %s: %s", d.Name, d.Status.Error.Message)
 		return false, result{requeueAfter: hold, stop: true}, nil
 	case mediaCheck:
-		return p.check(ctx, s, &d, request)
+		if s.node.Busy {
+			return false, result{requeueAfter: powerPoll, stop: true}, nil
+		}
+		done, res, err := p.check(ctx, s, &d, request)
+		return done && attachedURL(&d) == wantedURL(&d, used), res, err
 	}
 	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
 		// A failure of the request that follows must not count as one of an earlier request.
@@ -104,6 +114,22 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		return false, result{requeueAfter: soon, stop: true}, nil // nothing would take the image out again
 	}
 	return p.ask(ctx, s, &d, request)
+}
+
+// look forgets the image that was attached when the drives of the machine are empty: a ramdisk that is booted from virtual
+// media takes its place, and a BMC may lose it. Engines that do not show the drives are believed.
+func (p media) look(ctx context.Context, s *scope, d *v1alpha1.DataImage) (bool, result, error) {
+	if attachedURL(d) == "" {
+		return true, result{}, nil
+	}
+	there, err := p.engine.HasImage(ctx, s.node.ID)
+	switch {
+	case there, errors.Is(err, provisioner.ErrUnsupported):
+		return true, result{}, nil
+	case err != nil:
+		return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)
+	}
+	return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) { status.AttachedImage = nil })
 }
 
 // hold is the wait that is left after the last failure.
@@ -167,7 +193,8 @@ func (p media) olderError(ctx context.Context, s *scope) (string, error) {
 	return fingerprint(n.LastError), nil
 }
 
-// check records the outcome of a request that the engine has ended. Some engines keep the
+// check records the outcome of a request that the engine has ended. A machine that has its image then is powered on at once, because
+// not every BMC shows such a drive as full. Some engines keep the
 // message of an older failure, so that the BMC decides when there is one, or, where the engine does
 // not show its drives, whether the message is an older one.
 func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
@@ -191,7 +218,7 @@ func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, reque
 			status.Error = nil
 		}
 	})
-	return false, result{requeueAfter: soon, stop: true}, err
+	return attach && err == nil, result{requeueAfter: soon, stop: true}, err
 }
 
 // fail records that a request failed, which keeps the machine off.

@@ -103,13 +103,13 @@ func TestErrorFromBeforeARequestForAnImageSaysNothingAboutIt(t *testing.T) {
 			d.Status.Error = &v1alpha1.DataImageError{Count: 3, URL: "https://images/old.iso", Message: older}
 			api, engine := newAPI(t, d), hiddenDrives{shown: tt.accepted}
 			p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Minute}
-			for _, lastError := range []string{tt.before, tt.after} {
+			for i, lastError := range []string{tt.before, tt.after} {
 				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
 					h.Spec.Online, h.Status.Provisioning.State = true, v1alpha1.StateProvisioned
 				}), testNow, time.Minute)
 				s.node = &provisioner.Node{ID: "n1", LastError: lastError}
-				if ready, _, err := p.reconcile(t.Context(), s); err != nil || ready {
-					t.Fatalf("ready %v, %v; want a machine that stays off", ready, err)
+				if ready, _, err := p.reconcile(t.Context(), s); err != nil || ready != (tt.attached && i > 0) {
+					t.Fatalf("after %d passes: ready %v, %v; want a machine that stays off until it has the image", i+1, ready, err)
 				}
 			}
 			if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
@@ -121,4 +121,48 @@ func TestErrorFromBeforeARequestForAnImageSaysNothingAboutIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// dataImage creates the DataImage of a host, and restarts its machine with it.
+func (l *life) dataImage(name string) *v1alpha1.DataImage {
+	l.Helper()
+	d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: name, Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+	d.Spec.URL = "https://images/data.iso"
+	l.create(d)
+	before := len(l.effects(name))
+	l.reboots(name)
+	l.does(name, before, "soft power off", "attach image", "power on")
+	return d
+}
+
+func (l *life) reboots(name string) {
+	l.Helper()
+	l.annotate(name, v1alpha1.RebootAnnotation, "")
+	l.rests(name, v1alpha1.StateProvisioned)
+}
+
+func TestDataImageIsAttachedAgainWhenTheRamdiskOfAnUpdateTookItsPlace(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage) // boots from virtual media
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.dataImage("web")
+	l.update("web")
+	before := len(l.effects("web"))
+	l.reboots("web")
+	l.reboots("web")
+	l.does("web", before, "soft power off", "service", "soft power off", "attach image", "power on")
+}
+
+func TestDataImageThatIsDeletedIsNotInTheDriveOfTheNextDeployment(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", func(h *v1alpha1.BareMetalHost) {
+		withImage(h)
+		h.Spec.BMC.Address = "redfish://192.0.2.9/redfish/v1/Systems/web" // boots from the network
+	})
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.remove(l.dataImage("web"))
+	before := len(l.effects("web"))
+	l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = testImage("b") })
+	l.until("web", "deployed again", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.Image.URL == testImage("b").URL })
+	l.does("web", before, "undeploy", "detach image", "deploy")
 }

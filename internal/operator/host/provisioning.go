@@ -15,6 +15,7 @@ import (
 type provisioning struct {
 	work
 	inputs deploymentInputs
+	media  media
 }
 
 // provisionStep is what a provisioning host has to do next.
@@ -62,6 +63,11 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 			delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		}
 		return s.moveKeepingError(v1alpha1.StateDeprovisioning), nil
+	}
+	if s.node.State == node.Available && s.host.HasBMC() {
+		if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
+			return res, err // the engine powers the machine on
+		}
 	}
 	attempted := deploymentName(s.host.Status.LastAttemptedImage, s.host.Status.LastAttemptedCustomDeploy)
 	complete, res, err := p.advance(ctx, s, task{

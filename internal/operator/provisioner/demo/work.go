@@ -107,6 +107,9 @@ func (e *Engine) ask(id string, r request) error {
 		return nil
 	}
 	n.State, n.TargetState = step.To, step.Target
+	if m.bootsMedium(r.verb) {
+		m.image = false
+	}
 	if waiting, ok := node.Next(step.To, node.OnWait); ok {
 		n.State = waiting.To
 	}
@@ -127,6 +130,20 @@ func suspended(id string) error {
 // boots reports whether the machine is in its ramdisk, or the engine can boot it.
 func (m *machine) boots() bool {
 	return m.registration.Access != nil || !m.node.Agent.LastHeartbeat.IsZero()
+}
+
+// bootsMedium reports whether the work of a verb boots the ramdisk from a virtual drive, in the place of another image.
+func (m *machine) bootsMedium(verb Verb) bool {
+	switch verb {
+	case VerbInspect, VerbClean, VerbDeploy, VerbService:
+	case VerbProvide, VerbUndeploy:
+		if m.node.SkipsCleaning {
+			return false
+		}
+	default:
+		return false
+	}
+	return m.abilities().VirtualMedia
 }
 
 // end is the end of the work that a transition began.
