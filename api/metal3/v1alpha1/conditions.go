@@ -145,6 +145,8 @@ const (
 	// UpdateWaitingForRamdiskReason means that there is no ramdisk yet that the machine can
 	// boot for it.
 	UpdateWaitingForRamdiskReason = "WaitingForRamdisk"
+	// UpdateNodeInMaintenanceReason means that the engine's node is in maintenance.
+	UpdateNodeInMaintenanceReason = "NodeInMaintenance"
 	// UpdateNotComparedReason means that nobody has compared what is asked for with the machine.
 	UpdateNotComparedReason = "NotCompared"
 	// UpdateHostDetachedReason means that the host is detached.

@@ -216,6 +216,8 @@ func progressing(s *scope) metav1.Condition {
 	case s.node != nil && s.node.Suspended:
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf("The engine has suspended its work on this machine: see `ingot suspension list`, "+
 			"then let it go on with `ingot suspension resume %[1]s`, or give it up with `ingot suspension drop %[1]s`", s.node.ID)}
+	case p == nil && s.node != nil && isMaintained(*s.node):
+		p = &progress{reason: v1alpha1.NotProgressingReason, message: capitalized(maintenanceOf(*s.node))}
 	case p == nil:
 		p = &progress{reason: v1alpha1.NotProgressingReason, message: idleMessage(s.host)}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,4 +146,31 @@ func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	if slices.Contains(l.events.reasons, eventServicingComplete) || len(h.Status.Updates.Written) > 0 {
 		t.Errorf("events %q, written %v; want an update that was aborted", l.events.reasons, h.Status.Updates.Written)
 	}
+}
+
+func TestHostWhoseNodeIsInMaintenanceIsOnlyRestarted(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.node("web", func(n *provisioner.Node) { n.Maintenance, n.MaintenanceReason = true, "new power supply" })
+	l.update("web")
+	before := len(l.effects("web"))
+	l.reboots("web")
+	l.does("web", before, "soft power off", "power on")
+	l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, v1alpha1.UpdateNodeInMaintenanceReason)
+	if c := l.says("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason); !strings.Contains(c.Message, "new power supply") {
+		t.Errorf("message %q, want one about the maintenance", c.Message)
+	}
+}
+
+// TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate aborts a service that has failed, as other clients do.
+func TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate(t *testing.T) {
+	l := newLife(t, nil)
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.node("web", func(n *provisioner.Node) { n.Maintenance, n.Fault = true, node.FaultServiceFailure })
+	l.update("web")
+	before := len(l.effects("web"))
+	l.reboots("web")
+	l.does("web", before, "soft power off", "maintenance", "service")
 }

@@ -20,6 +20,8 @@ func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceS
 		return pendingUpdate(v1alpha1.UpdateRunningReason, "The update is applied; its outcome is being read")
 	case runs(v, next):
 		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied", capitalized(cmp.Or(live.names(), "an update that is not wanted any more")))
+	case v.wanted && v.node.State == node.Active && isMaintained(v.node):
+		return pendingUpdate(v1alpha1.UpdateNodeInMaintenanceReason, "%s cannot be applied: %s", capitalized(live.names()), maintenanceOf(v.node))
 	case v.record.Failures > 0 && live.wanted(), next == serviceFailed:
 		return failedUpdate(p.failureText(s, v, live))
 	case all.problem() != "":

@@ -49,6 +49,18 @@ func TestConditionSaysWhatAnUpdateOfAHostInUseWaitsFor(t *testing.T) {
 		{name: "waits, must not be off", objects: allowed, change: func(v *serviceView) { v.requests.neverOff = true }, reason: v1alpha1.UpdateWaitingForRebootReason, says: "spec.disablePowerOff"},
 		{name: "waits, off", objects: allowed, change: func(v *serviceView) { v.requests.online = false }, reason: v1alpha1.UpdateWaitingForRebootReason, says: "set spec.online"},
 		{name: "waits for the annotation", objects: allowed, change: func(v *serviceView) { v.explicit = true }, reason: v1alpha1.UpdateWaitingForRebootReason, says: "which the policy demands"},
+		{name: "in maintenance", objects: allowed, change: func(v *serviceView) {
+			v.node.ID, v.node.Maintenance, v.node.MaintenanceReason = "n1", true, "new power supply"
+		}, reason: v1alpha1.UpdateNodeInMaintenanceReason, says: "`ingot node maintenance unset n1` ends that: new power supply"},
+		{name: "in maintenance since it failed", objects: allowed, change: func(v *serviceView) {
+			v.record.Failures, v.node.Maintenance = 1, true
+		}, reason: v1alpha1.UpdateNodeInMaintenanceReason},
+		{name: "in maintenance for its power", objects: allowed, change: func(v *serviceView) {
+			v.node.Maintenance, v.node.Fault = true, node.FaultPowerFailure
+		}, reason: v1alpha1.UpdateNodeInMaintenanceReason, says: "the engine ends that"},
+		{name: "in maintenance of the engine", objects: allowed, change: func(v *serviceView) {
+			v.node.Maintenance, v.node.Fault = true, node.FaultServiceFailure
+		}, reason: v1alpha1.UpdateWaitingForRebootReason},
 		{name: "begins", objects: allowed, step: serviceBegin, reason: v1alpha1.UpdateRunningReason},
 		{name: "runs", objects: allowed, change: func(v *serviceView) { v.record.Request = askService }, step: serviceWait, reason: v1alpha1.UpdateRunningReason},
 		{name: "another client services", objects: allowed, step: serviceWait, reason: v1alpha1.UpdateWaitingForRebootReason},

@@ -228,7 +228,7 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
 			return stop, err
 		}
-		err = p.engine.Service(ctx, s.node.ID, steps)
+		err = p.service(ctx, s, steps)
 	}
 	if err != nil {
 		return p.refused(ctx, s, err)
@@ -236,6 +236,16 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 	s.operation(v1alpha1.OperationService).Accepted = true
 	s.working(v1alpha1.ServicingReason, "The engine updates the machine")
 	return stop, nil
+}
+
+// service asks the engine to run the steps. A node that the engine has put into maintenance for work that failed leaves that first.
+func (p liveUpdate) service(ctx context.Context, s *scope, steps []node.Step) error {
+	if s.node.Maintenance {
+		if err := p.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
+			return err
+		}
+	}
+	return p.engine.Service(ctx, s.node.ID, steps)
 }
 
 // abort lets the engine end what it does. A node whose service has failed becomes active. That it is asked is recorded

@@ -80,7 +80,7 @@ func (v serviceView) again() bool { return v.record.Failures > 0 || v.record.Req
 
 // startable reports whether a live update may run now. A host that is held off stays off.
 func (v serviceView) startable() bool {
-	return v.wanted && v.ready && v.requests.online && len(v.requests.holds) == 0 && !v.node.Maintenance
+	return v.wanted && v.ready && v.requests.online && len(v.requests.holds) == 0 && !isMaintained(v.node)
 }
 
 // decideService is pure.
@@ -107,7 +107,7 @@ func decideService(v serviceView) serviceStep {
 // when the next attempt follows, so that the machine is on meanwhile.
 func (v serviceView) afterFailure() serviceStep {
 	switch {
-	case v.node.Maintenance && !ownFaults[v.node.Fault]:
+	case isMaintained(v.node):
 		return serviceBlocked
 	case v.record.Request == "" && v.record.Failures == 0 && !v.inherited:
 		return serviceBlocked // the service of another client

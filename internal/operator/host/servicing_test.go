@@ -81,6 +81,8 @@ func TestDecideService(t *testing.T) {
 		{"off, the policy demands the annotation, which is there", node.Active, both(off, explicit, cycle), serviceBegin},
 		{"off, nobody has compared the newest version", node.Active, both(off, unseen), serviceNone},
 		{"off, in maintenance", node.Active, both(off, maintained), serviceNone},
+		{"off, in maintenance of the engine", node.Active, both(off, byEngine), serviceBegin},
+		{"off, in maintenance for its power", node.Active, both(off, powerless), serviceNone},
 		{"must not be off, no request", node.Active, neverOff, serviceNone},
 		{"must not be off, restart requested", node.Active, both(neverOff, cycle), serviceBegin},
 		{"must not be off, lost its power", node.Active, both(neverOff, off), serviceBegin},

@@ -75,7 +75,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 	switch {
 	case known && next.action == workDone:
 		return next, ""
-	case n.Maintenance && !ownFaults[n.Fault]:
+	case isMaintained(n):
 		return decideMaintenance(n, p), withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
 		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: %s", n.State, userOf(w, n)), n.LastError)
@@ -152,6 +152,18 @@ func decideMaintenance(n provisioner.Node, p patience) workStep {
 // that was asked of it fails. Asking for other work ends that maintenance; one of a person,
 // and that for a power failure, which the engine ends by itself, stay.
 var ownFaults = map[string]bool{"clean failure": true, "service failure": true, "rescue abort failure": true}
+
+// isMaintained reports whether a node is in maintenance that asking for work does not end.
+func isMaintained(n provisioner.Node) bool { return n.Maintenance && !ownFaults[n.Fault] }
+
+// maintenanceOf says why such a node is in maintenance, and who ends that.
+func maintenanceOf(n provisioner.Node) string {
+	way := "`ingot node maintenance unset " + n.ID + "` ends that"
+	if n.Fault == node.FaultPowerFailure {
+		way = "the engine ends that when it can read the power of the machine again"
+	}
+	return withReason("the node is in maintenance, and "+way, n.MaintenanceReason)
+}
 
 func withReason(what, why string) string {
 	if why == "" {
