@@ -58,7 +58,7 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 		return res, err
 	}
 	shown := s.progress
-	done, next, failed := p.power.steer(ctx, s)
+	done, next, failed := p.power.steerAs(ctx, s, steering{later: true}) // what is not known yet may begin with a restart
 	s.progress = shown
 	if done {
 		p.settle(s)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -173,4 +174,56 @@ func TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate(t *testing.T) {
 	before := len(l.effects("web"))
 	l.reboots("web")
 	l.does("web", before, "soft power off", "maintenance", "service")
+}
+
+// TestRestartThatAPolicyDemandsIsKeptWhileTheHostIsHeldOff asks for it while the machine is off already, also while a pass
+// does not get as far as to the update.
+func TestRestartThatAPolicyDemandsIsKeptWhileTheHostIsHeldOff(t *testing.T) {
+	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
+	for name, tt := range map[string]struct {
+		off, on func(*v1alpha1.BareMetalHost)
+		secret  string // that the host names meanwhile
+	}{
+		"by an annotation": {
+			off: func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, hold, "") },
+			on:  func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, hold) }, secret: "web-bmc",
+		},
+		"by an annotation, without its Secret": {
+			off:    func(h *v1alpha1.BareMetalHost) { metav1.SetMetaDataAnnotation(&h.ObjectMeta, hold, "") },
+			on:     func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, hold) },
+			secret: "missing",
+		},
+		"by its spec": {
+			off: func(h *v1alpha1.BareMetalHost) { h.Spec.Online = false },
+			on:  func(h *v1alpha1.BareMetalHost) { h.Spec.Online = true }, secret: "web-bmc",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, nil)
+			l.add("web", withImage)
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.update("web")
+			policy := &v1alpha1.HostUpdatePolicy{}
+			if err := l.api.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: "web"}, policy); err != nil {
+				t.Fatal(err)
+			}
+			metav1.SetMetaDataAnnotation(&policy.ObjectMeta, v1alpha1.RequireAnnotationAnnotation, "")
+			if err := l.api.Update(t.Context(), policy); err != nil {
+				t.Fatal(err)
+			}
+			before := len(l.effects("web"))
+			l.edit("web", tt.off)
+			l.powered("web", false)
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = tt.secret })
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			for range 5 {
+				l.now = l.now.Add(l.pass("web"))
+			}
+			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "web-bmc" })
+			l.rests("web", v1alpha1.StateProvisioned)
+			l.edit("web", tt.on)
+			l.powered("web", true)
+			l.does("web", before, "soft power off", "service")
+		})
+	}
 }

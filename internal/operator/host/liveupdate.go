@@ -36,6 +36,8 @@ type steering struct {
 	result
 	// cycle is true when the machine has to be powered off once.
 	cycle bool
+	// later is true when a request for one power cycle stays while the machine has to be off.
+	later bool
 }
 
 // step makes the next step. With stop in the result, the power is left alone.
@@ -59,6 +61,7 @@ func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	next := decideService(v)
 	s.updatePending = p.pending(s, v, live, next, tooOld)
 	done, err := p.take(ctx, s, live, v, next)
+	done.later = v.explicit && v.wanted // the update begins with it, and with nothing else
 	return done, err
 }
 

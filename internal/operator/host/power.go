@@ -50,6 +50,8 @@ type powerRequests struct {
 	holds map[string]string
 	// cycle is true when one power cycle is asked for.
 	cycle bool
+	// later is true when that request stays while the machine has to be off, because something else begins with it.
+	later bool
 	// hard is true when one of the annotations asks for a hard power off.
 	hard bool
 }
@@ -126,7 +128,7 @@ func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 		return powerOff
 	case n.Power == "":
 		return powerWait
-	case n.Power == node.PowerOff && r.cycle:
+	case n.Power == node.PowerOff && r.cycle && !(r.later && r.wantsOff()):
 		return powerServed
 	case n.Power == node.PowerOff && isUnproven(records) && !confirmable(n):
 		// A failure that the engine shows stays until it is asked again.
@@ -233,17 +235,17 @@ const (
 
 // steer makes the next step. done reports that nothing is left to do.
 func (p power) steer(ctx context.Context, s *scope) (done bool, res result, err error) {
-	return p.steerCycling(ctx, s, false)
+	return p.steerAs(ctx, s, steering{})
 }
 
-// steerCycling is steer, and powers the machine off once when cycle is true.
-func (p power) steerCycling(ctx context.Context, s *scope, cycle bool) (done bool, res result, err error) {
+// steerAs is steer in the way that a step asks for.
+func (p power) steerAs(ctx context.Context, s *scope, way steering) (done bool, res result, err error) {
 	if !s.host.HasBMC() {
 		return true, result{}, nil
 	}
 	s.steered = true
 	requests, _ := powerRequestsOf(s.host)
-	requests.cycle = requests.cycle || cycle
+	requests.cycle, requests.later = requests.cycle || way.cycle, way.later
 	status := &s.host.Status
 	status.PowerOffHolds = confirmed(requests, status.PowerOffHolds, *s.node, s.now)
 	record := status.Operation

@@ -78,7 +78,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil || next.stop {
 		return next.result, err
 	}
-	done, res, err := p.power.steerCycling(ctx, s, next.cycle)
+	done, res, err := p.power.steerAs(ctx, s, next)
 	if err != nil || !done {
 		return res, err
 	}
