@@ -240,6 +240,8 @@ func TestWhatAnObjectAsksForDependsOnItsConditionsAndOnTheRecord(t *testing.T) {
 		{name: "the machine differs, not permitted", conditions: conditions(3, yes, yes), withdrawn: true, kept: true},
 		{name: "applied, and still shown as different", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s1", Applied: 3}, kept: true},
 		{name: "another object was applied", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s0", Applied: 3}, version: 3, ready: true, kept: true},
+		{name: "another object was requested, and this one asks for nothing", clean: true, record: v1alpha1.UpdateRecord{UID: "s0", Requested: 3}},
+		{name: "another object was requested", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s0", Requested: 3}, version: 3, ready: true},
 		{name: "an older version was applied", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s1", Applied: 2}, version: 3, ready: true, kept: true},
 		{name: "requested, a part is visible already", conditions: conditions(3, yes, no), record: v1alpha1.UpdateRecord{UID: "s1", Requested: 3}, version: 3, ready: true, kept: true},
 		{name: "requested, not permitted any more", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s1", Requested: 3}, withdrawn: true},

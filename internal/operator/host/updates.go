@@ -72,6 +72,8 @@ type change struct {
 	problem string
 	// record says what the machine was given of this object; it is empty for another one.
 	record v1alpha1.UpdateRecord
+	// replaced is true when the engine was asked to apply an object that was deleted since, and another one has its name.
+	replaced bool
 	// permitted is true when the policy allows to apply it to a machine in use, and withdrawn
 	// when that is necessary and not so.
 	permitted, withdrawn bool
@@ -103,7 +105,9 @@ func (c change) ready() bool {
 }
 
 // kept reports whether what was requested is still what has to be applied.
-func (c change) kept() bool { return !c.requested() || c.version() == c.record.Requested }
+func (c change) kept() bool {
+	return !c.replaced && (!c.requested() || c.version() == c.record.Requested)
+}
 
 // settingsChange is pure.
 func settingsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
@@ -136,7 +140,7 @@ func componentsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 func (c change) of(obj client.Object, conditions []metav1.Condition, clean bool) change {
 	c.uid, c.generation = obj.GetUID(), obj.GetGeneration()
 	if c.record.UID != c.uid {
-		c.record = v1alpha1.UpdateRecord{}
+		c.replaced, c.record = c.requested(), v1alpha1.UpdateRecord{}
 	}
 	valid, changed := meta.FindStatusCondition(conditions, v1alpha1.ValidCondition), meta.FindStatusCondition(conditions, v1alpha1.ChangeDetectedCondition)
 	switch {
