@@ -12,17 +12,25 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/imageurl"
 )
 
-// imageSchemes are the schemes that images and firmware can have.
-var imageSchemes = []string{"http", "https", "ftp", "gopher", "oci"}
+// The schemes that URLs can have.
+var (
+	imageSchemes    = []string{"http", "https", "ftp", "gopher", "oci"}
+	firmwareSchemes = []string{"http", "https"}
+)
 
-// imageURL checks the URL of an image or of firmware. It returns the scheme.
+// imageURL checks the URL of an image. It returns the scheme.
 func (c Checks) imageURL(path *field.Path, text string, f *Findings) string {
+	return c.fileURL(path, text, imageSchemes, f)
+}
+
+// fileURL checks the URL of a file that the engine reads. It returns the scheme, which is one of those given.
+func (c Checks) fileURL(path *field.Path, text string, schemes []string, f *Findings) string {
 	u, err := url.ParseRequestURI(text)
 	switch {
 	case err != nil || u.Scheme == "":
-		f.refuse(path, text, "is not a URL; write one with the scheme %s", strings.Join(imageSchemes, ", "))
-	case !slices.Contains(imageSchemes, u.Scheme):
-		f.refuse(path, text, "has the scheme %q; the engine reads images with %s", u.Scheme, strings.Join(imageSchemes, ", "))
+		f.refuse(path, text, "is not a URL; write one with the scheme %s", strings.Join(schemes, ", "))
+	case !slices.Contains(schemes, u.Scheme):
+		f.refuse(path, text, "has the scheme %q; the engine reads only %s", u.Scheme, strings.Join(schemes, ", "))
 	case u.Host == "":
 		f.refuse(path, text, "has no host")
 	default:

@@ -68,7 +68,7 @@ func (c Checks) components(_ context.Context, o *v1alpha1.HostFirmwareComponents
 			f.refuse(path.Child("component"), update.Component, "is not one of %s, %s, %s and a name", v1alpha1.ComponentBMC, v1alpha1.ComponentBIOS, v1alpha1.ComponentNICPrefix)
 		}
 		seen = append(seen, update.Component)
-		c.imageURL(path.Child("url"), update.URL, f)
+		c.fileURL(path.Child("url"), update.URL, firmwareSchemes, f)
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ func kindRows() map[string]kindRow {
 		"NIC without a name":            {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "nic:", URL: url}), err: "spec.updates[0].component: Invalid value: \"nic:\": does not say which NIC"},
 		"component twice":               {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "bmc", URL: url}, v1alpha1.FirmwareUpdate{Component: "bmc", URL: url}), err: `spec.updates[1].component: Duplicate value: "bmc"`},
 		"firmware that is a file":       {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "bmc", URL: "file:///a"}), err: `spec.updates[0].url: Invalid value: "file:///a": has the scheme "file"`},
+		"firmware over FTP":             {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "bmc", URL: "ftp://example.org/a"}), err: `has the scheme "ftp"; the engine reads only http, https`},
 		"firmware without a host":       {kind: firmware, obj: components(v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https:///a"}), err: "spec.updates[0].url"},
 		"data image":                    {kind: data, obj: dataImage("http://example.org/data.iso")},
 		"data image that is no URL":     {kind: data, obj: dataImage("data.iso"), err: "spec.url: Invalid value: \"data.iso\": is not a URL"},

@@ -29,7 +29,7 @@ type FirmwareUpdate struct {
 	// +required
 	// +kubebuilder:validation:Pattern=`^(bmc|bios|nic:.*)$`
 	Component string `json:"component"`
-	// url is where the image is: http, https, ftp, gopher or oci.
+	// url is where the image is: http or https. With another scheme the condition Valid is false.
 	// +required
 	// +kubebuilder:validation:Pattern=`(?i)^(https?|ftp|gopher|oci):`
 	URL string `json:"url"`

@@ -122,6 +122,11 @@ func decideComponents(wanted, begun []v1alpha1.FirmwareUpdate, found []provision
 	}
 	slices.Sort(names)
 	for _, update := range wanted {
+		if !strings.HasPrefix(update.URL, "http://") && !strings.HasPrefix(update.URL, "https://") {
+			scheme, _, _ := strings.Cut(update.URL, ":")
+			v.invalid = append(v.invalid, fmt.Sprintf("the engine cannot read the firmware of component %q with %q: write a URL that begins with http:// or https://",
+				node.CutTextTo(update.Component, maxComponent), node.CutTextTo(scheme, maxComponent)))
+		}
 		if slices.Contains(names, update.Component) {
 			continue
 		}

@@ -107,6 +107,7 @@ func TestVerdictOfComponents(t *testing.T) {
 		"another file":                  {updates(bmc), updates(v1alpha1.FirmwareUpdate{Component: "bmc", URL: "http://h/0"}), machine, true, ""},
 		"an unknown component":          {updates(bmc, nic), nil, machine, true, `component "nic:b" does not exist on this machine: it has bios, bmc, nic:a`},
 		"a machine without components":  {updates(bmc), nil, nil, true, `component "bmc" does not exist on this machine: the engine reports no firmware of it; remove the component from spec.updates`},
+		"a file that nobody can read":   {updates(bmc, v1alpha1.FirmwareUpdate{Component: "bios", URL: "ftp://h/2"}), nil, machine, true, `the firmware of component "bios" with "ftp": write a URL`},
 		"an unknown one that was begun": {updates(nic), updates(nic), machine, false, `component "nic:b" does not exist`},
 	} {
 		t.Run(name, func(t *testing.T) {
