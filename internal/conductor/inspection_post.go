@@ -247,15 +247,14 @@ func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 		return fmt.Errorf("enrol machine: %d discovered nodes (auto_discovery.max_nodes): %w", c.cfg.Discovery.MaxNodes, node.ErrBusy)
 	}
 	p.enrolled = true
-	interfaces, err := c.drivers.Resolve(c.cfg.Discovery.Driver, node.Interfaces{})
-	if err != nil {
-		return fmt.Errorf("enrol machine: %w", err)
-	}
 	n := &node.Node{
-		UUID: store.NewUUID(), Driver: c.cfg.Discovery.Driver, Interfaces: interfaces,
+		UUID: store.NewUUID(), Driver: c.cfg.Discovery.Driver,
 		ConductorGroup: c.cfg.Group,
 		ProvisionState: node.Enroll, ProvisionUpdatedAt: tx.Now(), InspectionStartedAt: tx.Now(),
 		AutoDiscovered: true, Provisional: true,
+	}
+	if n.Interfaces, err = c.drivers.InterfacesOf(n); err != nil {
+		return fmt.Errorf("enrol machine: %w", err)
 	}
 	if c.cfg.Discovery.Scope != "" {
 		n.Properties = node.ObjectOf(map[string]any{inspectionScopeKey: c.cfg.Discovery.Scope})

@@ -136,6 +136,16 @@ func TestManyPostsOfOneMachineAtOnceGiveOneNode(t *testing.T) {
 	}
 }
 
+func TestDiscoveredFakeHardwareIsInspectedAndDeployedThroughItsRamdisk(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.Discovery.Driver = "fake-hardware" })
+	n := w.enrol(unknown(1))
+	for kind, want := range map[node.InterfaceKind]string{node.InspectInterface: "agent", node.BootInterface: "ipxe", node.DeployInterface: "direct"} {
+		if got := n.Interfaces[kind]; got != want {
+			t.Errorf("%s: got %q, want %q", kind.Field(), got, want)
+		}
+	}
+}
+
 // concurrently runs fn count times at once and returns the errors, nil ones
 // first.
 func concurrently(count int, fn func(i int) error) []error {

@@ -90,7 +90,7 @@ func (c *Conductor) UpdateNode(ctx context.Context, ident string, change func(*n
 // storeUpdate stores a client's change and what follows from it.
 func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err error) {
 	if before.Driver != after.Driver || before.Interfaces != after.Interfaces {
-		if after.Interfaces, err = c.drivers.Resolve(after.Driver, after.Interfaces); err != nil {
+		if after.Interfaces, err = c.drivers.InterfacesOf(after); err != nil {
 			return err
 		}
 	}

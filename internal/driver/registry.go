@@ -140,6 +140,19 @@ func (r *Registry) Resolve(driver string, asked node.Interfaces) (node.Interface
 	return asked, nil
 }
 
+// InterfacesOf is Resolve for a node. A machine that was discovered exists: what its type pretends by
+// default is really done, or not at all, as far as the type can do without.
+func (r *Registry) InterfacesOf(n *node.Node) (node.Interfaces, error) {
+	asked, t := n.Interfaces, r.types[n.Driver]
+	for kind, names := range t.Enabled {
+		i := slices.IndexFunc(names, func(name string) bool { return name != "fake" })
+		if n.AutoDiscovered && asked[kind] == "" && t.Default[kind] == "fake" && i >= 0 {
+			asked[kind] = names[i]
+		}
+	}
+	return r.Resolve(n.Driver, asked)
+}
+
 // Properties describes the driver_info keys of a hardware type; nil for one that is
 // not enabled.
 func (r *Registry) Properties(name string) map[string]string {

@@ -66,6 +66,29 @@ func TestResolveFillsWhatWasNotAsked(t *testing.T) {
 	}
 }
 
+func TestNothingIsPretendedOfADiscoveredMachineButItsPower(t *testing.T) {
+	r := newRegistry(t, driver.Config{EnabledHardwareTypes: []string{"fake-hardware", "redfish"}})
+	got, err := r.InterfacesOf(&node.Node{Driver: "fake-hardware", AutoDiscovered: true, Interfaces: node.Interfaces{node.RAIDInterface: "fake"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(node.Interfaces{
+		node.BIOSInterface: "no-bios", node.BootInterface: "ipxe", node.ConsoleInterface: "no-console",
+		node.DeployInterface: "direct", node.FirmwareInterface: "no-firmware", node.InspectInterface: "agent",
+		node.ManagementInterface: "noop", node.NetworkInterface: "noop", node.PowerInterface: "fake",
+		node.RAIDInterface:   "fake", // which was asked for
+		node.RescueInterface: "no-rescue", node.StorageInterface: "noop", node.VendorInterface: "no-vendor",
+	}, got); diff != "" {
+		t.Errorf("discovered fake hardware (-want +got):\n%s", diff)
+	}
+	for _, n := range []*node.Node{{Driver: "fake-hardware"}, {Driver: "redfish", AutoDiscovered: true}} {
+		want, _ := r.Resolve(n.Driver, n.Interfaces)
+		if got, err := r.InterfacesOf(n); err != nil || got != want {
+			t.Errorf("%s, discovered: %t: got %q, %v; want the defaults of the type", n.Driver, n.AutoDiscovered, got, err)
+		}
+	}
+}
+
 func TestResolveRefusesWithTheNamesToUse(t *testing.T) {
 	r := newRegistry(t, driver.Config{})
 	tests := []struct {

@@ -140,7 +140,7 @@ type nodePatch struct {
 	reset   bool // interfaces that the patch does not set get their defaults
 	version int
 	drivers interface {
-		Resolve(driver string, asked node.Interfaces) (node.Interfaces, error)
+		InterfacesOf(n *node.Node) (node.Interfaces, error)
 	}
 }
 
@@ -164,7 +164,7 @@ func (p nodePatch) apply(n *node.Node) error {
 		return invalidField("name", err)
 	}
 	if n.Driver != old.Driver || n.Interfaces != old.Interfaces {
-		resolved, err := p.drivers.Resolve(n.Driver, n.Interfaces)
+		resolved, err := p.drivers.InterfacesOf(n)
 		if err != nil {
 			return err
 		}

@@ -222,6 +222,15 @@ func TestPatchOfADriverNeedsInterfacesThatItSupports(t *testing.T) {
 	}
 }
 
+func TestInterfaceThatAPatchRemovesOfADiscoveredNodePretendsNothing(t *testing.T) {
+	s := newServer(t)
+	n := s.addNode(uuid1, func(n *node.Node) { n.AutoDiscovered, n.Interfaces[node.DeployInterface] = true, "custom-agent" })
+	s.patchNode(`[{"op":"remove","path":"/deploy_interface"}]`).want(200)
+	if n.Interfaces[node.DeployInterface] != "direct" {
+		t.Errorf("deploy interface: got %q, want direct", n.Interfaces[node.DeployInterface])
+	}
+}
+
 func TestPatchOfALockedNodeIsAConflict(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) {
@@ -377,8 +386,8 @@ func TestPatchHasABoundedNumberOfOperations(t *testing.T) {
 // anyInterfaces takes every choice of interfaces.
 type anyInterfaces struct{}
 
-func (anyInterfaces) Resolve(_ string, asked node.Interfaces) (node.Interfaces, error) {
-	return asked, nil
+func (anyInterfaces) InterfacesOf(n *node.Node) (node.Interfaces, error) {
+	return n.Interfaces, nil
 }
 
 func TestRulesThatInvolveSeveralFields(t *testing.T) {
