@@ -194,14 +194,16 @@ func availableForProvisioning(s *scope) metav1.Condition {
 	}
 }
 
+// bootByHand says how a machine without a BMC gets into its ramdisk.
+const bootByHand = "; boot the machine into the ramdisk, because without a BMC nobody else can"
+
 // silence says since when a ramdisk has been silent. The text stays the same until
 // the next heartbeat.
 func silence(last time.Time) string {
-	const remedy = "; boot the machine into the ramdisk, because without a BMC nobody else can"
 	if last.IsZero() {
-		return "The machine's ramdisk has sent no heartbeat" + remedy
+		return "The machine's ramdisk has sent no heartbeat" + bootByHand
 	}
-	return "The machine's ramdisk sent its last heartbeat at " + last.UTC().Format(time.RFC3339) + remedy +
+	return "The machine's ramdisk sent its last heartbeat at " + last.UTC().Format(time.RFC3339) + bootByHand +
 		"; if it runs, compare the clocks of the engine and the operator"
 }
 

@@ -94,12 +94,28 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 	if record.Request == "" && record.Failures == 0 {
 		s.note(eventInspectionStarted, "The engine reads the hardware")
 	}
-	_, res, err := p.advance(ctx, s, task{
+	t := task{
 		operation: v1alpha1.OperationInspect, workflow: inspectWorkflow, reason: v1alpha1.InspectingReason,
 		message: "The engine reads the hardware", recorded: askInspect,
 		failed: "Inspection failed and is tried again after a wait; change spec to try at once",
-	})
+	}
+	if !s.host.HasBMC() && s.node.State == node.InspectWait {
+		t.reason, t.message = v1alpha1.WaitingForManualBootReason, "The engine waits for the inventory, which the ramdisk sends when it starts"+bootByHand
+	}
+	_, res, err := p.advance(ctx, s, t)
+	if canDoWithout(s, err) {
+		s.warn(eventInspectionError, "The host keeps the hardware details that it has: %s", node.CutText(err.Error()))
+		s.working(v1alpha1.PreparingReason, messagePreparing)
+		return s.moveTo(v1alpha1.StatePreparing), nil
+	}
 	return res, err
+}
+
+// canDoWithout reports whether a host goes on without the inspection that the engine refuses: of a machine
+// without a BMC, which was inspected before and whose ramdisk still waits for work.
+func canDoWithout(s *scope, err error) bool {
+	refusal := errors.Is(err, provisioner.ErrInvalid) || errors.Is(err, provisioner.ErrUnsupported)
+	return refusal && !s.host.HasBMC() && s.node.State == node.Manageable && s.host.Status.HardwareDetails != nil
 }
 
 func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {

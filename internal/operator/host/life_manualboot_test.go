@@ -1,6 +1,9 @@
 package host
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
 // removing is a provisioned host without a BMC whose deployment is being removed, with its machine not
@@ -74,6 +78,68 @@ func TestAHostBeingPreparedSaysThatItsMachineHasToBeBooted(t *testing.T) {
 		}
 		return h.Status.Provisioning.State == v1alpha1.StateAvailable
 	})
+}
+
+// inspectsAgain is a free host without a BMC whose hardware is to be read again.
+func inspectsAgain(t *testing.T, name string, change func(*Config)) *life {
+	t.Helper()
+	l := newLife(t, change)
+	l.boot(name)
+	l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
+		h.Spec.BootMACAddress = demo.SampleInventory(name).Hardware.Interfaces[0].MACAddress
+	})
+	l.rests(name, v1alpha1.StateAvailable)
+	l.annotate(name, v1alpha1.InspectAnnotation, "")
+	return l
+}
+
+func TestAHostToBeInspectedSaysThatItsMachineHasToBeBooted(t *testing.T) {
+	const name = "demo-inspecting"
+	l := inspectsAgain(t, name, nil)
+	l.rests(name, v1alpha1.StateInspecting)
+	if c := l.says(name, v1alpha1.ProgressingCondition, metav1.ConditionTrue, v1alpha1.WaitingForManualBootReason); !strings.Contains(c.Message, "boot the machine") {
+		t.Errorf("progress %q", c.Message)
+	}
+	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.InspectionMode = v1alpha1.InspectionModeDisabled })
+	if err := l.engine.Abort(t.Context(), l.nodeOf(name).ID); err != nil {
+		t.Fatal(err)
+	}
+	l.rests(name, v1alpha1.StateAvailable)
+}
+
+// refusesInspection is an engine that neither starts ramdisks nor lets others do so.
+type refusesInspection struct{ engine }
+
+func (refusesInspection) Inspect(context.Context, string) error {
+	return fmt.Errorf("%w: the boot interface cannot start the ramdisk", provisioner.ErrInvalid)
+}
+
+func TestAHostWhoseNextInspectionIsRefusedIsFreeAgain(t *testing.T) {
+	const name = "web"
+	l := inspectsAgain(t, name, func(c *Config) { c.Engine = refusesInspection{c.Engine} })
+	l.until(name, "inspecting", inState(v1alpha1.StateInspecting))
+	if h := l.rests(name, v1alpha1.StateAvailable); h.Status.ErrorType != "" || h.Status.HardwareDetails == nil {
+		t.Errorf("error %q, hardware %v", h.Status.ErrorType, h.Status.HardwareDetails)
+	}
+	l.notes(eventInspectionError, "keeps the hardware details", "cannot start the ramdisk")
+}
+
+func TestAHostThatWasNeverInspectedAwaitsWhatIsRefused(t *testing.T) {
+	s := newScope(testHost(nil), testNow, 0)
+	s.node = &provisioner.Node{State: node.Manageable}
+	err := refused(v1alpha1.OperationInspect, askInspect, "a", refusesInspection{}.Inspect(t.Context(), "a"))
+	if canDoWithout(s, err) {
+		t.Error("the host goes on without having been inspected")
+	}
+	if s.host.Status.HardwareDetails = &(v1alpha1.HardwareDetails{}); !canDoWithout(s, err) {
+		t.Error("the host does not go on with the hardware details that it has")
+	}
+	if canDoWithout(s, &failure{v1alpha1.OperationInspect, errors.New("no disk")}) {
+		t.Error("an inspection that failed counts as refused")
+	}
+	if s.host.Spec.BMC.Address = testAddress; canDoWithout(s, err) {
+		t.Error("a host with a BMC goes on")
+	}
 }
 
 // TestTheCleaningModeMayChangeUntilTheMachineIsBooted: the engine decides then what it cleans.
