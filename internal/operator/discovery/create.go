@@ -172,6 +172,9 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 	if host.Spec.Architecture == "" {
 		host.Spec.Architecture = c.facts.Architecture
 	}
+	if host.Spec.BootMode == "" && c.facts.BootMode == "bios" {
+		host.Spec.BootMode = v1alpha1.BootModeLegacy // none is UEFI, into which nothing can switch the machine
+	}
 	for k, v := range template.Labels {
 		host.Labels[k] = v
 	}

@@ -19,6 +19,7 @@ type facts struct {
 	MACs           []string // of all its NICs
 	BMCAddresses   []netip.Addr
 	Architecture   string
+	BootMode       string // in which its ramdisk was started, "uefi" or "bios"
 	AutoDiscovered bool
 }
 
@@ -46,6 +47,7 @@ func factsOf(n provisioner.Node, inv *provisioner.Inventory) *facts {
 		MACs:           hardware.UsableMACs(inv),
 		BMCAddresses:   inv.Hardware.BMCAddresses(),
 		Architecture:   inv.Hardware.CPU.Architecture,
+		BootMode:       inv.Hardware.Boot.CurrentBootMode,
 		AutoDiscovered: inv.AutoDiscovered,
 	}
 	if ip := hardware.FirstAddress(inv); ip.IsValid() {

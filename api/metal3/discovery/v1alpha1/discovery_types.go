@@ -161,7 +161,8 @@ type HostTemplate struct {
 	// inventory.
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
-	// bootMode is spec.bootMode of the host.
+	// bootMode is spec.bootMode of the host. Unset, it is legacy for a machine whose
+	// ramdisk was started in BIOS mode.
 	// +optional
 	BootMode hostv1alpha1.BootMode `json:"bootMode,omitempty"`
 	// preprovisioningNetworkDataName is the field of the same name of the host.
