@@ -184,6 +184,7 @@ func hostRows() map[string]row {
 		"image over FTP":                 {edits: do(image("ftp://example.org/disk", digest))},
 		"image over Gopher":              {edits: do(image("gopher://example.org/disk", digest))},
 		"image of a registry":            {edits: do(image("oci://example.org/disk:1", "", func(i *v1alpha1.Image) { name := "pull"; i.OCIAuthSecretName = &name }))},
+		"user in front of a registry":    {edits: do(image("oci://registry.example.org@192.0.2.7/disk:1", "")), err: "has a user in front of its registry"},
 		"image of a registry, checksum":  {edits: do(image("oci://example.org/disk:1", digest)), err: "spec.image.checksum: Forbidden"},
 		"image that is a file":           {edits: do(image("file:///disk", digest)), err: `spec.image.url: Invalid value: "file:///disk": has the scheme "file"`},
 		"image that is no URL":           {edits: do(image("disk.qcow2", digest)), err: "spec.image.url: Invalid value: \"disk.qcow2\": is not a URL"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -52,7 +53,7 @@ func (p deploymentInputs) pullSecret(ctx context.Context, h *v1alpha1.BareMetalH
 	if err != nil {
 		return "", err
 	}
-	return loginFor(name, logins, strings.TrimPrefix(image.URL, ociScheme))
+	return loginFor(name, logins, image.URL)
 }
 
 // registryLogins reads the two formats that Kubernetes has for Secrets of registries.
@@ -83,10 +84,14 @@ func parseError(secret, what string) error {
 // loginFor chooses the entry for an image, as container tools do: the one that names the most
 // of its path, or else its registry.
 func loginFor(secret string, logins map[string]registryLogin, image string) (string, error) {
-	place, _, _ := strings.Cut(image, "@")
-	registry, path, _ := strings.Cut(place, "/")
-	path, _, _ = strings.Cut(path, ":") // without the tag; the registry may have a port
-	place = registry + "/" + path
+	u, err := url.Parse(image)
+	if err != nil || u.User != nil || u.Host == "" { // a user in front of the host would be taken for the registry
+		return "", errors.New("spec.image.url does not begin with a registry alone: write it as oci://REGISTRY/NAME, without a user")
+	}
+	registry, path := u.Host, strings.TrimPrefix(u.Path, "/")
+	path, _, _ = strings.Cut(path, "@")
+	path, _, _ = strings.Cut(path, ":") // without digest and tag
+	place := registry + "/" + path
 	best, found := "", false
 	var chosen registryLogin
 	for _, key := range sortedKeys(logins) {

@@ -26,8 +26,10 @@ func TestRegistryLoginIsChosenAsContainerToolsDo(t *testing.T) {
 		"old.example.org/os":                        "old:p",
 		"registry.example.org/os":                   "",
 		"bad.example.org/os":                        "",
+		"registry.example.org:5000@192.0.2.7/os:1":  "",
+		"registry.example.org@192.0.2.7/os:1":       "",
 	} {
-		got, err := loginFor("pull", logins, image)
+		got, err := loginFor("pull", logins, ociScheme+image)
 		text, _ := base64.StdEncoding.DecodeString(got)
 		if string(text) != want || (err == nil) != (want != "") {
 			t.Errorf("%s: %q, %v; want %q", image, text, err, want)

@@ -50,7 +50,9 @@ func TestRemovalGoesOnAfterTheEngineForgotIt(t *testing.T) {
 			l.rests("web", v1alpha1.StateProvisioned)
 			l.update("web")
 			l.annotate("web", v1alpha1.RebootAnnotation, "")
-			l.until("web", "being updated", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == askService && atWork(l.nodeOf("web")) })
+			l.until("web", "being updated", func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.Updates.Service.Request == askService && atWork(l.nodeOf("web"))
+			})
 			restore := l.engine.Backup()
 			l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.nodeOf("web").State == node.Active })
 			l.edit("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = nil })
