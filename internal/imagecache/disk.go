@@ -251,6 +251,15 @@ func (f *folder) retire(key, retired string) error {
 	return f.rename(key+imageEnding+noteEnding, retired+imageEnding+noteEnding)
 }
 
+// free returns how many bytes the file system has left for this process.
+func (f *folder) free() (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(f.dir, &fs); err != nil {
+		return 0, err
+	}
+	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:gosec,unconvert // no disk has that much; other systems have other types
+}
+
 // isFull reports whether a disk, or what of it this process may use, has no room.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)

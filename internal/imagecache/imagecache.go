@@ -39,6 +39,8 @@ const (
 type Options struct {
 	Dir   string // folder of the cache; made when it does not exist
 	Limit int64  // bytes of all images together, and so of one
+	// Free returns how many bytes the file system of Dir has left; nil asks it.
+	Free func() (int64, error)
 	// FileRoot is the folder below which images of the scheme file may be; empty means
 	// that there are none.
 	FileRoot string
@@ -110,7 +112,10 @@ func Open(o Options) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.contents, err = newContents(folder, o.Limit); err == nil && o.FileRoot != "" {
+	if o.Free == nil {
+		o.Free = folder.free
+	}
+	if c.contents, err = newContents(folder, o.Limit, o.Free); err == nil && o.FileRoot != "" {
 		if c.prefix, err = filepath.Abs(o.FileRoot); err == nil {
 			c.root, err = os.OpenRoot(o.FileRoot)
 		}

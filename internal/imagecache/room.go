@@ -27,14 +27,20 @@ type contents struct {
 	images map[string]*kept
 	parts  map[string]*kept // that nobody downloads at present
 	held   int64            // bytes that downloads have written or will write next
+	// free returns how many bytes the file system of the folder has left.
+	free func() (int64, error)
 }
 
-func newContents(f *folder, limit int64) (*contents, error) {
+// reserve is how many bytes the images leave free on the file system of their folder, where the
+// database of the engine may be, too.
+const reserve = 1 << 30
+
+func newContents(f *folder, limit int64, free func() (int64, error)) (*contents, error) {
 	images, parts, err := f.scan()
 	if err != nil {
 		return nil, err
 	}
-	c := &contents{folder: f, limit: limit, images: map[string]*kept{}, parts: map[string]*kept{}}
+	c := &contents{folder: f, limit: limit, images: map[string]*kept{}, parts: map[string]*kept{}, free: free}
 	for _, s := range images {
 		c.images[s.key] = &kept{size: s.size, used: s.used, note: s.note}
 	}
@@ -101,7 +107,7 @@ func (c *contents) fits(more int64) error {
 }
 
 // hold promises more bytes to a download, for which it removes what was not used for
-// longest.
+// longest: from the folder, and from a disk that would have less than the reserve left.
 func (c *contents) hold(more int64) error {
 	if err := c.fits(more); err != nil {
 		return err
@@ -111,8 +117,21 @@ func (c *contents) hold(more int64) error {
 			return err
 		}
 	}
+	for c.isScarce(more) {
+		if c.removeOldest() != nil {
+			return fmt.Errorf("the disk of the folder %s is full but for %d bytes, which are left to others: make room there, or set boot.cache_size lower",
+				c.folder.dir, int64(reserve))
+		}
+	}
 	c.held += more
 	return nil
+}
+
+// isScarce reports whether so many bytes more would leave less than the reserve. A file system that does not
+// tell what it has is written to until it is full.
+func (c *contents) isScarce(more int64) bool {
+	free, err := c.free()
+	return err == nil && free-more < reserve
 }
 
 // removeOldest removes the part or image that was not used for longest.
