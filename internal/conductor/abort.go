@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -13,6 +14,8 @@ import (
 const (
 	abortedIntent     = "aborted"      // the kind of work that was aborted
 	abortedMarkIntent = "aborted_mark" // which work that was, see workMark
+	// settingsIntent, when true, reads the machine's settings, which steps of that work may have changed.
+	settingsIntent = "settings"
 )
 
 // abort ends the work that the node waits in. The state changes at once; the work
@@ -35,6 +38,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 		return nil, err
 	}
 	aborted, mark, before := store.WorkKind(""), "", n.ProvisionState
+	changed := slices.ContainsFunc(flows, func(f flow) bool { return changesSettings(n, f) })
 	for _, w := range works {
 		if c.drivesState(w.Kind) {
 			aborted, mark = w.Kind, workMark(w)
@@ -53,7 +57,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
 	}
-	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted, abortedMarkIntent: mark}))
+	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted, abortedMarkIntent: mark, settingsIntent: changed}))
 }
 
 // forgetAgent makes the agent's token void, so that the ramdisk of an aborted
@@ -78,8 +82,11 @@ func (c *Conductor) agentRestarted(n *node.Node) {
 // cleanUpOperations clean up after aborted work. After servicing, they start the
 // instance again.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
+	var changed bool
+	t.Work.Intent.Get(settingsIntent, &changed)
+	read := c.readSettings(changed)
 	if abortedKind(t.Work) == workService {
-		return c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), nil
+		return append(c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), read), nil
 	}
 	operations := append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node)}, c.switchedOff(t)...)
 	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
@@ -87,7 +94,7 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 		reboot.Skip = reboot.Skip || !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
 		operations = append(operations, reboot)
 	}
-	return operations, nil
+	return append(operations, read), nil
 }
 
 func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {

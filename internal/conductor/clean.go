@@ -85,17 +85,18 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 // still write firmware. Where the agent restarts the machine its logs are not asked for, as a long
 // list of what it has answered makes the restart fail.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
-	logs := c.collectLogs(t, true)
+	logs, read := c.collectLogs(t, true), c.readSettings(changesSettings(t.Node, serviceFlow))
 	if writesFirmware(t.Node) {
 		boot := c.bootInstance(t.Node, "")
 		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
 		secure := c.secureAgain(t.Node)
 		secure.Skip = secure.Skip || !startedRamdisk(t.Node, workMark(t.Work))
-		return append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure}, c.switchedOn(t)...)
+		operations := append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure}, c.switchedOn(t)...)
+		return append(operations, read)
 	}
 	back := c.backToInstance(t.Node, workMark(t.Work))
 	logs.Skip = logs.Skip || slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })
-	return append([]runner.Operation{logs}, back...)
+	return append(append([]runner.Operation{logs}, back...), read)
 }
 
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
@@ -103,7 +104,9 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
-	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
+	return []runner.Operation{
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off, c.readSettings(changesSettings(t.Node, cleanFlow)),
+	}
 }
 
 // writesFirmware reports whether the step that runs, or has failed, may have left the BMC

@@ -37,7 +37,9 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.switchTo(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
-	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off}
+	return []runner.Operation{
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off, c.readSettings(changesSettings(t.Node, deployFlow)),
+	}
 }
 
 // undeployOperations remove the instance, and what is served for it or for the ramdisk of a

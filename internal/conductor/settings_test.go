@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
 )
 
 func TestPowerWorkLeavesTheProvisionStateAlone(t *testing.T) {
@@ -272,6 +275,23 @@ func TestSettingsAreReadAgainAfterStepsThatChangedThem(t *testing.T) {
 		}
 		if i := slices.IndexFunc(hardware.BIOS, func(s node.BIOSSetting) bool { return s.Name == "BootMode" }); i < 0 || hardware.BIOS[i].Value != "Bios" {
 			t.Errorf("%s: settings %+v, want what the step wrote", verb, hardware.BIOS)
+		}
+	}
+}
+
+// TestSettingsAreReadAfterFailedWorkThatMayHaveChangedThem leaves a machine in order whose work had a step.
+func TestSettingsAreReadAfterFailedWorkThatMayHaveChangedThem(t *testing.T) {
+	for name, want := range map[string]bool{"firmware.update": true, "bios.apply_configuration": true, "deploy.erase_devices": false} {
+		for _, f := range flows {
+			c, _, n := withRamdisk(t, func(n *node.Node) {
+				n.DriverInternalInfo = node.ObjectOf(map[string]any{f.listKey(): []node.Step{step(name)}})
+			})
+			leave := map[driver.StepKind]func(runner.Task) []runner.Operation{
+				driver.CleanSteps: c.leaveCleaned, driver.DeploySteps: c.leaveUndeployed, driver.ServiceSteps: c.leaveServiced,
+			}[f.kind]
+			if got := unskipped(leave(runner.Task{Work: &store.Work{ID: 7}, Node: n})); slices.Contains(got, settingsName) != want {
+				t.Errorf("%s in %s: %q, want the settings read: %v", name, f.kind, got, want)
+			}
 		}
 	}
 }

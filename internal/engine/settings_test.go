@@ -48,6 +48,54 @@ func TestUnreadableSettingsFailNoNode(t *testing.T) {
 	}
 }
 
+// TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly gives a machine in use another BIOS setting and another version
+// of its BIOS, before a file cannot be fetched or a client aborts.
+func TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly(t *testing.T) {
+	const setting, value, version = "ProcVirtualization", "Disabled", "99.2"
+	good := redfishtest.Serve(t, "ingot-firmware component=bios version="+version)
+	missing := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(missing.Close)
+	update := func(settings string) string {
+		return `{"interface":"firmware","step":"update","args":{"settings":[{"component":"bios","url":"` + good + `"}` + settings + `]}}`
+	}
+	for name, tc := range map[string]struct {
+		steps string // after the first one
+		state string // in which servicing ends, or waits
+		abort bool
+	}{
+		"failed":  {steps: update(`,{"component":"bmc","url":"` + missing.URL + `/bmc.bin"}`), state: "service failed"},
+		"aborted": {steps: update("") + `,{"interface":"deploy","step":"hold"}`, state: "service hold", abort: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, serves(imageServer(t)))
+			machine := redfishtest.Start(t, "dell")
+			body := withBMC(t, machine, "ipxe")
+			body["driver_info"].(map[string]any)["firmware_source"] = "http"
+			ident := r.register(t, bootMAC, body)
+			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"adopt"}`).want(t, http.StatusAccepted)
+			r.settle(t, ident, inState("active"))
+			if machine.BIOS()[setting] == value {
+				t.Fatalf("%s is %s already", setting, value)
+			}
+			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"service","disable_ramdisk":true,"service_steps":[
+				{"interface":"bios","step":"apply_configuration","args":{"settings":[{"name":"`+setting+`","value":"`+value+`"}]}},`+tc.steps+`]}`).want(t, http.StatusAccepted)
+			r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == tc.state && n["reservation"] == nil })
+			if tc.abort {
+				r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"abort"}`).want(t, http.StatusAccepted)
+				r.settle(t, ident, inState("active"))
+			}
+			bios := r.do(t, "GET", "/v1/nodes/"+ident+"/bios/"+setting, "").want(t, http.StatusOK).object(t)
+			if shown, _ := bios[setting].(map[string]any); shown["value"] != value || machine.BIOS()[setting] != value {
+				t.Errorf("%s is %v, shown %v; want %s", setting, machine.BIOS()[setting], shown["value"], value)
+			}
+			if firmware := r.do(t, "GET", "/v1/nodes/"+ident+"/firmware", "").body; !strings.Contains(firmware, `"current_version":"`+version+`"`) {
+				t.Errorf("firmware %s, want the BIOS with version %s", firmware, version)
+			}
+		})
+	}
+}
+
 // hiding returns the URL of a machine's BMC that answers 500 for paths with one of these
 // parts.
 func hiding(t *testing.T, machine *redfishtest.Server, hidden ...string) string {
