@@ -44,6 +44,29 @@ func TestMachineIsPoweredOnBetweenRefusedUpdates(t *testing.T) {
 	}
 }
 
+// TestFailureOfAnUpdateIsNoFailureOfThePower looks at a host whose update has failed until it is tried again. The engine
+// shows why the update failed also when the machine is in use again.
+func TestFailureOfAnUpdateIsNoFailureOfThePower(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: time.Hour}})
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l.until("web", "updated once", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
+	l.node("web", func(n *provisioner.Node) {
+		n.State, n.StateChangedAt, n.Power, n.LastError = node.ServiceFailed, l.now, node.PowerOn, "the BMC refuses it"
+	})
+	l.fails("web", v1alpha1.ErrorServicing)
+	l.until("web", "updated again", func(h *v1alpha1.BareMetalHost) bool {
+		if h.Status.ErrorType == v1alpha1.ErrorPowerManagement {
+			t.Fatalf("the host shows %s: %s", h.Status.ErrorType, h.Status.ErrorMessage)
+		}
+		return l.count("web", askService) == 2
+	})
+}
+
 func TestADetachedHostDoesNotAdviseToRestartItForAnUpdate(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", withImage)

@@ -212,6 +212,7 @@ func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering
 	}
 	p.updater.request(s, live)
 	s.intends(v1alpha1.OperationService, askService, fingerprint(steps), *s.node)
+	s.host.Status.Operation = v1alpha1.OperationStatus{} // the machine is off as was asked for; what fails from here on is not that
 	s.host.Status.PowerOffHolds = nil
 	s.clearError()
 	delete(s.host.Annotations, v1alpha1.RebootAnnotation)

@@ -328,7 +328,7 @@ func TestWorkCanBeAborted(t *testing.T) {
 		t.Errorf("failed service: %+v", got)
 	}
 	must(t, other.Abort(ctx, id))
-	if got := read(t, other, id); got.State != node.Active || got.LastError != "" {
+	if got := read(t, other, id); got.State != node.Active || got.LastError == "" {
 		t.Errorf("service that was given up: %+v", got)
 	}
 }

@@ -95,7 +95,9 @@ func (e *Engine) ask(id string, r request) error {
 	case m.behaviour.refuses[r.verb] != "":
 		return fmt.Errorf("%w: %s", provisioner.ErrInvalid, m.behaviour.refuses[r.verb])
 	}
-	n.LastError = ""
+	if r.trigger != node.OnAbort { // which leaves a failure that it is about, as engines do
+		n.LastError = ""
+	}
 	if r.begin != nil {
 		r.begin(m)
 	}
