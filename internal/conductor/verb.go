@@ -82,7 +82,9 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 			return nil, nil, err
 		}
 	}
-	n.ClearError()
+	if request.Verb.On != node.OnAbort { // of a failure it leaves why; of work it writes so itself
+		n.ClearError()
+	}
 	started, err := c.begin(tx, &n, request)
 	if err != nil {
 		return nil, nil, err

@@ -57,6 +57,26 @@ func TestVerbShowsItsStateBeforeItIsDone(t *testing.T) {
 	}
 }
 
+// TestAbortWithoutWorkLeavesWhyAServiceFailed lets a client that lost the answer to its abort know.
+func TestAbortWithoutWorkLeavesWhyAServiceFailed(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Active, map[string]any{"fake_service_error": "the disk is on fire"})
+	w.send(n, "service", with(step("bios.factory_reset")))
+	w.settle()
+	failed := w.arrive(n, node.ServiceFailed)
+	w.send(n, "abort")
+	if got := w.arrive(n, node.Active); got.LastError != failed.LastError || w.works() != 0 {
+		t.Errorf("last_error %q with %d works, want %q and none", got.LastError, w.works(), failed.LastError)
+	}
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	if got := w.stored(n.UUID).LastError; got != "" {
+		t.Errorf("after another request last_error is still %q", got)
+	}
+}
+
 func TestFakeHardwareGoesFromEnrollToAvailableAndBack(t *testing.T) {
 	w := newWorld(t)
 	n := w.create("fake-hardware")
