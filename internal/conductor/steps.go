@@ -169,6 +169,8 @@ func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 		if err != nil {
 			return driver.Outcome{}, err
 		}
+		running, _ := node.StepOf(*f.shown(n))
+		step.AbortAfter = running.AbortAfter
 		return stepper.RunStep(ctx, n, f.kind, step, turn)
 	}
 }

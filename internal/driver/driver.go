@@ -163,6 +163,8 @@ type Stepper interface {
 	// Steps lists the steps, with the priorities that they have unless a request says
 	// otherwise.
 	Steps(n *node.Node, kind StepKind) []node.Step
+	// RunStep makes a turn of a step. With AbortAfter in the step an abort waits for its end: it
+	// ends as soon as the machine is not left half done.
 	RunStep(ctx context.Context, n *node.Node, kind StepKind, step node.Step, turn Turn) (Outcome, error)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
@@ -93,6 +94,29 @@ func TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly(t *testing.T) {
 				t.Errorf("firmware %s, want the BIOS with version %s", firmware, version)
 			}
 		})
+	}
+}
+
+// TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten aborts while the first of two is written.
+func TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten(t *testing.T) {
+	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
+	machine := redfishtest.Start(t, "dell", redfishtest.Options{Times: bmc.Times{Flash: time.Hour}})
+	ident := r.register(t, bootMAC, withBMC(t, machine, "ipxe"))
+	first, second := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1"), redfishtest.Serve(t, "ingot-firmware component=bios version=99.2")
+	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"clean","disable_ramdisk":true,"clean_steps":[{"interface":"firmware","step":"update","args":{"settings":[
+		{"component":"bmc","url":"`+first+`"},{"component":"bios","url":"`+second+`"}]}}]}`).want(t, http.StatusAccepted)
+	r.settle(t, ident, func(n map[string]any) bool {
+		return n["provision_state"] == "clean wait" && n["reservation"] == nil && len(machine.Effects()) > 0
+	})
+	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"abort"}`).want(t, http.StatusAccepted)
+	machine.Pass(time.Hour)
+	n := r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "clean failed" && n["reservation"] == nil })
+	flashes := slices.DeleteFunc(machine.Effects(), func(kind string) bool { return kind != string(bmc.Flash) })
+	if text, _ := n["last_error"].(string); len(flashes) != 1 || !strings.Contains(text, "aborted by request after the step firmware.update") {
+		t.Errorf("%d flashes, last_error %q; want one", len(flashes), text)
+	}
+	if firmware := r.do(t, "GET", "/v1/nodes/"+ident+"/firmware", "").body; !strings.Contains(firmware, `"current_version":"99.1"`) {
+		t.Errorf("firmware %s, want what was written", firmware)
 	}
 }
 

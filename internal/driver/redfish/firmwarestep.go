@@ -80,7 +80,7 @@ func (firmwareInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 
 // RunStep makes a turn of an update: one component after the other, each from its
 // request to the new version. A request whose outcome is unknown is not repeated
-// unless the BMC shows that it never came.
+// unless the BMC shows that it never came. An abort leaves out the components that are not asked for yet.
 func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	files, err := filesArgument(n, step)
 	if err != nil {
@@ -95,6 +95,9 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	}
 	if r.Update.Item >= len(files) {
 		return driver.Outcome{}, nil
+	}
+	if step.AbortAfter && isUnasked(turn.Phase) {
+		return r.end(n), nil
 	}
 	file := files[r.Update.Item]
 	sources := f.pool.options.FileOptions
@@ -158,6 +161,9 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 	}
 	return files, nil
 }
+
+// isUnasked reports whether the BMC was not asked for the update of a component in a phase.
+func isUnasked(phase string) bool { return phase == "" || phase == fetchPhase || phase == servedPhase }
 
 // watches reports whether a phase only reads what the BMC says.
 func watches(phase string) bool {

@@ -409,6 +409,29 @@ func TestEachComponentHasItsOwnTime(t *testing.T) {
 	}
 }
 
+// TestAbortLeavesOutTheComponentsThatWereNotAskedFor has a client abort at the beginning and while the first component
+// is written, on a machine that is off.
+func TestAbortLeavesOutTheComponentsThatWereNotAskedFor(t *testing.T) {
+	for phase, want := range map[string]int{"": 0, "follow": 1, "verify": 1} {
+		m, d := newMachine(t, "dell")
+		f := &flashing{m: m, d: d, step: firmwareStep(
+			"bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"),
+			"bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"),
+		)}
+		if phase != "" {
+			if err := f.until(phase); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.step.AbortAfter = true
+		err := f.until("")
+		flashes := slices.DeleteFunc(m.Effects(), func(kind string) bool { return kind != string(bmc.Flash) })
+		if err != nil || len(flashes) != want || (versions(m)["bios"] == "9.9.2") != (want == 1) || m.Power() != bmc.Off {
+			t.Errorf("aborted in phase %q: %v, %d flashes, versions %v, %s; want %d and the machine off", phase, err, len(flashes), versions(m), m.Power(), want)
+		}
+	}
+}
+
 func TestUpdateReadsNothingElseThanItsComponent(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	flashedBefore(m)

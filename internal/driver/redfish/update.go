@@ -293,15 +293,19 @@ func (w updating) verify() (driver.Outcome, error) {
 
 // done goes on with the next component, or ends the step with the machine as it was.
 func (w updating) done() (driver.Outcome, error) {
-	out := driver.Outcome{Apply: node.WithdrawFirmwareFile}
-	switch {
-	case !w.last:
-		r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
-		out.Again = driver.NextTurn
-		return r.from(w.turn).outcome(out), nil
-	case w.record.WasOff && !w.node.DisablePowerOff:
-		out.Again, out.Phase = driver.NextTurn, switchOffPhase
-		return w.record.outcome(out), nil
+	if w.last {
+		return w.record.end(w.node), nil
 	}
-	return out, nil
+	r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
+	return r.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Apply: node.WithdrawFirmwareFile}), nil
+}
+
+// end ends an update with the machine as it was.
+func (r record) end(n *node.Node) driver.Outcome {
+	out := driver.Outcome{Apply: node.WithdrawFirmwareFile}
+	if r.WasOff && !n.DisablePowerOff {
+		out.Again, out.Phase = driver.NextTurn, switchOffPhase
+		return r.outcome(out)
+	}
+	return out
 }

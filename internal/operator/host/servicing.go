@@ -23,7 +23,8 @@ const (
 	observePoll    = 15 * time.Second
 )
 
-// firmwareStep is the name of the step that writes firmware, which must not be interrupted.
+// firmwareStep is the name of the step that writes firmware, which must not be interrupted. It is aborted only where the
+// engine ends the component first that is being written.
 const firmwareStep = "update"
 
 // inService are the states of a node that is serviced, by this operator or by others.
@@ -89,8 +90,8 @@ func decideService(v serviceView) serviceStep {
 	case node.Servicing:
 		return serviceWait
 	case node.ServiceWait, node.ServiceHold:
-		ends := v.record.Request == askAbort || v.record.Request == askService && !v.kept
-		if ends && v.node.Step != firmwareStep {
+		ends := v.record.Request == askAbort && !v.record.Accepted || v.record.Request == askService && !v.kept
+		if ends && (v.node.Step != firmwareStep || v.node.GuardsFirmware) {
 			return serviceAbort
 		}
 		return serviceWait

@@ -51,6 +51,7 @@ func TestDecideService(t *testing.T) {
 	byEngine := func(v *serviceView) { v.node.Maintenance, v.node.Fault = true, node.FaultServiceFailure }
 	powerless := func(v *serviceView) { v.node.Maintenance, v.node.Fault = true, node.FaultPowerFailure }
 	writing := func(v *serviceView) { v.node.Step = firmwareStep }
+	guarded := func(v *serviceView) { v.node.GuardsFirmware = true }
 	observed := func(v *serviceView) { v.observed = true }
 	noRamdisk := func(v *serviceView) { v.noRamdisk = true }
 	asked := func(request string, accepted bool) func(*serviceView) {
@@ -114,7 +115,9 @@ func TestDecideService(t *testing.T) {
 		{"it runs, withdrawn, engine at work", node.Servicing, both(asked(askService, true), unwanted), serviceWait},
 		{"it writes firmware, withdrawn", node.ServiceWait, both(asked(askService, true), unwanted, writing), serviceWait},
 		{"it runs, and its end is recorded", node.ServiceWait, asked(askAbort, false), serviceAbort},
+		{"it runs, and the engine has the abort", node.ServiceWait, asked(askAbort, true), serviceWait},
 		{"it writes firmware, and its end is recorded", node.ServiceWait, both(asked(askAbort, false), writing), serviceWait},
+		{"it writes firmware, withdrawn, the engine ends the component first", node.ServiceWait, both(asked(askService, true), unwanted, writing, guarded), serviceAbort},
 		{"it is held, withdrawn", node.ServiceHold, both(asked(askService, true), unwanted), serviceAbort},
 		{"another client services", node.ServiceWait, nothing, serviceWait},
 		{"another client services, and an update waits", node.Servicing, nil, serviceWait},

@@ -74,6 +74,9 @@ type Node struct {
 	Power, TargetPower node.PowerState
 	// Step is the name of the running step of cleaning, deployment or service.
 	Step string
+	// GuardsFirmware is true while the engine shows which firmware the BMC was asked for. Such an engine lets an abort
+	// wait until that is written; others may interrupt it.
+	GuardsFirmware bool
 	// Fault is what put the node into maintenance without a person's request, such as
 	// "power failure".
 	Fault string

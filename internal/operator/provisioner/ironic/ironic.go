@@ -344,6 +344,7 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 		InspectedAt: value(n.InspectionFinishedAt),
 	}
 	s.Agent.URL, _ = n.DriverInternalInfo["agent_url"].(string)
+	_, s.GuardsFirmware = n.DriverInternalInfo[node.FirmwareUpdatesKey]
 	s.Agent.LastHeartbeat = n.AgentLastHeartbeat()
 	return s
 }

@@ -273,7 +273,7 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 		"name": "metal~web", "provision_state": "clean wait", "last_error": "oops", "maintenance": true, "maintenance_reason": "fan",
 		"instance_uuid": "i1", "owner": "team", "reservation": "(suspended)",
 		"created_at": "2026-01-02T03:04:05+00:00", "updated_at": "2026-01-02T05:04:06+02:00", "inspection_finished_at": "2026-01-02T03:04:07+00:00",
-		"driver_internal_info":   map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5"},
+		"driver_internal_info":   map[string]any{"agent_url": "https://192.0.2.1:9999", "agent_last_heartbeat": "2026-01-02T03:04:08.5", "firmware_updates": []any{}},
 		"extra":                  map[string]any{"rack": 7, "ingot_host": "c1/metal/web", "ingot_credentials": "v1"},
 		"target_provision_state": "available", "power_state": "power on", "target_power_state": "power off",
 		"clean_step": map[string]any{"interface": "deploy", "step": "erase_devices"}, "deploy_step": map[string]any{}, "fault": "clean failure",
@@ -285,7 +285,7 @@ func TestSnapshotHoldsWhatTheOperatorNeeds(t *testing.T) {
 	day := func(second int) time.Time { return time.Date(2026, 1, 2, 3, 4, second, 0, time.UTC) }
 	want := provisioner.Node{
 		ID: "a", Name: "metal~web", Mark: "c1/metal/web", CredentialsVersion: "v1", Driver: "fake-hardware", State: node.CleanWait, LastError: "oops",
-		TargetState: node.Available, Power: node.PowerOn, TargetPower: node.PowerOff, Step: "erase_devices", Fault: "clean failure",
+		TargetState: node.Available, Power: node.PowerOn, TargetPower: node.PowerOff, Step: "erase_devices", GuardsFirmware: true, Fault: "clean failure",
 		Maintenance: true, MaintenanceReason: "fan", InstanceID: "i1", Owner: "team", Busy: true, Suspended: true,
 		CreatedAt: day(5), UpdatedAt: day(6), InspectedAt: day(7),
 		Agent: provisioner.Agent{URL: "https://192.0.2.1:9999", LastHeartbeat: day(8).Add(time.Second / 2)},
