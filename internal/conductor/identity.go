@@ -194,9 +194,11 @@ func compareIdentities(known, found node.MachineIdentity) error {
 	}}
 }
 
-func identityOf(n *node.Node) (known node.MachineIdentity) {
+// identityOf returns which machine a node stands for. An earlier release may have noted values that tell nothing.
+func identityOf(n *node.Node) node.MachineIdentity {
+	var known node.MachineIdentity
 	n.DriverInternalInfo.Get(node.MachineIdentityKey, &known)
-	return known
+	return node.NewMachineIdentity(known.UUID, known.SerialNumber)
 }
 
 func storeIdentity(found node.MachineIdentity) runner.Write {

@@ -34,7 +34,7 @@ type MachineFacts struct {
 // has left as they were: many machines have such values.
 func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
 	uuid = strings.ToLower(strings.TrimSpace(uuid))
-	if digits := uuidDigits(uuid); len(digits) != 32 || strings.Count(digits, digits[:1]) == len(digits) || slices.Contains(placeholderUUIDs, uuid) {
+	if isPlaceholderUUID(uuid) {
 		uuid = ""
 	}
 	serialNumber = CutText(strings.TrimSpace(serialNumber))
@@ -44,8 +44,15 @@ func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
 	return MachineIdentity{UUID: uuid, SerialNumber: serialNumber}
 }
 
-// placeholderUUIDs are on machines whose vendor has set none.
+// placeholderUUIDs are on machines whose vendor has set none, in one order of the bytes or another.
 var placeholderUUIDs = []string{"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc"}
+
+// isPlaceholderUUID reports whether a text is no UUID, one of the placeholders, or one byte repeated.
+func isPlaceholderUUID(uuid string) bool {
+	digits := uuidDigits(uuid)
+	return len(digits) != 32 || strings.Count(digits, digits[:2]) == len(digits)/2 ||
+		slices.ContainsFunc(placeholderUUIDs, func(known string) bool { return sameUUID(known, uuid) })
+}
 
 // placeholders are texts that firmware has where its vendor has set nothing, in lower case.
 var placeholders = []string{

@@ -14,6 +14,8 @@ func TestIdentityLeavesOutWhatAVendorHasNotSet(t *testing.T) {
 		{"00000000-0000-0000-0000-000000000000", "To Be Filled By O.E.M.", "", ""},
 		{"ffffffff-ffff-ffff-ffff-ffffffffffff", "0000000", "", ""},
 		{"03000200-0400-0500-0006-000700080009", "Not Specified", "", ""},
+		{"00020003-0004-0005-0006-000700080009", "None", "", ""}, // the same in SMBIOS order
+		{"fefefefe-fefe-fefe-fefe-fefefefefefe", "", "", ""},
 		{"no uuid", "", "", ""},
 		{"", "S1", "", "S1"},
 	} {
