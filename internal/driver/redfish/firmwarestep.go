@@ -112,17 +112,20 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return sources.fetch(ctx, file, turn, r)
 	}
 	var out driver.Outcome
+	refused := false // the BMC has refused the credentials since it accepted them
 	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
 		if out, err = w.next(); err == nil {
 			out = w.noted(out)
 		}
+		refused = err != nil && c.bmc.tries.Refused()
 		if statusOf(err) == http.StatusNotFound && watches(turn.Phase) { // a BMC that starts does not serve all
 			err = &node.DriverError{Op: "read the progress", Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
 		}
 		return err
 	})
 	var denied *login.RefusedError
+	var failure *node.DriverError
 	switch {
 	case err == nil || !restarts(turn.Phase, err):
 	case errors.As(err, &denied) && turn.Elapsed.Seconds()-r.Update.Began < updateWithin.Seconds(): // the next try tells more
@@ -130,6 +133,8 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return r.outcome(driver.Outcome{Park: max(wait, time.Second), Phase: turn.Phase}), nil
 	case turn.Elapsed.Seconds()-max(r.Update.Heard, r.Since) < silence(n).Seconds():
 		return r.outcome(driver.Outcome{Park: parkFor(r.took(turn)), Phase: turn.Phase}), nil
+	case refused && errors.As(err, &failure): // after the wait for each other try its failures would be counted anew
+		failure.Retryable = false
 	}
 	return out, err
 }
