@@ -220,12 +220,18 @@ func (r *running) rows(t *testing.T) string {
 // eventually polls until done holds, and fails the test when it never does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(testTimeout)
+	within(t, testTimeout, what, done)
+}
+
+// within is eventually for what takes longer.
+func within(t *testing.T, limit time.Duration, what string, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %s waiting for %s", testTimeout, what)
+			t.Fatalf("gave up after %s waiting for %s", limit, what)
 		}
 		<-tick.C
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
@@ -13,19 +14,23 @@ import (
 // TestRAIDVolumesAreMadeByManualCleaning follows target_raid_config to the volumes of the
 // machine and to raid_config, without a ramdisk.
 func TestRAIDVolumesAreMadeByManualCleaning(t *testing.T) {
-	for _, vendor := range []string{"dell", "supermicro"} { // one that restarts for it is watched for its drives for half a minute
+	for _, vendor := range []string{"dell", "supermicro"} { // others restart for it, and are watched for their drives once more
 		t.Run(vendor, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 			machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
-			if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is watched for its drives first
+			if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is switched on first
 				t.Fatal(err)
 			}
 			ident := r.register(t, bootMAC, withBMC(t, machine, "ipxe"))
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/raid", `{"logical_disks":[{"size_gb":20,"raid_level":"1","is_root_volume":true,"volume_name":"root"}]}`).want(t, http.StatusNoContent)
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"clean","clean_steps":[
-				{"interface":"raid","step":"delete_configuration"},{"interface":"raid","step":"create_configuration"}]}`).want(t, http.StatusAccepted)
-			n := r.settle(t, ident, func(n map[string]any) bool { return inState("manageable")(n) || n["provision_state"] == "clean failed" })
+				{"interface":"raid","step":"create_configuration"}]}`).want(t, http.StatusAccepted)
+			var n map[string]any
+			within(t, 2*time.Minute, "the cleaning, which watches the drives for half a minute", func() bool {
+				n = r.node(t, ident)
+				return inState("manageable")(n) || n["provision_state"] == "clean failed"
+			})
 			if n["last_error"] != nil {
 				t.Fatalf("%v: %v", n["provision_state"], n["last_error"])
 			}

@@ -62,15 +62,25 @@ func (m *machine) made() []string {
 // all is a wanted disk that leaves no room on its drives.
 func all() map[string]any { return map[string]any{"size_gb": "MAX", "raid_level": "0"} }
 
+// toRequest makes the turns of a step up to the request of its first volume, and returns the turn that makes it.
+func (m *machine) toRequest(do func(context.Context, driver.Turn) (driver.Outcome, error)) (turn driver.Turn) {
+	m.t.Helper()
+	for turn.Phase != "send" {
+		out, err := do(m.t.Context(), turn)
+		if err != nil || out.Done() {
+			m.t.Fatalf("outcome = %+v, %v, want that a request follows", out, err)
+		}
+		m.Pass(max(out.Again, out.Park))
+		turn = drivertest.After(turn, out)
+	}
+	return turn
+}
+
 // losing makes the turns of a step up to the request of its first volume, whose outcome is
 // lost by a fault, and returns the turn that follows.
 func (m *machine) losing(do func(context.Context, driver.Turn) (driver.Outcome, error), fault effect.Faults) driver.Turn {
 	m.t.Helper()
-	out, err := do(m.t.Context(), driver.Turn{})
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	turn := drivertest.After(driver.Turn{}, out)
+	turn := m.toRequest(do)
 	fault.Only = []string{"create volume"}
 	m.Fail(fault)
 	ctx, cancel := context.WithTimeout(m.t.Context(), time.Second)
@@ -105,14 +115,7 @@ func (m *machine) goOn(do func(context.Context, driver.Turn) (driver.Outcome, er
 func TestLoginThatFailsBeforeARequestLeavesItsOutcomeKnown(t *testing.T) {
 	m, d := raidMachine(t, "dell", all())
 	do := m.stepTurn(d, raidStep("create_configuration", nil))
-	out, err := do(t.Context(), driver.Turn{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	turn := drivertest.After(driver.Turn{}, out)
-	if turn.Phase != "send" {
-		t.Fatalf("phase = %q, want that the request follows", turn.Phase)
-	}
+	turn := m.toRequest(do)
 	m.info(map[string]any{"redfish_password": "not-this-one"})
 	var failure *node.DriverError
 	if _, err := do(t.Context(), turn); !errors.As(err, &failure) || !failure.Retryable || !failure.Refused {

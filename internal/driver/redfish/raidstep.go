@@ -20,7 +20,7 @@ type raidWork struct {
 	// Restart: a restart of the machine applies what was requested.
 	Restart bool `json:"restart,omitempty"`
 	// Seen are the paths of the controllers and drives that the BMC showed last, while a
-	// machine that was switched on or restarted is watched for them.
+	// machine that may be starting is watched for them.
 	Seen []string `json:"seen,omitempty"`
 	// Settled: it has shown all of them.
 	Settled bool `json:"settled,omitempty"`
@@ -151,8 +151,8 @@ func (w raiding) to(phase string) driver.Outcome {
 func (w raiding) change() *volumeChange { return &w.record.RAID.Changes[w.record.RAID.Item] }
 
 // begin switches the machine on, because controllers without power neither show nor do
-// anything, and begins with the first stage when one that may be starting shows the same ones
-// twice.
+// anything, and begins with the first stage when it shows the same ones twice: also one that is on
+// may have been restarted just before, for other settings.
 func (w raiding) begin() (driver.Outcome, error) {
 	system, err := w.system()
 	if err != nil {
@@ -169,10 +169,8 @@ func (w raiding) begin() (driver.Outcome, error) {
 	case err != nil:
 		return driver.Outcome{}, err
 	}
-	if w.record.WasOff || !showDrives(units) { // it may be starting
-		if settled, err := w.settled(units, appearWithin); err != nil || !settled {
-			return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), err
-		}
+	if settled, err := w.settled(units, appearWithin); err != nil || !settled {
+		return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), err
 	}
 	if err := w.complete(units); err != nil {
 		return driver.Outcome{}, err
