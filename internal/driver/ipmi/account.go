@@ -2,7 +2,9 @@ package ipmi
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver/login"
@@ -82,6 +84,8 @@ func (a *account) open(ctx context.Context, answer time.Duration) (*session, err
 		a.tries.Accept()
 	case isRefusedLogin(err):
 		a.tries.Refuse()
+	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.ECONNREFUSED):
+		a.tries.Unanswered()
 	}
 	return s, err
 }

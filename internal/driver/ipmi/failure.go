@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/ingot-metal/ingot/internal/driver/login"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -117,12 +116,9 @@ func (c *call) failure(op string, err error) error {
 
 // retryable reports whether the same call may succeed later.
 func retryable(err error) bool {
-	var denied *login.RefusedError
 	var answer *completionError
 	var opening *statusError
 	switch {
-	case errors.As(err, &denied):
-		return !denied.Final
 	case isRefusedLogin(err): // tried again
 		return true
 	case errors.As(err, &answer):

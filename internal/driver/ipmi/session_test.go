@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
+func TestRefusedCredentialsAreTriedTwiceAndThenSeldom(t *testing.T) {
 	for _, wrong := range []map[string]any{{"ipmi_password": "not-this-one"}, {"ipmi_username": "nobody-here"}} {
 		m, _ := newMachine(t, "dell")
 		now := time.Now()
@@ -37,9 +37,13 @@ func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
 			t.Errorf("after the pause: %v, want that the BMC was asked", second)
 		}
 		asked = m.Recorder.Reads(redfishtest.Name)
-		now = now.Add(23 * time.Hour)
-		if third := read(t, d, m.node); third == nil || third.Retryable || !strings.Contains(third.Reason, "Correct ipmi_username") || m.Recorder.Reads(redfishtest.Name) != asked {
-			t.Errorf("later: %v, want a final failure without a request", third)
+		now = now.Add(19 * time.Minute)
+		if third := read(t, d, m.node); third == nil || !strings.Contains(third.Reason, "Correct ipmi_username") || m.Recorder.Reads(redfishtest.Name) != asked {
+			t.Errorf("after 19 minutes: %v, want a failure without a request", third)
+		}
+		now = now.Add(time.Minute)
+		if fourth := read(t, d, m.node); fourth == nil || m.Recorder.Reads(redfishtest.Name) == asked {
+			t.Errorf("after 20 minutes: %v, want that the BMC was asked", fourth)
 		}
 		m.node.DriverInfo = right
 		if failure := read(t, d, m.node); failure != nil {

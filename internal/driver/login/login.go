@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-// maxRefusals is how often credentials are tried that a BMC refuses and has never accepted.
-const maxRefusals = 2
-
-// A BMC may refuse credentials that it has accepted for as long as it starts, for example with new
-// firmware. The pause between the tries of these grows by growth with each, up to startingPause while
-// it may start, and then up to longestPause: a few in many minutes lock no account should they be
-// wrong now.
+// A BMC may refuse right credentials for as long as it starts, for example with new firmware. While it
+// may start, the pause between tries grows by growth with each, up to startingPause. Otherwise it is
+// forgetPause after the second, and grows up to longestPause: wrong ones lock no account where BMCs have
+// forgotten the failures before each try, which many do after a quarter of an hour.
 const (
 	growth        = 2
 	startsWithin  = 30 * time.Minute
 	startingPause = 5 * time.Minute
+	forgetPause   = 20 * time.Minute
 	longestPause  = time.Hour
 )
 
@@ -29,9 +27,9 @@ type Tries struct {
 	keys  string
 
 	mu       sync.Mutex
-	accepted bool // ever
-	refusals int  // since then
-	first    time.Time
+	accepted bool      // ever
+	refusals int       // since then
+	starts   time.Time // until when the BMC may start
 	last     time.Time
 	wait     time.Duration // after the last refusal
 }
@@ -50,16 +48,31 @@ func (t *Tries) Refuse() {
 	now := t.clock()
 	switch {
 	case t.refusals == 0:
-		t.first, t.wait = now, t.pause
+		t.wait = t.pause
 	case now.Before(t.last.Add(t.wait)):
 		return
-	case now.Before(t.first.Add(startsWithin)):
+	case now.Before(t.starts):
 		t.wait = max(t.pause, min(t.wait*growth, startingPause))
 	default:
-		t.wait = max(t.pause, min(t.wait*growth, longestPause))
+		t.wait = max(t.pause, forgetPause, min(t.wait*growth, longestPause))
 	}
 	t.refusals++
 	t.last = now
+}
+
+// MayStart notes that the BMC may be starting, and refuse right credentials for that reason.
+func (t *Tries) MayStart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.starts = t.clock().Add(startsWithin)
+}
+
+// Unanswered notes that the BMC did not answer. It may be starting then, unless it has refused the
+// credentials before.
+func (t *Tries) Unanswered() {
+	if !t.Refused() {
+		t.MayStart()
+	}
 }
 
 // Accept forgets all refusals: the BMC has accepted the credentials.
@@ -80,11 +93,8 @@ func (t *Tries) Refused() bool {
 func (t *Tries) Permitted() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.refusals >= maxRefusals && !t.accepted:
-		return &RefusedError{Final: true, keys: t.keys}
-	case t.refusals > 0 && t.clock().Before(t.last.Add(t.wait)):
-		return &RefusedError{Next: t.last.Add(t.wait), accepted: t.accepted, keys: t.keys}
+	if next := t.last.Add(t.wait); t.refusals > 0 && t.clock().Before(next) {
+		return &RefusedError{Next: next, refusals: t.refusals, accepted: t.accepted, keys: t.keys}
 	}
 	return nil
 }
@@ -92,10 +102,9 @@ func (t *Tries) Permitted() error {
 // RefusedError is the error of a call that was not made because the BMC has refused the
 // credentials.
 type RefusedError struct {
-	// Final says that the credentials are never sent again; they must be changed.
-	Final bool
-	// Next is when they may be sent again, unless Final.
+	// Next is when they may be sent again.
 	Next     time.Time
+	refusals int
 	accepted bool // before
 	keys     string
 }
@@ -103,10 +112,10 @@ type RefusedError struct {
 // Error says what happens next.
 func (e *RefusedError) Error() string {
 	switch {
-	case e.Final:
-		return "the BMC has refused the user name and password twice, so they are not sent again before they change: it could lock the account. Correct " + e.keys + "."
 	case e.accepted:
 		return "the BMC refuses the user name and password that it has accepted before; they are tried again after pauses of up to an hour, in case it restarts. If the BMC has others now, correct " + e.keys + "."
+	case e.refusals > 1:
+		return "the BMC has refused the user name and password twice, so they are tried again only after pauses of up to an hour: it could lock the account. Correct " + e.keys + "."
 	}
 	return "the BMC has refused the user name and password; they are tried once more after a pause, in case it restarts"
 }

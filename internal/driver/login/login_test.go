@@ -19,7 +19,7 @@ func denial(t *testing.T, tries *login.Tries) *login.RefusedError {
 	return refused
 }
 
-func TestCredentialsAreTriedTwiceUnlessTheyAreAccepted(t *testing.T) {
+func TestCredentialsThatWereNeverAcceptedAreTriedTwiceAndThenSeldom(t *testing.T) {
 	now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
 	tries := login.NewTries(func() time.Time { return now }, time.Minute, "the_user and the_password")
 	denied := func() *login.RefusedError { return denial(t, tries) }
@@ -27,17 +27,23 @@ func TestCredentialsAreTriedTwiceUnlessTheyAreAccepted(t *testing.T) {
 		t.Error("credentials that nobody has refused are not permitted")
 	}
 	tries.Refuse()
-	if got := denied(); got == nil || got.Final {
+	if got := denied(); got == nil {
 		t.Errorf("at once after a refusal: %v, want a temporary error", got)
 	}
 	now = now.Add(time.Minute)
 	if got := denied(); got != nil {
 		t.Errorf("after the pause: %v, want a second try", got)
 	}
-	tries.Refuse()
-	now = now.Add(time.Hour)
-	if got := denied(); got == nil || !got.Final || !strings.Contains(got.Error(), "Correct the_user and the_password.") {
-		t.Errorf("after two refusals: %v, want a final error that names the keys", got)
+	for _, pause := range []time.Duration{20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour} {
+		tries.Refuse()
+		now = now.Add(pause - time.Minute)
+		if got := denied(); got == nil || !strings.Contains(got.Error(), "Correct the_user and the_password.") || !got.Next.Equal(now.Add(time.Minute)) {
+			t.Errorf("before %s: %v, want an error that names the keys", pause, got)
+		}
+		now = now.Add(time.Minute)
+		if got := denied(); got != nil {
+			t.Errorf("after %s: %v, want a try", pause, got)
+		}
 	}
 	tries.Accept()
 	if denied() != nil || tries.Refused() {
@@ -45,19 +51,20 @@ func TestCredentialsAreTriedTwiceUnlessTheyAreAccepted(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatWereAcceptedAreTriedAgainAfterGrowingPauses(t *testing.T) {
+func TestCredentialsThatABMCRefusesWhileItMayStartAreTriedAgainAfterGrowingPauses(t *testing.T) {
 	now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
 	tries := login.NewTries(func() time.Time { return now }, 30*time.Second, "the_user and the_password")
 	tries.Accept()
+	tries.Unanswered()
 	for i, pause := range []time.Duration{
 		30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, // it may start
 		5 * time.Minute, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute,
-		10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour,
+		20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour,
 	} {
 		tries.Refuse()
 		now = now.Add(pause - time.Second)
 		tries.Refuse() // that of a call at the same time
-		if got := denial(t, tries); got == nil || got.Final || !strings.Contains(got.Error(), "accepted before") || !strings.Contains(got.Error(), "correct the_user and the_password.") || !got.Next.Equal(now.Add(time.Second)) {
+		if got := denial(t, tries); got == nil || !strings.Contains(got.Error(), "accepted before") || !strings.Contains(got.Error(), "correct the_user and the_password.") || !got.Next.Equal(now.Add(time.Second)) {
 			t.Errorf("before the end of pause %d: %v, want a temporary error that says what to do and when it ends", i, got)
 		}
 		now = now.Add(time.Second)
@@ -70,5 +77,24 @@ func TestCredentialsThatWereAcceptedAreTriedAgainAfterGrowingPauses(t *testing.T
 	now = now.Add(30 * time.Second)
 	if got := denial(t, tries); got != nil {
 		t.Errorf("30 seconds after the first refusal since the last login: %v, want a try", got)
+	}
+}
+
+func TestPasswordThatWasChangedIsTriedSeldomAfterTheSecondRefusal(t *testing.T) {
+	now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
+	tries := login.NewTries(func() time.Time { return now }, 30*time.Second, "the_user and the_password")
+	tries.Accept()
+	for i, pause := range []time.Duration{30 * time.Second, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour} {
+		tries.Refuse()
+		tries.Unanswered() // it has refused them before
+		if got := denial(t, tries); got == nil || !got.Next.Equal(now.Add(pause)) {
+			t.Errorf("refusal %d: %+v, want the next try in %s", i, got, pause)
+		}
+		now = now.Add(pause)
+	}
+	tries.MayStart()
+	tries.Refuse()
+	if got := denial(t, tries); got == nil || got.Next.After(now.Add(5*time.Minute)) {
+		t.Errorf("of a BMC that starts: %+v, want the next try soon", got)
 	}
 }

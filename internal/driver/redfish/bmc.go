@@ -2,6 +2,7 @@ package redfish
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -181,6 +182,15 @@ func (b *bmc) doubts() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.doubted
+}
+
+// carry sends a request as it is. A BMC that does not answer may be starting.
+func (b *bmc) carry(r *http.Request) (*http.Response, error) {
+	answer, err := b.transport().RoundTrip(r)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		b.tries.Unanswered()
+	}
+	return answer, err
 }
 
 // transport carries requests without adding credentials.

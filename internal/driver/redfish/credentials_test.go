@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
+func TestRefusedCredentialsAreTriedTwiceAndThenSeldom(t *testing.T) {
 	for _, auth := range []string{"auto", "basic"} {
 		t.Run(auth, func(t *testing.T) {
 			m, _ := newMachine(t, "dell")
@@ -34,9 +34,13 @@ func TestRefusedCredentialsAreTriedTwiceAndThenNoMore(t *testing.T) {
 				t.Errorf("after the pause: %v, want that the BMC was asked", second)
 			}
 			asked = m.Recorder.Reads(redfishtest.Name)
-			now = now.Add(48 * time.Hour)
-			if third := read(t, d, m.node); third == nil || third.Retryable || !strings.Contains(third.Reason, "Correct redfish_username") || m.Recorder.Reads(redfishtest.Name) != asked {
-				t.Errorf("later: %v, want a final failure without a request", third)
+			now = now.Add(19 * time.Minute)
+			if third := read(t, d, m.node); third == nil || !strings.Contains(third.Reason, "Correct redfish_username") || m.Recorder.Reads(redfishtest.Name) != asked {
+				t.Errorf("after 19 minutes: %v, want a failure without a request", third)
+			}
+			now = now.Add(time.Minute)
+			if fourth := read(t, d, m.node); fourth == nil || m.Recorder.Reads(redfishtest.Name) == asked {
+				t.Errorf("after 20 minutes: %v, want that the BMC was asked", fourth)
 			}
 			m.info(map[string]any{"redfish_password": redfishtest.Password})
 			if right := read(t, d, m.node); right != nil {
@@ -103,6 +107,47 @@ func TestAcceptedCredentialsAreTriedAgainThoughTheyWereNotUsedForLong(t *testing
 			t.Errorf("%v after %d logins, want a temporary failure after %d", failure, logins.Load(), try+1)
 		}
 		now = now.Add(time.Hour)
+	}
+}
+
+func TestBMCThatRefusesLoginsAfterItDidNotAnswerIsAskedAgainSoon(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		m, _ := newMachine(t, "dell")
+		now := time.Now()
+		d := redfish.New(redfish.Options{Clock: func() time.Time { return now }})
+		defer func() { _ = d.Close(context.Background()) }()
+		silent, refuses, logins := false, false, 0
+		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+			switch {
+			case silent:
+				panic(http.ErrAbortHandler)
+			case refuses && r.Method == http.MethodPost:
+				logins++
+				fallthrough
+			case refuses:
+				said(w, http.StatusUnauthorized, `{}`)
+			default:
+				bmc.ServeHTTP(w, r)
+			}
+		})
+		m.info(map[string]any{"redfish_auth_type": "session"})
+		if failure := read(t, d, m.node); failure != nil {
+			t.Fatal(failure)
+		}
+		silent = !answers
+		if failure := read(t, d, m.node); (failure == nil) != answers {
+			t.Fatal(failure)
+		}
+		silent, refuses = false, true
+		for range 16 {
+			if failure := read(t, d, m.node); failure == nil || !failure.Retryable {
+				t.Fatalf("%v, want a temporary failure", failure)
+			}
+			now = now.Add(time.Minute)
+		}
+		if soon := logins > 2; soon == answers {
+			t.Errorf("%d logins in 16 minutes, the BMC had answered before: %v; want more than two where it may start", logins, answers)
+		}
 	}
 }
 

@@ -221,10 +221,6 @@ var tryLater = []int{
 
 // retryable reports whether the same call may succeed later.
 func retryable(err error) bool {
-	var refused *login.RefusedError
-	if errors.As(err, &refused) {
-		return !refused.Final
-	}
 	status := statusOf(err)
 	switch {
 	case isCertificate(err):

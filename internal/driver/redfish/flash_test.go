@@ -338,9 +338,13 @@ func TestBMCThatIsNotReadyAfterItsFlashIsWaitedFor(t *testing.T) {
 }
 
 func TestBMCThatRefusesLoginsAfterItsFlashIsWaitedFor(t *testing.T) {
-	for name, test := range map[string]struct{ silent, refuses time.Duration }{
-		"after it was silent":     {4 * time.Minute, time.Minute},
-		"for most of the silence": {0, 280 * time.Second},
+	for name, test := range map[string]struct {
+		silent, refuses time.Duration
+		restart         bool // of the engine
+	}{
+		"after it was silent":          {4 * time.Minute, time.Minute, false},
+		"for most of the silence":      {0, 280 * time.Second, false},
+		"while the engine starts anew": {0, 280 * time.Second, true},
 	} {
 		for _, auth := range []string{"session", "basic"} {
 			m, _ := newMachine(t, "dell")
@@ -362,6 +366,10 @@ func TestBMCThatRefusesLoginsAfterItsFlashIsWaitedFor(t *testing.T) {
 			f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
 			if err := f.until("verify"); err != nil {
 				t.Fatal(err)
+			}
+			if test.restart {
+				f.d = redfish.New(redfish.Options{Clock: m.Now})
+				t.Cleanup(func() { _ = f.d.Close(context.Background()) })
 			}
 			answers.Store(m.Now().Add(test.silent).Unix())
 			ready.Store(m.Now().Add(test.silent + test.refuses).Unix())

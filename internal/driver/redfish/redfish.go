@@ -5,8 +5,8 @@
 //
 // Nodes with the same address and credentials share a session, which is renewed when
 // the BMC ends it and given back when nobody has used it for a while, because a BMC
-// grants few. Credentials that a BMC has refused twice and never accepted are not sent again before
-// they change, because BMCs lock accounts.
+// grants few. Credentials that a BMC has refused twice are sent seldom, unless it may be
+// starting, because BMCs lock accounts.
 //
 // Every change is read before and after: what the machine has already is not asked
 // for, and what it does not show afterwards is not taken for done.

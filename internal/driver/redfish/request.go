@@ -197,7 +197,7 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 		r.Header.Set("X-Request-Id", note.origin) // BMCs that log requests log it
 	}
 	note.begins(r.Method)
-	answer, err := b.transport().RoundTrip(r)
+	answer, err := b.carry(r)
 	note.ends(r.Method, answer, err)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := p.bmc.checkServer(r); err != nil {
 		return nil, err
 	}
-	answer, err := p.bmc.transport().RoundTrip(r)
+	answer, err := p.bmc.carry(r)
 	if err == nil {
 		answer.Body = bounded(answer.Body, traceOf(r.Context()))
 	}
