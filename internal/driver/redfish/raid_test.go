@@ -326,6 +326,35 @@ func TestVolumesAreDeletedAtOnceWhereThatCanBeAskedFor(t *testing.T) {
 	}
 }
 
+// TestDeletionWithoutATimeOfChoiceMayNeedARestart has a BMC that takes no time for it, deletes at the next restart and
+// names no task.
+func TestDeletionWithoutATimeOfChoiceMayNeedARestart(t *testing.T) {
+	const name = "@Redfish.OperationApplyTime"
+	m, d := raidMachine(t, "dell", mirror())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch {
+		case r.Method != http.MethodDelete || !strings.Contains(r.URL.Path, "/Volumes/"):
+			bmc.ServeHTTP(w, r)
+		case r.ContentLength != 0:
+			said(w, http.StatusBadRequest, `{"error": {"message": "see", "@Message.ExtendedInfo": [
+				{"MessageId": "Base.1.12.PropertyUnknown", "MessageArgs": ["`+name+`"]}]}}`)
+		default:
+			text := `{"` + name + `": "OnReset"}`
+			r = r.Clone(r.Context())
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+			bmc.ServeHTTP(httptest.NewRecorder(), r)
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	if phases, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil))); err != nil || len(m.Volumes()) != 0 {
+		t.Errorf("%v after %q, volumes %q; want none after a restart", err, phases, m.names())
+	}
+}
+
 // TestTaskInTheAnswerToADeletionIsFollowed has a BMC that names the task there alone.
 func TestTaskInTheAnswerToADeletionIsFollowed(t *testing.T) {
 	m, d := raidMachine(t, "dell", mirror())
