@@ -97,7 +97,8 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 	}}
 }
 
-// nodeOfMachine returns a node other than n that stands for a machine that is known; nil for none.
+// nodeOfMachine returns a node other than n that stands for a machine that is known; nil for none. Of machines with the
+// same UUID and other serial numbers the vendor has set the UUID of all, so they are not the same.
 func (c *Conductor) nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
 	var stored *node.Filter // which each of the texts leads to
 	for _, spelling := range machine.Spellings() {
@@ -110,12 +111,17 @@ func (c *Conductor) nodeOfMachine(tx *store.Tx, n *node.Node, machine node.Machi
 	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{*stored}})
 	i := slices.IndexFunc(nodes, func(other *node.Node) bool {
 		known := identityOf(other)
-		return other.ID != n.ID && known.Known() && known.Compare(machine) == ""
+		return other.ID != n.ID && known.Known() && known.Compare(machine) == "" && serialOf(known).Compare(serialOf(machine)) == ""
 	})
 	if err != nil || i < 0 {
 		return nil, err
 	}
 	return nodes[i], nil
+}
+
+// serialOf is an identity by the serial number alone.
+func serialOf(machine node.MachineIdentity) node.MachineIdentity {
+	return node.MachineIdentity{SerialNumber: machine.SerialNumber}
 }
 
 // readIdentity reads which machine the BMC belongs to. What it does not tell is empty.
