@@ -191,12 +191,12 @@ func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim)
 }
 
 // knownByPort reports whether a node is known by one of these addresses of its ports although other machines may have
-// the same: if it has no assigned one, or boots from a port with it and from none with an assigned one.
+// the same: if it has no other, or boots from ports with such addresses only.
 // Earlier releases made ports of all addresses, so that the ports of other interfaces may have those of links to
 // BMCs, from which no machine boots.
 func knownByPort(tx *store.Tx, nodeID int64, macs []string) (bool, error) {
 	own, err := tx.MACsOf(nodeID)
-	if err != nil || !slices.ContainsFunc(own, isAssigned) {
+	if err != nil || !slices.ContainsFunc(own, identifies) {
 		return err == nil, err
 	}
 	ports, err := tx.PortsOf(nodeID)
@@ -210,10 +210,10 @@ func knownByPort(tx *store.Tx, nodeID int64, macs []string) (bool, error) {
 		}
 	}
 	isAsked := func(mac string) bool { return slices.Contains(macs, mac) }
-	return slices.ContainsFunc(boots, isAsked) && !slices.ContainsFunc(boots, isAssigned), nil
+	return slices.ContainsFunc(boots, isAsked) && !slices.ContainsFunc(boots, identifies), nil
 }
 
-func isAssigned(mac string) bool { return !node.IsLocallyAdministered(mac) }
+func identifies(mac string) bool { return !node.MayBeShared(mac) }
 
 func macClaims(macs []string) []store.Claim {
 	claims := make([]store.Claim, len(macs))

@@ -51,7 +51,7 @@ func addPorts(ctx *Context) {
 			continue
 		}
 		if !identifying[nic.MACAddress] {
-			ctx.Skip("Interface %s gets no port: its address %s is locally administered, and other machines may have the same", inventory.Quote(nic.Name), nic.MACAddress)
+			ctx.Skip("Interface %s gets no port: other machines may have the same address %s", inventory.Quote(nic.Name), nic.MACAddress)
 			continue
 		}
 		if owner, taken := ctx.taken[nic.MACAddress]; taken {

@@ -87,18 +87,21 @@ func TestUnusualInterfacesBecomePorts(t *testing.T) {
 
 func TestAddressThatOtherMachinesMayHaveBecomesNoPort(t *testing.T) {
 	const assigned = `{"name":"eno1","mac_address":"3c:ec:ef:00:00:01"}`
+	local := nic("usb0", "02")
 	for name, tc := range map[string]struct {
+		link   string
 		boot   string
 		before []Port
 		want   []string
 		kept   bool
 	}{
-		"USB link of a BMC": {want: []string{"3c:ec:ef:00:00:01"}},
-		"booted from":       {boot: bootedFrom02, want: []string{"3c:ec:ef:00:00:01", "02:00:00:00:00:02*"}},
-		"has a port":        {before: []Port{{UUID: "p", Address: "02:00:00:00:00:02"}}, want: []string{"3c:ec:ef:00:00:01"}, kept: true},
+		"USB link of a BMC": {link: local, want: []string{"3c:ec:ef:00:00:01"}},
+		"known to be many":  {link: `{"name":"usb0","mac_address":"B0-3A-F2-B6-05-9F"}`, want: []string{"3c:ec:ef:00:00:01"}},
+		"booted from":       {link: local, boot: bootedFrom02, want: []string{"3c:ec:ef:00:00:01", "02:00:00:00:00:02*"}},
+		"has a port":        {link: local, before: []Port{{UUID: "p", Address: "02:00:00:00:00:02"}}, want: []string{"3c:ec:ef:00:00:01"}, kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result := run(t, pipeline(t, nil), Input{Document: machine(t, assigned+","+nic("usb0", "02"), tc.boot), Ports: tc.before})
+			result := run(t, pipeline(t, nil), Input{Document: machine(t, assigned+","+tc.link, tc.boot), Ports: tc.before})
 			if diff := cmp.Diff(tc.want, addresses(result.PortsToCreate)); diff != "" || len(result.PortsToDelete) > 0 {
 				t.Errorf("deleted %v, created (-want +got):\n%s", result.PortsToDelete, diff)
 			}

@@ -53,26 +53,39 @@ func ParseHardwareAddress(text string) (address string, octets int) {
 // IEEE has not assigned (IEEE 802, §8.2.2).
 const locallyAdministered = 0x02
 
-// IsLocallyAdministered reports whether a MAC address was chosen locally instead of
-// assigned, so that it need not be unique. Virtual machines and USB links of BMCs have such
+// sharedMACs are addresses that many machines are known to have.
+var sharedMACs = []string{
+	"00:00:00:00:00:00", // BMCs show it of interfaces without an address
+	"00:a0:c9:00:00:00", // Intel I225 and I226 whose vendor has set none
+	"b0:3a:f2:b6:05:9f", // USB link to a BMC with firmware of Insyde, as Supermicro's X12 and H12 have
+	"be:3a:f2:b6:05:9f", // the same
+}
+
+// IsShared reports whether a MAC address is one that many machines are known to have.
+func IsShared(mac string) bool { return slices.Contains(sharedMACs, mac) }
+
+// MayBeShared reports whether other machines may have a MAC address, too: many are known to,
+// or it was chosen locally instead of assigned. Virtual machines and USB links of BMCs have such
 // addresses, the latter often the same one in every machine of a kind.
-func IsLocallyAdministered(mac string) bool {
+func MayBeShared(mac string) bool {
 	if len(mac) < 2 {
 		return false
 	}
 	octet, err := strconv.ParseUint(mac[:2], 16, 8)
-	return err == nil && octet&locallyAdministered != 0
+	return err == nil && octet&locallyAdministered != 0 || IsShared(mac)
 }
 
 // IdentifyingMACs returns those of a machine's MAC addresses that tell it from other
-// machines. A machine that has assigned addresses is not known by locally administered ones,
-// except the one that it was booted from, if that is known. A machine with no others, as
-// virtual ones are, is known by all.
+// machines. A machine that has others is not known by those which may be shared, except the
+// one that it was booted from, if that is known. Of a machine with no others, as virtual ones
+// are, all count that are not known to be shared, and of one with only such addresses these.
 func IdentifyingMACs(macs []string, bootMAC string) []string {
-	if !slices.ContainsFunc(macs, func(mac string) bool { return !IsLocallyAdministered(mac) }) {
-		return macs
+	for _, shared := range []func(mac string) bool{MayBeShared, IsShared} {
+		if slices.ContainsFunc(macs, func(mac string) bool { return !shared(mac) }) {
+			return slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return shared(mac) && mac != bootMAC })
+		}
 	}
-	return slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return IsLocallyAdministered(mac) && mac != bootMAC })
+	return macs
 }
 
 // ParseMACPrefix returns the first hexadecimal digits of MAC addresses, at most

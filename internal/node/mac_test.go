@@ -50,14 +50,17 @@ func TestParseHardwareAddressTellsTheKindsByTheirLength(t *testing.T) {
 	}
 }
 
-func TestMachineWithAssignedAddressesIsNotKnownByOthers(t *testing.T) {
-	const assigned, local, boot = "3c:ec:ef:00:00:01", "be:3a:f2:b6:05:9f", "02:00:00:00:00:01"
+func TestMachineIsNotKnownByAddressesThatOthersMayHave(t *testing.T) {
+	const assigned, local, boot, shared = "3c:ec:ef:00:00:01", "02:00:5e:00:53:ff", "02:00:00:00:00:01", "b0:3a:f2:b6:05:9f"
 	for name, tc := range map[string]struct{ macs, want []string }{
 		"none":           {},
 		"assigned":       {macs: []string{assigned}, want: []string{assigned}},
 		"both":           {macs: []string{local, assigned}, want: []string{assigned}},
 		"booted from it": {macs: []string{local, boot, assigned}, want: []string{boot, assigned}},
 		"virtual":        {macs: []string{local, "52:54:00:12:34:56"}, want: []string{local, "52:54:00:12:34:56"}},
+		"known to many":  {macs: []string{shared, assigned, "00:a0:c9:00:00:00"}, want: []string{assigned}},
+		"many and local": {macs: []string{shared, local}, want: []string{local}},
+		"only many":      {macs: []string{shared}, want: []string{shared}},
 	} {
 		if got := IdentifyingMACs(tc.macs, boot); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

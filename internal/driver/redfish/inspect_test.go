@@ -243,6 +243,22 @@ func TestInspectionOfABMCThatIsBusyIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestLinksToBMCsThatManyMachinesHaveAreNotShown(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	links := inspect(m, d).Hardware.Interfaces
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if strings.HasSuffix(r.URL.Path, "/EthernetInterfaces/"+links[0].Name) {
+			said(w, http.StatusOK, `{"Id": "ToManager", "MACAddress": "B0:3A:F2:B6:05:9F"}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	got := inspect(m, d).Hardware.Interfaces
+	if len(got) != len(links)-1 || got[0].MACAddress != links[1].MACAddress {
+		t.Errorf("interfaces = %+v, want those of %+v but the first", got, links)
+	}
+}
+
 func TestPortsHaveTheAddressThatTheMachineBootsWith(t *testing.T) {
 	m, d := newMachine(t, "hpe")
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {

@@ -98,7 +98,8 @@ func (h hardware) document(leftOut []string) inspection {
 func told(text string) string { return strings.TrimSpace(node.CutText(text)) }
 
 // nics lists the enabled interfaces that have an Ethernet address, each address once: a
-// VLAN has that of its interface. The address is the one that the machine boots with, which a
+// VLAN has that of its interface. Links to the BMC with an address that each machine of a kind has are
+// left out: no machine boots from them. The address is the one that the machine boots with, which a
 // chassis may have assigned, and not the one that the card was made with.
 func (h hardware) nics() []nic {
 	var nics []nic
@@ -106,7 +107,7 @@ func (h hardware) nics() []nic {
 	for i, e := range h.interfaces {
 		mac, octets := node.ParseHardwareAddress(cmp.Or(told(e.MACAddress), told(e.PermanentMACAddress)))
 		enabled := e.InterfaceEnabled == nil || *e.InterfaceEnabled
-		if octets == 0 || seen[mac] || !enabled || !e.Status.present() {
+		if octets == 0 || seen[mac] || node.IsShared(mac) || !enabled || !e.Status.present() {
 			continue
 		}
 		seen[mac] = true

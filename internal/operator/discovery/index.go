@@ -183,12 +183,12 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 	return e
 }
 
-// identifying returns the MAC addresses of NICs without those that are locally
-// administered: USB links to BMCs have the same one in many machines.
+// identifying returns the MAC addresses of NICs without those that other machines may
+// have, too: USB links to BMCs have the same one in many machines.
 func identifying(nics []v1alpha1.NIC) []string {
 	var macs []string
 	for i := range nics {
-		if mac := strings.ToLower(nics[i].MAC); mac != "" && !node.IsLocallyAdministered(mac) {
+		if mac := strings.ToLower(nics[i].MAC); mac != "" && !node.MayBeShared(mac) {
 			macs = append(macs, mac)
 		}
 	}

@@ -136,13 +136,13 @@ func TestPlan(t *testing.T) {
 			},
 		},
 		{
-			name: "made-up MAC of another host's NIC does not match",
+			name: "MACs of another host's NICs that machines share do not match",
 			candidates: []candidate{machine("n1", "web", "01", func(c *candidate) {
-				c.macs = append(c.macs, "42:00:00:00:00:01")
+				c.macs = append(c.macs, "42:00:00:00:00:01", "b0:3a:f2:b6:05:9f")
 			})},
 			hosts: []v1alpha1.BareMetalHost{existingHost("other", func(h *v1alpha1.BareMetalHost) {
 				h.Status.Provisioning.ID = "n9"
-				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "42:00:00:00:00:01"}}}
+				h.Status.HardwareDetails = &v1alpha1.HardwareDetails{NICs: []v1alpha1.NIC{{MAC: "42:00:00:00:00:01"}, {MAC: "B0:3A:F2:B6:05:9F"}}}
 			})},
 			wantNames: map[string]string{"n1": "web"},
 		},

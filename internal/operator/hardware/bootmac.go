@@ -29,8 +29,8 @@ func UsableMACs(inv *provisioner.Inventory) []string {
 // is that of the NIC the ramdisk booted from; else of the NIC with the address
 // in agentURL, through which the agent calls; else of the first NIC by PCI
 // address, those with a link and an address of the network first and those with
-// a locally administered MAC address last. It is empty when the machine has no
-// usable NIC.
+// a MAC address that other machines may have last. It is empty when the machine
+// has no usable NIC.
 func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 	nics := candidates(inv)
 	if len(nics) == 0 {
@@ -45,9 +45,9 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 			return 1
 		case callback.IsValid() && hasAddr(i, callback):
 			return 2
-		case !node.IsLocallyAdministered(i.MACAddress) && isConnected(i):
+		case !node.MayBeShared(i.MACAddress) && isConnected(i):
 			return 3
-		case !node.IsLocallyAdministered(i.MACAddress):
+		case !node.MayBeShared(i.MACAddress):
 			return 4
 		case isConnected(i):
 			return 5

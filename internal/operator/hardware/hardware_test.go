@@ -116,6 +116,7 @@ func TestBootMAC(t *testing.T) {
 		vendorA = "00:1b:21:00:00:0a"
 		vendorB = "00:1b:21:00:00:0b"
 		local   = "02:fc:00:00:00:01"
+		shared  = "b0:3a:f2:b6:05:9f"
 	)
 	for _, tt := range []struct {
 		name  string
@@ -136,6 +137,7 @@ func TestBootMAC(t *testing.T) {
 		{"first by PCI address", []inventory.Interface{nic("a", vendorA, "0000:17:00.1", ""), nic("b", vendorB, "0000:17:00.0", "")}, "", nil, "", vendorB},
 		{"PCI device before others", []inventory.Interface{nic("a", vendorA, "", ""), nic("b", vendorB, "0000:17:00.0", "")}, "", nil, "", vendorB},
 		{"made-up MAC comes last", []inventory.Interface{nic("a", local, "0000:01", ""), nic("b", vendorB, "0000:02", "")}, "", nil, "", vendorB},
+		{"MAC of many machines comes last", []inventory.Interface{nic("a", shared, "0000:01", ""), nic("b", vendorB, "0000:02", "")}, "", nil, "", vendorB},
 		{"made-up MAC when there is no other", []inventory.Interface{nic("eth0", local, "", "192.0.2.2")}, "", nil, "", local},
 		{"bonds, VLANs and bridges are no NICs", []inventory.Interface{nic("bond0", vendorA, "", ""), nic("eno1.100", vendorA, "", ""), nic("br-ex", vendorA, "", ""), nic("eno1", vendorB, "0000:02", "")}, "", nil, "", vendorB},
 		{"nothing usable", []inventory.Interface{nic("bond0", vendorA, "", ""), nic("ib0", "", "0000:01", "")}, "", nil, "", ""},

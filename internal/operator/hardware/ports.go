@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// NICs returns the machine's own NICs with an Ethernet address, each address once. If any has an assigned address, a
-// locally administered one counts only when the machine booted from it: machines of a kind may have it in common.
+// NICs returns the machine's own NICs with an Ethernet address, each address once. Those whose address does not tell
+// the machine from others are left out, but for the ones that it booted from.
 func NICs(details *v1alpha1.HardwareDetails) []provisioner.NIC {
 	var nics []provisioner.NIC
 	for _, found := range details.NICs {
@@ -25,8 +25,10 @@ func NICs(details *v1alpha1.HardwareDetails) []provisioner.NIC {
 			nics[same].PXE = true
 		}
 	}
-	if slices.ContainsFunc(nics, func(nic provisioner.NIC) bool { return !node.IsLocallyAdministered(nic.MAC) }) {
-		nics = slices.DeleteFunc(nics, func(nic provisioner.NIC) bool { return node.IsLocallyAdministered(nic.MAC) && !nic.PXE })
+	macs := make([]string, len(nics))
+	for i, nic := range nics {
+		macs[i] = nic.MAC
 	}
-	return nics
+	identifying := node.IdentifyingMACs(macs, "")
+	return slices.DeleteFunc(nics, func(nic provisioner.NIC) bool { return !nic.PXE && !slices.Contains(identifying, nic.MAC) })
 }

@@ -16,6 +16,7 @@ func TestNICsAreThoseWithAnAddressOfTheirOwn(t *testing.T) {
 		{Name: "eno2", MAC: "00:00:5e:00:53:02"},
 		{Name: "bond0", MAC: "00:00:5e:00:53:03"},
 		{Name: "usb0", MAC: "02:00:5e:00:53:04"},
+		{Name: "eth1", MAC: "B0:3A:F2:B6:05:9F"},
 		{Name: "ens3", MAC: "52:54:00:00:53:05", PXE: true},
 		{Name: "ib0", MAC: "00:00:5e:00:53:06:00:01"},
 		{Name: "eno3"},
