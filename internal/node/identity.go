@@ -38,7 +38,7 @@ func NewMachineIdentity(uuid, serialNumber string) MachineIdentity {
 		uuid = ""
 	}
 	serialNumber = CutText(strings.TrimSpace(serialNumber))
-	if isPlaceholderSerial(serialNumber) {
+	if IsPlaceholderSerial(serialNumber) {
 		serialNumber = ""
 	}
 	return MachineIdentity{UUID: uuid, SerialNumber: serialNumber}
@@ -66,8 +66,9 @@ func IsPlaceholder(text string) bool {
 	return slices.Contains(placeholders, strings.ToLower(strings.TrimSpace(text)))
 }
 
-// isPlaceholderSerial reports whether a serial number is a placeholder or one character repeated.
-func isPlaceholderSerial(serial string) bool {
+// IsPlaceholderSerial reports whether a serial number is a placeholder or one character repeated.
+func IsPlaceholderSerial(serial string) bool {
+	serial = strings.TrimSpace(serial)
 	return IsPlaceholder(serial) || strings.Count(serial, serial[:1]) == len(serial)
 }
 

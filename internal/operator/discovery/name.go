@@ -100,7 +100,7 @@ var details = map[discoveryv1.HardwareDetail]func(nameFacts) string{
 	},
 	discoveryv1.DetailIP: func(f nameFacts) string { return sanitize(f.IP) },
 	discoveryv1.DetailSerialNumber: func(f nameFacts) string {
-		if isPlaceholder(f.Serial) {
+		if isPlaceholder(f.Serial) || node.IsPlaceholderSerial(f.Serial) {
 			return ""
 		}
 		return sanitize(f.Serial)

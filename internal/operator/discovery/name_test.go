@@ -69,7 +69,7 @@ func TestBaseName(t *testing.T) {
 		},
 		{
 			name: "too long is cut and marked by a hash", template: template{Prefix: "p-", Suffix: "-s", HardwareDetails: discoveryv1.DetailSerialNumber},
-			facts: func(f *nameFacts) { f.Serial = long }, want: "p-" + strings.Repeat("x", 52) + "-" + hashOf(testNodeID) + "-s",
+			facts: func(f *nameFacts) { f.Serial = "a" + long }, want: "p-a" + strings.Repeat("x", 51) + "-" + hashOf(testNodeID) + "-s",
 		},
 		{
 			name: "cut does not leave two dashes", template: template{HardwareDetails: discoveryv1.DetailSerialNumber},
@@ -121,6 +121,15 @@ func TestPlaceholdersCountAsMissing(t *testing.T) {
 			continue
 		}
 		if got, err := baseName(serial, facts); !errors.Is(err, errMissingDetail) {
+			t.Errorf("serial number %q: got %q, %v; want a missing detail", text, got, err)
+		}
+	}
+}
+
+func TestSerialNumberOfOneCharacterRepeatedCountsAsMissing(t *testing.T) {
+	serial := discoveryv1.ResourceNameTemplate{HardwareDetails: discoveryv1.DetailSerialNumber, Fallback: discoveryv1.FallbackNone}
+	for _, text := range []string{"XXXXXXXXXX", " FFFF ", "........"} {
+		if got, err := baseName(serial, testFacts(func(f *nameFacts) { f.Serial = text })); !errors.Is(err, errMissingDetail) {
 			t.Errorf("serial number %q: got %q, %v; want a missing detail", text, got, err)
 		}
 	}
