@@ -128,11 +128,20 @@ func decideIdentity(expected, told node.MachineFacts) (v verdict, difference str
 		same := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
 		judge(same, "serial number", told.SerialNumber, expected.SerialNumber)
 	}
-	if len(expected.MACAddresses) > 0 && len(told.MACAddresses) > 0 {
-		common := slices.ContainsFunc(told.MACAddresses, func(mac string) bool { return slices.Contains(expected.MACAddresses, mac) })
-		judge(common, "MAC addresses", someOf(told.MACAddresses), "one of "+someOf(expected.MACAddresses))
+	if want, got := comparableMACs(expected.MACAddresses, told.MACAddresses); len(want) > 0 && len(got) > 0 {
+		common := slices.ContainsFunc(got, func(mac string) bool { return slices.Contains(want, mac) })
+		judge(common, "MAC addresses", someOf(got), "one of "+someOf(want))
 	}
 	return v, strings.Join(differences, "; ")
+}
+
+// comparableMACs returns of both lists the addresses that tell machines apart. Those that other machines may have
+// prove neither that two are the same, nor, where a BMC tells no others, that they differ; but virtual machines, where
+// neither list has an assigned address, are compared by locally administered ones.
+func comparableMACs(expected, told []string) (want, got []string) {
+	identifying := node.IdentifyingMACs(slices.Concat(expected, told), "")
+	vague := func(mac string) bool { return node.IsShared(mac) || !slices.Contains(identifying, mac) }
+	return slices.DeleteFunc(slices.Clone(expected), vague), slices.DeleteFunc(slices.Clone(told), vague)
 }
 
 // someOf names a few addresses.

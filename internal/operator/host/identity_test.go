@@ -16,6 +16,7 @@ import (
 func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
 	t.Parallel()
 	const uuid, swapped, otherUUID = "00112233-4455-6677-8899-aabbccddeeff", "33221100-5544-7766-8899-aabbccddeeff", "90112233-4455-6677-8899-aabbccddeeff"
+	const shared, local, virtual = "b0:3a:f2:b6:05:9f", "02:00:5e:00:53:ff", "52:54:00:12:34:56"
 	facts := func(uuid, serial string, macs ...string) node.MachineFacts {
 		return node.MachineFacts{MachineIdentity: node.NewMachineIdentity(uuid, serial), MACAddresses: macs}
 	}
@@ -41,6 +42,13 @@ func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
 		"other serial number":            {facts("", "SN1"), facts("", "SN2"), verdictOther, []string{"serial number SN2, expected SN1"}},
 		"no address in common":           {facts("", "", "m1", "m2"), facts("", "", "m3"), verdictOther, []string{"m3", "m1, m2"}},
 		"same number, no common address": {facts("", "SN1", "m1"), facts("", "SN1", "m3"), verdictOther, []string{"m3"}},
+		"only a shared address":          {facts("", "", shared), facts("", "", shared), verdictUnknown, nil},
+		"shared beside others":           {facts("", "", "m1", shared, local), facts("", "", "m2", shared, local), verdictOther, []string{"MAC addresses m2, expected one of m1"}},
+		"BMC tells only shared ones":     {facts("", "SN1", "m1"), facts("", "SN1", shared, local), verdictSame, nil},
+		"found only shared ones":         {facts("", "", shared, local), facts("", "", "m1"), verdictUnknown, nil},
+		"no address of an interface":     {facts("", "", "m1"), facts("", "", "00:00:00:00:00:00"), verdictUnknown, nil},
+		"virtual machine":                {facts("", "", local, virtual), facts("", "", virtual), verdictSame, nil},
+		"other virtual machine":          {facts("", "", virtual, shared), facts("", "", local, shared), verdictOther, []string{local, virtual}},
 		"all differ":                     {facts(uuid, "SN1", "m1"), facts(otherUUID, "SN2", "m2"), verdictOther, []string{otherUUID, "SN2", "m2"}},
 	} {
 		v, says := decideIdentity(tt.expected, tt.told)
