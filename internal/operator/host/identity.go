@@ -110,7 +110,8 @@ func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict,
 }
 
 // decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
-// expected.
+// expected. Equal UUIDs settle it, as they do for the engine (node.MachineIdentity.Compare): some BMCs give the number of
+// a board as that of the system. Without two UUIDs, an assigned MAC address in common outweighs that number.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
 	var differences []string
 	judge := func(same bool, what, got, want string) {
@@ -120,17 +121,21 @@ func decideIdentity(expected, told node.MachineFacts) (v verdict, difference str
 			differences = append(differences, fmt.Sprintf("%s %s, expected %s", what, got, want))
 		}
 	}
-	if expected.UUID != "" && told.UUID != "" {
-		a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
-		judge(a.Compare(b) == "", "UUID", told.UUID, expected.UUID)
+	want, got := comparableMACs(expected.MACAddresses, told.MACAddresses)
+	common := slices.DeleteFunc(slices.Clone(got), func(mac string) bool { return !slices.Contains(want, mac) })
+	a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
+	switch uuids := a.Known() && b.Known(); {
+	case uuids && a.Compare(b) == "", !uuids && len(common) > 0 && !node.MayBeShared(common[0]):
+		return verdictSame, ""
+	case uuids:
+		judge(false, "UUID", told.UUID, expected.UUID)
 	}
 	if expected.SerialNumber != "" && told.SerialNumber != "" {
 		same := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
 		judge(same, "serial number", told.SerialNumber, expected.SerialNumber)
 	}
-	if want, got := comparableMACs(expected.MACAddresses, told.MACAddresses); len(want) > 0 && len(got) > 0 {
-		common := slices.ContainsFunc(got, func(mac string) bool { return slices.Contains(want, mac) })
-		judge(common, "MAC addresses", someOf(got), "one of "+someOf(want))
+	if len(want) > 0 && len(got) > 0 {
+		judge(len(common) > 0, "MAC addresses", someOf(got), "one of "+someOf(want))
 	}
 	return v, strings.Join(differences, "; ")
 }
@@ -205,7 +210,11 @@ func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wante
 	inv, err := p.engine.Inventory(ctx, n.ID)
 	switch {
 	case err == nil:
-		expected = append(expected, discovered(inv))
+		found := discovered(inv)
+		if v, _ := decideAll(expected, found); v == verdictSame {
+			expected = nil // the host shows no UUID, and the inventory of the same machine has one
+		}
+		expected = append(expected, found)
 	case !errors.Is(err, provisioner.ErrNoInventory) && !errors.Is(err, provisioner.ErrNotFound):
 		return fmt.Errorf("read inventory of node %s: %w", n.ID, err)
 	}

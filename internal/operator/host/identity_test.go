@@ -7,7 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/inventory"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
@@ -49,6 +53,10 @@ func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
 		"no address of an interface":     {facts("", "", "m1"), facts("", "", "00:00:00:00:00:00"), verdictUnknown, nil},
 		"virtual machine":                {facts("", "", local, virtual), facts("", "", virtual), verdictSame, nil},
 		"other virtual machine":          {facts("", "", virtual, shared), facts("", "", local, shared), verdictOther, []string{local, virtual}},
+		"same UUID, all else differs":    {facts(uuid, "SN1", "m1"), facts(swapped, "BOARD7", "m3"), verdictSame, nil},
+		"number of a board":              {facts("", "SN1", "m1"), facts(uuid, "BOARD7", "m1", "m3"), verdictSame, nil},
+		"other UUID, a common address":   {facts(uuid, "SN1", "m1"), facts(otherUUID, "SN2", "m1"), verdictOther, []string{otherUUID, "SN2"}},
+		"virtual machines with numbers":  {facts("", "SN1", virtual), facts("", "SN2", virtual), verdictOther, []string{"SN2"}},
 		"all differ":                     {facts(uuid, "SN1", "m1"), facts(otherUUID, "SN2", "m2"), verdictOther, []string{otherUUID, "SN2", "m2"}},
 	} {
 		v, says := decideIdentity(tt.expected, tt.told)
@@ -59,6 +67,39 @@ func TestMachinesAreComparedByWhatBothTell(t *testing.T) {
 			if !strings.Contains(says, part) {
 				t.Errorf("%s: %q does not tell %q", name, says, part)
 			}
+		}
+	}
+}
+
+// oneMachine is an engine that has an inventory of the machine behind its BMC.
+type oneMachine struct {
+	engine
+
+	inventory *provisioner.Inventory
+	told      node.MachineFacts
+}
+
+func (e oneMachine) Inventory(context.Context, string) (*provisioner.Inventory, error) {
+	return e.inventory, nil
+}
+
+func (e oneMachine) Identify(context.Context, bmc.Access, bmc.Credentials) (node.MachineFacts, error) {
+	return e.told, nil
+}
+
+func TestUUIDInTheInventorySettlesWhatTheHostShows(t *testing.T) {
+	t.Parallel()
+	const uuid = "00112233-4455-6677-8899-aabbccddeeff"
+	for serial, want := range map[string]metav1.ConditionStatus{"SN1": metav1.ConditionTrue, "SN2": metav1.ConditionFalse} {
+		inv := &provisioner.Inventory{Hardware: inventory.Inventory{SystemVendor: inventory.SystemVendor{UUID: uuid, SerialNumber: "SN1"}}}
+		told := node.MachineFacts{MachineIdentity: node.NewMachineIdentity(uuid, "BOARD7")}
+		p := identity{engine: oneMachine{inventory: inv, told: told}, turns: &turns{taken: map[string]int{}}, answers: &answers{last: map[types.UID]answer{}}}
+		s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+			h.Status.HardwareDetails = &v1alpha1.HardwareDetails{SystemVendor: v1alpha1.HardwareSystemVendor{SerialNumber: serial}}
+		}), testNow, 0)
+		err := p.check(t.Context(), s, provisioner.Node{}, provisioner.Registration{Access: &bmc.Access{}})
+		if s.identity == nil || s.identity.Status != want || (err == nil) != (want == metav1.ConditionTrue) {
+			t.Errorf("host with the serial number %s: %v, condition %+v; want %s", serial, err, s.identity, want)
 		}
 	}
 }
