@@ -257,7 +257,7 @@ func (f *folder) free() (int64, error) {
 	if err := syscall.Statfs(f.dir, &fs); err != nil {
 		return 0, err
 	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:gosec,unconvert // no disk has that much; other systems have other types
+	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // other systems have other types
 }
 
 // isFull reports whether a disk, or what of it this process may use, has no room.

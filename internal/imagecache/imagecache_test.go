@@ -454,40 +454,6 @@ func TestImagesInUseStay(t *testing.T) {
 	}
 }
 
-// TestDiskIsLeftToOthers has a disk on which two images are as large as what may be used of it.
-func TestDiskIsLeftToOthers(t *testing.T) {
-	const size, reserve = limit / 4, 1 << 30
-	w, dir := newWeb(t), t.TempDir()
-	disk := int64(reserve + 2*size + 4<<10)
-	c := open(t, dir, func(o *imagecache.Options) {
-		o.Free = func() (int64, error) {
-			free := disk
-			for _, name := range imagesIn(t, dir) {
-				info, err := os.Stat(filepath.Join(dir, name))
-				if err != nil {
-					return 0, err
-				}
-				free -= info.Size()
-			}
-			return free, nil
-		}
-	})
-	first, second, third := w.set("/1", content(1, size)), w.set("/2", content(2, size)), w.set("/3", content(3, size))
-	for _, url := range []string{first, second, third} {
-		read(t, c, url)
-	}
-	asked := len(w.asked())
-	read(t, c, third)
-	if got := len(w.asked()); got != asked {
-		t.Errorf("the newest image was fetched %d times again", got-asked)
-	}
-	disk = reserve
-	wantError(t, c, w.set("/4", content(4, size)), dir, "boot.cache_size")
-	if left := imagesIn(t, dir); len(left) > 0 {
-		t.Errorf("the folder has %q on a disk without room", left)
-	}
-}
-
 func TestImageBeyondTheLimitIsRefused(t *testing.T) {
 	endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil { // without a length

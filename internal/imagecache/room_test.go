@@ -1,0 +1,81 @@
+package imagecache_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/imagecache"
+)
+
+// reserve is what the cache leaves free on a disk.
+const reserve = 1 << 30
+
+// onDisk puts the folder of a cache on a disk of so many bytes that has nothing else.
+func onDisk(t *testing.T, dir string, bytes *int64) func(*imagecache.Options) {
+	t.Helper()
+	return func(o *imagecache.Options) {
+		o.Free = func() (int64, error) {
+			free := *bytes
+			for _, name := range imagesIn(t, dir) {
+				info, err := os.Stat(filepath.Join(dir, name))
+				if err != nil {
+					return 0, err
+				}
+				free -= info.Size()
+			}
+			return free, nil
+		}
+	}
+}
+
+// TestDiskIsLeftToOthers has a disk on which two images are as large as what may be used of it.
+func TestDiskIsLeftToOthers(t *testing.T) {
+	const size = limit / 4
+	w, dir := newWeb(t), t.TempDir()
+	disk := int64(reserve + 2*size + 4<<10)
+	c := open(t, dir, onDisk(t, dir, &disk))
+	first, second, third := w.set("/1", content(1, size)), w.set("/2", content(2, size)), w.set("/3", content(3, size))
+	for _, url := range []string{first, second, third} {
+		read(t, c, url)
+	}
+	asked := len(w.asked())
+	read(t, c, third)
+	if got := len(w.asked()); got != asked {
+		t.Errorf("the newest image was fetched %d times again", got-asked)
+	}
+	disk = reserve
+	wantError(t, c, w.set("/4", content(4, size)), dir, "boot.cache_size")
+	if left := imagesIn(t, dir); len(left) > 0 {
+		t.Errorf("the folder has %q on a disk without room", left)
+	}
+}
+
+// TestCacheThatIsOpenedMakesRoom: the database on the same disk may have none for the work that would begin a download.
+func TestCacheThatIsOpenedMakesRoom(t *testing.T) {
+	const size = limit / 4
+	for name, change := range map[string]func(o *imagecache.Options, disk *int64){
+		"on a disk that others have filled": func(_ *imagecache.Options, disk *int64) { *disk = reserve + size + 4<<10 },
+		"below a lower limit":               func(o *imagecache.Options, _ *int64) { o.Limit = size },
+	} {
+		w, dir, disk := newWeb(t), t.TempDir(), int64(2*reserve)
+		newer := content(2, size)
+		first, second := w.set("/1", content(1, size)), fmt.Sprintf("%s#sha256=%x", w.set("/2", newer), sha256.Sum256(newer))
+		before := open(t, dir)
+		read(t, before, first)
+		read(t, before, second)
+		if err := before.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := open(t, dir, onDisk(t, dir, &disk), func(o *imagecache.Options) { change(o, &disk) })
+		if left := imagesIn(t, dir); len(left) != 2 { // with its note
+			t.Errorf("%s: the folder has %q, want one image", name, left)
+		}
+		read(t, c, second)
+		if asked := w.asked(); len(asked) != 2 {
+			t.Errorf("%s: requests %q, want that the newer image stayed", name, asked)
+		}
+	}
+}
