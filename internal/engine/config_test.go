@@ -3,6 +3,8 @@ package engine
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,17 +102,24 @@ func TestErasureIsAsTheAgentOffersItUnlessSet(t *testing.T) {
 	}
 }
 
-// TestTheChartErasesMetadataOnly as the manifests do.
-func TestTheChartErasesMetadataOnly(t *testing.T) {
+// chartValues are those of the chart that tests read.
+type chartValues struct {
+	Engine struct {
+		Config  map[string]any `json:"config"`
+		Storage struct {
+			Size string `json:"size"`
+		} `json:"storage"`
+	} `json:"engine"`
+}
+
+// chart returns the configuration of the engine that the chart installs, and the values of the chart.
+func chart(t *testing.T) (Config, chartValues) {
+	t.Helper()
 	text, err := os.ReadFile("../../charts/ingot/values.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var values struct {
-		Engine struct {
-			Config map[string]any `json:"config"`
-		} `json:"engine"`
-	}
+	var values chartValues
 	if err := yaml.Unmarshal(text, &values); err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +131,43 @@ func TestTheChartErasesMetadataOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cfg, values
+}
+
+// TestTheChartErasesMetadataOnly as the manifests do.
+func TestTheChartErasesMetadataOnly(t *testing.T) {
+	cfg, _ := chart(t)
 	if diff := cmp.Diff(map[string]int{"erase_devices": 0, "erase_devices_metadata": 10}, cfg.Conductor.cleanPriorities()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestImagesLeaveHalfOfTheVolumeToTheDatabase in the chart and in the manifests.
+func TestImagesLeaveHalfOfTheVolumeToTheDatabase(t *testing.T) {
+	byChart, values := chart(t)
+	byManifests, err := LoadConfig(Sources{File: "../../config/engine/engine-config.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifests, err := os.ReadFile("../../config/engine/engine.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := regexp.MustCompile(`(?m)^ +storage: (\S+)$`).FindStringSubmatch(string(manifests))
+	if claim == nil {
+		t.Fatal("the manifests claim no volume")
+	}
+	for name, of := range map[string]struct {
+		images GiB
+		volume string
+	}{
+		"chart":     {byChart.Boot.CacheSize, values.Engine.Storage.Size},
+		"manifests": {byManifests.Boot.CacheSize, claim[1]},
+	} {
+		size, isGiB := strings.CutSuffix(of.volume, "Gi")
+		if n, err := strconv.Atoi(size); err != nil || !isGiB || int(of.images) > n/2 {
+			t.Errorf("%s: %d GiB of images on a volume of %s, want at most half", name, of.images, of.volume)
+		}
 	}
 }
 
