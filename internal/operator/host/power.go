@@ -128,7 +128,7 @@ func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 		return powerOff
 	case n.Power == "":
 		return powerWait
-	case n.Power == node.PowerOff && r.cycle && !(r.later && r.wantsOff()):
+	case n.Power == node.PowerOff && r.cycle && (!r.later || !r.wantsOff()):
 		return powerServed
 	case n.Power == node.PowerOff && isUnproven(records) && !confirmable(n):
 		// A failure that the engine shows stays until it is asked again.
