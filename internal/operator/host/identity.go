@@ -110,8 +110,9 @@ func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict,
 }
 
 // decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
-// expected. Equal UUIDs settle it, as they do for the engine (node.MachineIdentity.Compare): some BMCs give the number of
-// a board as that of the system. Without two UUIDs, an assigned MAC address in common outweighs that number.
+// expected. Some BMCs give the number of a board as that of the system, so equal UUIDs outweigh it, as they do for the
+// engine (node.MachineIdentity.Compare), and without two UUIDs an assigned MAC address in common does. Some vendors give
+// many machines the same UUID, so it does not outweigh other addresses besides another number.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
 	var differences []string
 	judge := func(same bool, what, got, want string) {
@@ -123,18 +124,21 @@ func decideIdentity(expected, told node.MachineFacts) (v verdict, difference str
 	}
 	want, got := comparableMACs(expected.MACAddresses, told.MACAddresses)
 	common := slices.DeleteFunc(slices.Clone(got), func(mac string) bool { return !slices.Contains(want, mac) })
+	numbers, addresses := expected.SerialNumber != "" && told.SerialNumber != "", len(want) > 0 && len(got) > 0
+	sameNumber := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
 	a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
-	switch uuids := a.Known() && b.Known(); {
-	case uuids && a.Compare(b) == "", !uuids && len(common) > 0 && !node.MayBeShared(common[0]):
+	uuids := a.Known() && b.Known()
+	sameUUID := uuids && a.Compare(b) == ""
+	switch {
+	case sameUUID && (!numbers || sameNumber || !addresses || len(common) > 0), !uuids && len(common) > 0 && !node.MayBeShared(common[0]):
 		return verdictSame, ""
-	case uuids:
+	case uuids && !sameUUID:
 		judge(false, "UUID", told.UUID, expected.UUID)
 	}
-	if expected.SerialNumber != "" && told.SerialNumber != "" {
-		same := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
-		judge(same, "serial number", told.SerialNumber, expected.SerialNumber)
+	if numbers {
+		judge(sameNumber, "serial number", told.SerialNumber, expected.SerialNumber)
 	}
-	if len(want) > 0 && len(got) > 0 {
+	if addresses {
 		judge(len(common) > 0, "MAC addresses", someOf(got), "one of "+someOf(want))
 	}
 	return v, strings.Join(differences, "; ")
