@@ -202,9 +202,15 @@ func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 		return err
 	}
 	q.settingWork.ended = true
-	failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-		return e.Severity == node.SeverityError && e.Type == string(q.settingWork.setting.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond))
+	// Another work of the kind may have failed at the same time: each failure is that of one work.
+	failure := slices.IndexFunc(events, func(e *node.Event) bool {
+		return e.Severity == node.SeverityError && e.Type == string(q.settingWork.setting.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond)) &&
+			!w.attributed[e.UUID]
 	})
+	failed := failure >= 0
+	if failed {
+		w.attributed[events[failure].UUID] = true
+	}
 	switch {
 	case failed && n.LastError == "":
 		w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.what)

@@ -28,8 +28,10 @@ type world struct {
 	computers []*computer
 	outage    int        // steps for which the database stays away
 	following sync.Mutex // held while a commit is held against requests
-	count     int        // of steps
-	restored  restoration
+	// attributed are the failures in the history that ended the work of a request, by UUID; under following.
+	attributed map[string]bool
+	count      int // of steps
+	restored   restoration
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot
@@ -43,7 +45,7 @@ type world struct {
 const agentToken = "token-of-the-simulated-ramdisk-0123456789"
 
 func newWorld(seed uint64, dir string) (*world, error) {
-	w := &world{seed: seed, sched: newScheduler(seed), machines: map[string]*machine{}}
+	w := &world{seed: seed, sched: newScheduler(seed), machines: map[string]*machine{}, attributed: map[string]bool{}}
 	w.planRestoration(dir)
 	var err error
 	if err := os.CopyFS(dir, os.DirFS(template())); err != nil {
