@@ -17,20 +17,21 @@ import (
 // memoryLock is a lease of one replica that can no longer be renewed when it is taken away. The API
 // server answers again just when the replica has stopped trying, so that the lease could be given up.
 type memoryLock struct {
-	record *resourcelock.LeaderElectionRecord
+	record atomic.Pointer[resourcelock.LeaderElectionRecord]
 	taken  atomic.Bool
 }
 
 func (l *memoryLock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if l.record == nil {
+	stored := l.record.Load()
+	if stored == nil {
 		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "hosts")
 	}
-	record := *l.record
+	record := *stored
 	return &record, []byte(record.HolderIdentity + record.RenewTime.String()), nil
 }
 
 func (l *memoryLock) Create(_ context.Context, record resourcelock.LeaderElectionRecord) error {
-	l.record = &record
+	l.record.Store(&record)
 	return nil
 }
 
@@ -38,7 +39,7 @@ func (l *memoryLock) Update(_ context.Context, record resourcelock.LeaderElectio
 	if l.taken.Load() && record.HolderIdentity != "" {
 		return errors.New("the API server is away")
 	}
-	l.record = &record
+	l.record.Store(&record)
 	return nil
 }
 
@@ -53,7 +54,7 @@ func newOptions() leaseOptions {
 
 func (l *memoryLock) wantHolder(t *testing.T, want, when string) {
 	t.Helper()
-	if got := l.record.HolderIdentity; got != want {
+	if got := l.record.Load().HolderIdentity; got != want {
 		t.Errorf("the lease is held by %q %s, want %q", got, when, want)
 	}
 }
@@ -107,7 +108,7 @@ func TestALeaseThatAnotherReplicaHasTakenIsLeftToIt(t *testing.T) {
 			synctest.Wait()
 			stop()
 			<-ctx.Done()
-			lock.record = &resourcelock.LeaderElectionRecord{HolderIdentity: "replica-2"}
+			lock.record.Store(&resourcelock.LeaderElectionRecord{HolderIdentity: "replica-2"})
 			return nil
 		})
 		if err != nil {
