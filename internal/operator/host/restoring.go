@@ -79,7 +79,9 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status, s.restored = *status, refusal == nil
-	s.host.Status.PowerOffHolds = nil      // that the machine was off then proves nothing now
+	s.host.Status.PowerOffHolds = nil // that the machine was off then proves nothing now
+	// The objects that it was given were moved, too, and are no others by that.
+	s.host.Status.Updates.Settings, s.host.Status.Updates.Components = v1alpha1.UpdateRecord{}, v1alpha1.UpdateRecord{}
 	s.host.Status.Operation.QueuedAt = nil // nor does it give the host a place before those that wait here
 	if refusal == nil {
 		return result{}, nil
