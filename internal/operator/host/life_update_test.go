@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -169,6 +170,63 @@ func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	h := l.until("web", "updated again", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 2 })
 	if slices.Contains(l.events.reasons, eventServicingComplete) || len(h.Status.Updates.Written) > 0 {
 		t.Errorf("events %q, written %v; want an update that was aborted", l.events.reasons, h.Status.Updates.Written)
+	}
+}
+
+// TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst has an engine that is back at work between the pass that records
+// the abort and the one that would send it.
+func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 10 * time.Hour}})
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
+	l.now = l.now.Add(l.pass("web"))
+	l.node("web", func(n *provisioner.Node) { n.State, n.Step = node.ServiceWait, "" })
+	l.asks("web", 5, v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"})
+	l.until("web", "to be aborted", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Service.Request == askAbort })
+	l.node("web", func(n *provisioner.Node) { n.State = node.Servicing })
+	l.now = l.now.Add(l.pass("web"))
+	l.node("web", func(n *provisioner.Node) { n.State = node.ServiceWait })
+	began := l.now
+	l.until("web", "aborted", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askAbort) == 1 })
+	if took := l.now.Sub(began); took > time.Hour {
+		t.Errorf("aborted after %s", took)
+	}
+}
+
+// TestUpdateGoesOnWhenItsHostIsMoved has an object of firmware with another UID, as each has in the new cluster.
+func TestUpdateGoesOnWhenItsHostIsMoved(t *testing.T) {
+	l := newLife(t, nil)
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute}})
+	l.restart()
+	l.add("web", withImage)
+	l.rests("web", v1alpha1.StateProvisioned)
+	l.update("web")
+	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	h := l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
+		return l.count("web", askService) == 1 && h.Status.Updates.Components.Requested != 0
+	})
+	status, err := json.Marshal(h.Status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	firmware := l.firmware("web")
+	l.remove(firmware)
+	moved := componentsObject(1, nil, firmware.Spec.Updates...)
+	moved.Name, moved.Namespace, moved.UID = "web", "metal", "other"
+	l.create(moved)
+	l.status("web", func(s *v1alpha1.BareMetalHostStatus) { *s = v1alpha1.BareMetalHostStatus{} })
+	l.annotate("web", v1alpha1.StatusAnnotation, string(status))
+	l.restart()
+	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
+		return h.Status.LastUpdated != nil && h.Status.Updates.Service.Request != askService
+	})
+	if asked, aborted := l.count("web", askService), l.count("web", askAbort); asked != 1 || aborted != 0 {
+		t.Errorf("%d updates and %d aborts, want the one that ran", asked, aborted)
 	}
 }
 

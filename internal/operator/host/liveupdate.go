@@ -10,6 +10,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
 // liveUpdate gives a machine in use BIOS settings and firmware, when its owner restarts it and
@@ -173,7 +174,9 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 		}
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		record := s.operation(v1alpha1.OperationService)
-		record.Accepted = true
+		if record.Request != askAbort { // which may still have to be sent
+			record.Accepted = true
+		}
 		seenAtWork(record, *s.node)
 		if err := p.updater.begun(ctx, s); err != nil {
 			return steering{result: result{stop: true}}, err
@@ -268,7 +271,9 @@ func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
 			return stop, refused(v1alpha1.OperationService, "end the maintenance of", s.node.ID, err)
 		}
 	}
-	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
+	if err := p.engine.Abort(ctx, s.node.ID); errors.Is(err, provisioner.ErrConflict) {
+		return stop, nil // the engine has just gone on with the work; it is asked again
+	} else if err != nil {
 		return stop, refused(v1alpha1.OperationService, askAbort, s.node.ID, err)
 	}
 	record.Accepted = true
