@@ -33,9 +33,10 @@ func (c Checks) fileURL(path *field.Path, text string, schemes []string, f *Find
 		f.refuse(path, text, "has the scheme %q; the engine reads only %s", u.Scheme, strings.Join(schemes, ", "))
 	case u.Host == "":
 		f.refuse(path, text, "has no host")
-	case u.Scheme == "oci" && u.User != nil:
-		f.refuse(path, text, "has a user in front of its registry; name a Secret with the login in ociAuthSecretName")
 	default:
+		if u.Scheme == "oci" && u.User != nil {
+			f.refuse(path, text, "has a user in front of its registry; name a Secret with the login in ociAuthSecretName")
+		}
 		c.imageServer(path, text, f)
 		return u.Scheme
 	}
