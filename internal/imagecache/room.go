@@ -98,44 +98,62 @@ func (c *contents) size() int64 {
 	return size
 }
 
-// fits returns an error when a download can never have so many more bytes beside the others.
+// fits returns an error when a download can never have so many more bytes beside the others, and beside
+// the reserve.
 func (c *contents) fits(more int64) error {
 	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
 		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
+	}
+	free, err := c.free()
+	for _, all := range []map[string]*kept{c.images, c.parts} {
+		for _, k := range all {
+			if k.users == 0 {
+				free += k.size
+			}
+		}
+	}
+	if err == nil && free-more < reserve {
+		return fmt.Errorf("the disk of the folder %s is full but for %d bytes, which are left to others: make room there, or give the engine a larger disk",
+			c.folder.dir, int64(reserve))
 	}
 	return nil
 }
 
 // hold promises more bytes to a download, for which it removes what was not used for
-// longest: from the folder, and from a disk that would have less than the reserve left.
+// longest.
 func (c *contents) hold(more int64) error {
 	if err := c.fits(more); err != nil {
 		return err
 	}
-	for c.size() > c.limit-more {
-		if err := c.removeOldest(); err != nil {
-			return err
-		}
-	}
-	for c.isScarce(more) {
-		if c.removeOldest() != nil {
-			return fmt.Errorf("the disk of the folder %s is full but for %d bytes, which are left to others: make room there, or set boot.cache_size lower",
-				c.folder.dir, int64(reserve))
-		}
+	if err := c.makeRoom(more); err != nil {
+		return err
 	}
 	c.held += more
 	return nil
 }
 
-// isScarce reports whether so many bytes more would leave less than the reserve. A file system that does not
-// tell what it has is written to until it is full.
-func (c *contents) isScarce(more int64) bool {
+// makeRoom removes what was not used for longest: from the folder, and from a disk that would have less than the
+// reserve left. A file system that does not tell what it has is written to until it is full. What is removed is
+// counted here, because some file systems count it later.
+func (c *contents) makeRoom(more int64) error {
+	for c.size() > c.limit-more {
+		if _, err := c.removeOldest(); err != nil {
+			return err
+		}
+	}
 	free, err := c.free()
-	return err == nil && free-more < reserve
+	for err == nil && free-more < reserve {
+		removed, err := c.removeOldest()
+		if err != nil {
+			return err
+		}
+		free += removed
+	}
+	return nil
 }
 
-// removeOldest removes the part or image that was not used for longest.
-func (c *contents) removeOldest() error {
+// removeOldest removes the part or image that was not used for longest, and returns its size.
+func (c *contents) removeOldest() (int64, error) {
 	for _, from := range []struct {
 		all    map[string]*kept
 		ending string
@@ -147,11 +165,12 @@ func (c *contents) removeOldest() error {
 		oldest := slices.MinFunc(idle, func(a, b string) int {
 			return cmp.Or(from.all[a].used.Compare(from.all[b].used), cmp.Compare(a, b))
 		})
+		size := from.all[oldest].size
 		delete(from.all, oldest)
 		if err := c.folder.remove(oldest, from.ending); err != nil {
-			return fmt.Errorf("remove an image that is not in use: %w", err)
+			return 0, fmt.Errorf("remove an image that is not in use: %w", err)
 		}
-		return nil
+		return size, nil
 	}
-	return errors.New("all images in the cache are in use: set boot.cache_size higher")
+	return 0, errors.New("all images in the cache are in use: set boot.cache_size higher")
 }

@@ -46,10 +46,35 @@ func TestDiskIsLeftToOthers(t *testing.T) {
 	if got := len(w.asked()); got != asked {
 		t.Errorf("the newest image was fetched %d times again", got-asked)
 	}
-	disk = reserve
-	wantError(t, c, w.set("/4", content(4, size)), dir, "boot.cache_size")
-	if left := imagesIn(t, dir); len(left) > 0 {
-		t.Errorf("the folder has %q on a disk without room", left)
+}
+
+func TestImageThatDoesNotFitOnTheDiskRemovesNoOther(t *testing.T) {
+	const size = limit / 4
+	w, dir := newWeb(t), t.TempDir()
+	disk := int64(reserve + 5*size/2)
+	c := open(t, dir, onDisk(t, dir, &disk))
+	first, second := w.set("/1", content(1, size)), w.set("/2", content(2, size))
+	read(t, c, first)
+	read(t, c, second)
+	wantError(t, c, w.set("/large", content(3, 3*size)), dir, "a larger disk")
+	if left := imagesIn(t, dir); len(left) != 4 { // with their notes
+		t.Errorf("the folder has %q, want both images", left)
+	}
+}
+
+// TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages has a file system that frees blocks after a while, as XFS does.
+func TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages(t *testing.T) {
+	const size = limit / 8
+	w, dir := newWeb(t), t.TempDir()
+	left := int64(reserve + limit)
+	c := open(t, dir, func(o *imagecache.Options) { o.Free = func() (int64, error) { return left, nil } })
+	for i := range 4 {
+		read(t, c, w.set(fmt.Sprintf("/%d", i), content(i, size)))
+	}
+	left = reserve + size/2
+	read(t, c, w.set("/new", content(9, size)))
+	if got := imagesIn(t, dir); len(got) != 8 { // with their notes
+		t.Errorf("the folder has %q, want that one image made room for the new one", got)
 	}
 }
 
