@@ -44,7 +44,7 @@ func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before
 	kind := string(on)
 	message := fmt.Sprintf("%q was asked for: the node goes from %q to %q.", request.Verb.Name, before.ProvisionState, after.ProvisionState)
 	switch {
-	case on == node.OnAbort && after.Failed():
+	case on == node.OnAbort && before.ProvisionState != node.ServiceFailed && before.ProvisionState != after.ProvisionState:
 		return nil
 	case before.ProvisionState == after.ProvisionState:
 		message = fmt.Sprintf("%q was asked for: %s", request.Verb.Name, c.awaitedEnd(after))

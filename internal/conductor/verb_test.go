@@ -68,6 +68,9 @@ func TestAbortWithoutWorkLeavesWhyAServiceFailed(t *testing.T) {
 	if got := w.arrive(n, node.Active); got.LastError != failed.LastError || w.works() != 0 {
 		t.Errorf("last_error %q with %d works, want %q and none", got.LastError, w.works(), failed.LastError)
 	}
+	if history := w.history(n); !strings.Contains(history[len(history)-1], `"abort" was asked for`) {
+		t.Errorf("the history ends with %q, want the abort", history[len(history)-1])
+	}
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
