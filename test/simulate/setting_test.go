@@ -26,6 +26,8 @@ type setting struct {
 	effect fake.Kind
 	detail string
 	onBMC  func(*bmc.BMC) bool
+	// shown reports whether the machine has in its present boot what is asked for; nil means that it tells the same as onBMC.
+	shown func(*bmc.BMC) bool
 	// onNode reports whether the node says so.
 	onNode func(*node.Node) bool
 }
@@ -95,6 +97,7 @@ func secureBootSetting(on bool) *setting {
 		what: what, kind: secureBootWork, effect: fake.Configure, detail: what,
 		ask:    func(ctx context.Context, r *replica, uuid string) error { return r.SetSecureBoot(ctx, uuid, on) },
 		onBMC:  func(b *bmc.BMC) bool { return b.SecureBoot().Wanted == on },
+		shown:  func(b *bmc.BMC) bool { return b.SecureBoot().Current == on },
 		onNode: func(n *node.Node) bool { return n.SecureBoot != nil && *n.SecureBoot == on },
 	}
 }
@@ -221,6 +224,12 @@ func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 	return nil
 }
 
+// followsFailure reports whether another request for the same setting of the node came before, and has failed.
+func (q *request) followsFailure(other *request) bool {
+	mine, its := q.settingWork, other.settingWork
+	return other.node == q.node && its.setting.kind == mine.setting.kind && its.row != 0 && its.row < mine.row && its.ended && !its.done
+}
+
 // checkSetting looks whether a machine has what work that went well has brought, and whether
 // one of all such requests that came later was there first.
 func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
@@ -229,7 +238,9 @@ func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
 	switch {
 	case n.Driver == "manual-management": // nothing can be done to it
 	case c != nil:
-		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.settingWork.key)
+		// An iDRAC does not show what the job of a change before, whose outcome is unknown, will make of it: docs/redfish.md.
+		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.settingWork.key) ||
+			v.shown != nil && v.shown(c.bmc) && slices.ContainsFunc(all, q.followsFailure)
 	default:
 		brought = m.carriedOut(q)
 	}
