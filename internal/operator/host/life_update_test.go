@@ -173,16 +173,23 @@ func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	}
 }
 
-// TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst has an engine that is back at work between the pass that records
-// the abort and the one that would send it.
-func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
+// newUpdate is a host in use that is about to get firmware from an engine which takes its time for that.
+func newUpdate(t *testing.T, takes time.Duration) *life {
+	t.Helper()
 	l := newLife(t, nil)
-	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 10 * time.Hour}})
+	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: takes}})
 	l.restart()
 	l.add("web", withImage)
 	l.rests("web", v1alpha1.StateProvisioned)
 	l.update("web")
 	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	return l
+}
+
+// TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst has an engine that is back at work between the pass that records
+// the abort and the one that would send it.
+func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
+	l := newUpdate(t, 10*time.Hour)
 	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
 	l.now = l.now.Add(l.pass("web"))
 	l.node("web", func(n *provisioner.Node) { n.State, n.Step = node.ServiceWait, "" })
@@ -200,13 +207,7 @@ func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
 
 // TestUpdateGoesOnWhenItsHostIsMoved has an object of firmware with another UID, as each has in the new cluster.
 func TestUpdateGoesOnWhenItsHostIsMoved(t *testing.T) {
-	l := newLife(t, nil)
-	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute}})
-	l.restart()
-	l.add("web", withImage)
-	l.rests("web", v1alpha1.StateProvisioned)
-	l.update("web")
-	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l := newUpdate(t, 5*time.Minute)
 	h := l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
 		return l.count("web", askService) == 1 && h.Status.Updates.Components.Requested != 0
 	})
