@@ -48,13 +48,7 @@ func TestMachineIsPoweredOnBetweenRefusedUpdates(t *testing.T) {
 // TestFailureOfAnUpdateIsNoFailureOfThePower looks at a host whose update has failed until it is tried again. The engine
 // shows why the update failed also when the machine is in use again.
 func TestFailureOfAnUpdateIsNoFailureOfThePower(t *testing.T) {
-	l := newLife(t, nil)
-	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: time.Hour}})
-	l.restart()
-	l.add("web", withImage)
-	l.rests("web", v1alpha1.StateProvisioned)
-	l.update("web")
-	l.annotate("web", v1alpha1.RebootAnnotation, "")
+	l := newUpdate(t, time.Hour)
 	l.until("web", "updated once", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
 	l.node("web", func(n *provisioner.Node) {
 		n.State, n.StateChangedAt, n.Power, n.LastError = node.ServiceFailed, l.now, node.PowerOn, "the BMC refuses it"
@@ -155,14 +149,9 @@ func TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten(t *testing.T) {
 
 func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	other := v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}
-	l := newLife(t, nil)
-	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: time.Hour}})
+	l := newUpdate(t, time.Hour)
 	l.change = func(c *Config) { c.Engine = deaf{l.engine} }
 	l.restart()
-	l.add("web", withImage)
-	l.rests("web", v1alpha1.StateProvisioned)
-	l.update("web")
-	l.annotate("web", v1alpha1.RebootAnnotation, "")
 	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
 	l.now = l.now.Add(l.pass("web"))
 	l.node("web", func(n *provisioner.Node) { n.Step = "" }) // between two steps

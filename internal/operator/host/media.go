@@ -94,7 +94,7 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	step, request := decideMedia(&d, used, hold)
 	switch step {
 	case mediaDone:
-		return p.look(ctx, s, &d)
+		return p.verifyDrive(ctx, s, &d)
 	case mediaHold:
 		s.waiting("The machine stays off because of DataImage %s: %s", d.Name, d.Status.Error.Message)
 		return false, result{requeueAfter: hold, stop: true}, nil
@@ -116,9 +116,9 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	return p.ask(ctx, s, &d, request)
 }
 
-// look forgets the image that was attached when the drives of the machine are empty: a ramdisk that is booted from virtual
+// verifyDrive forgets the image that was attached when the drives of the machine are empty: a ramdisk that is booted from virtual
 // media takes its place, and a BMC may lose it. Engines that do not show the drives are believed.
-func (p media) look(ctx context.Context, s *scope, d *v1alpha1.DataImage) (bool, result, error) {
+func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage) (bool, result, error) {
 	if attachedURL(d) == "" {
 		return true, result{}, nil
 	}
