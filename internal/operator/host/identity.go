@@ -114,35 +114,43 @@ func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict,
 // engine (node.MachineIdentity.Compare), and without two UUIDs an assigned MAC address in common does. Some vendors give
 // many machines the same UUID, so it does not outweigh other addresses besides another number.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
-	var differences []string
-	judge := func(same bool, what, got, want string) {
-		v = max(v, verdictSame)
-		if !same {
-			v = verdictOther
-			differences = append(differences, fmt.Sprintf("%s %s, expected %s", what, got, want))
-		}
+	a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
+	uuid := comparison{"UUID", told.UUID, expected.UUID, a.Known() && b.Known(), a.Compare(b) == ""}
+	number := comparison{
+		"serial number", told.SerialNumber, expected.SerialNumber, expected.SerialNumber != "" && told.SerialNumber != "",
+		strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU),
 	}
 	want, got := comparableMACs(expected.MACAddresses, told.MACAddresses)
 	common := slices.DeleteFunc(slices.Clone(got), func(mac string) bool { return !slices.Contains(want, mac) })
-	numbers, addresses := expected.SerialNumber != "" && told.SerialNumber != "", len(want) > 0 && len(got) > 0
-	sameNumber := strings.EqualFold(expected.SerialNumber, told.SerialNumber) || strings.EqualFold(expected.SerialNumber, told.SKU)
-	a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
-	uuids := a.Known() && b.Known()
-	sameUUID := uuids && a.Compare(b) == ""
+	address := comparison{"MAC addresses", someOf(got), "one of " + someOf(want), len(want) > 0 && len(got) > 0, len(common) > 0}
+
 	switch {
-	case sameUUID && (!numbers || sameNumber || !addresses || len(common) > 0), !uuids && len(common) > 0 && !node.MayBeShared(common[0]):
+	case uuid.agrees() && !(number.differs() && address.differs()),
+		!uuid.known && address.agrees() && !node.MayBeShared(common[0]):
 		return verdictSame, ""
-	case uuids && !sameUUID:
-		judge(false, "UUID", told.UUID, expected.UUID)
+	case !uuid.known && !number.known && !address.known:
+		return verdictUnknown, ""
 	}
-	if numbers {
-		judge(sameNumber, "serial number", told.SerialNumber, expected.SerialNumber)
+	var differences []string
+	for _, c := range []comparison{uuid, number, address} {
+		if c.differs() {
+			differences = append(differences, fmt.Sprintf("%s %s, expected %s", c.what, c.told, c.expected))
+		}
 	}
-	if addresses {
-		judge(len(common) > 0, "MAC addresses", someOf(got), "one of "+someOf(want))
+	if len(differences) == 0 {
+		return verdictSame, ""
 	}
-	return v, strings.Join(differences, "; ")
+	return verdictOther, strings.Join(differences, "; ")
 }
+
+// comparison is what a BMC and its machine tell of one fact; known is true when both tell it.
+type comparison struct {
+	what, told, expected string
+	known, same          bool
+}
+
+func (c comparison) agrees() bool  { return c.known && c.same }
+func (c comparison) differs() bool { return c.known && !c.same }
 
 // comparableMACs returns of both lists the addresses that tell machines apart. Those that other machines may have
 // prove neither that two are the same, nor, where a BMC tells no others, that they differ; but virtual machines, where
