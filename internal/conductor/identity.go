@@ -2,9 +2,9 @@ package conductor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -85,7 +85,7 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 	}
 	var owner *node.Node
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
-		owner, err = c.nodeOfMachine(tx, n, found)
+		owner, err = nodeOfMachine(tx, n, found)
 		return err
 	})
 	if err != nil || owner == nil {
@@ -93,30 +93,46 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 	}
 	return &otherMachineError{&node.DriverError{
 		Op: checkMachine, Refused: true,
-		Reason: "the BMC belongs to the machine for which node " + owner.UUID + " stands. Nothing was done to it: correct the BMC's address in driver_info",
+		Reason: "the BMC belongs to the machine for which node " + owner.UUID + " stands. Nothing was done to it: correct the BMC's address in driver_info, " +
+			"or delete the node that stands for this machine no more",
 	}}
 }
 
 // nodeOfMachine returns a node other than n that stands for a machine that is known; nil for none. Of machines with the
 // same UUID and other serial numbers the vendor has set the UUID of all, so they are not the same.
-func (c *Conductor) nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
-	var stored *node.Filter // which each of the texts leads to
-	for _, spelling := range machine.Spellings() {
-		text, err := json.Marshal(spelling)
-		if err != nil {
-			return nil, err
-		}
-		stored = &node.Filter{Field: "driver_internal_info", Op: node.Contains, Value: string(text), Or: stored}
+func nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
+	matches, err := tx.MatchClaims(machineClaims(machine.Spellings()...))
+	if err != nil {
+		return nil, err
 	}
-	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{*stored}})
+	var claimants []string
+	for _, m := range matches {
+		if m.NodeID != n.ID {
+			claimants = append(claimants, m.UUID)
+		}
+	}
+	if len(claimants) == 0 {
+		return nil, nil
+	}
+	nodes, err := tx.Nodes(node.Query{Filters: []node.Filter{{Field: "uuid", Op: node.OneOf, Value: claimants}}}) // not locked
 	i := slices.IndexFunc(nodes, func(other *node.Node) bool {
 		known := identityOf(other)
-		return other.ID != n.ID && known.Known() && known.Compare(machine) == "" && serialOf(known).Compare(serialOf(machine)) == ""
+		return known.Known() && known.Compare(machine) == "" && serialOf(known).Compare(serialOf(machine)) == ""
 	})
 	if err != nil || i < 0 {
 		return nil, err
 	}
 	return nodes[i], nil
+}
+
+func machineClaims(texts ...string) []store.Claim {
+	var claims []store.Claim
+	for _, text := range texts {
+		if text != "" {
+			claims = append(claims, store.Claim{Kind: store.Machine, Address: strings.ToLower(text)})
+		}
+	}
+	return claims
 }
 
 // serialOf is an identity by the serial number alone.
@@ -208,15 +224,18 @@ func identityOf(n *node.Node) node.MachineIdentity {
 }
 
 func storeIdentity(found node.MachineIdentity) runner.Write {
-	return func(_ *store.Tx, n *node.Node) error {
-		setIdentity(n, found)
-		return nil
-	}
+	return func(tx *store.Tx, n *node.Node) error { return setIdentity(tx, n, found) }
 }
 
-// setIdentity notes in a node which machine it stands for, if that is known.
-func setIdentity(n *node.Node, found node.MachineIdentity) {
-	if found.Known() {
-		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.MachineIdentityKey: found})
+// setIdentity notes in a node which machine it stands for, if that is known and another node has not
+// noted it meanwhile: the next work of this one then finds that and is refused.
+func setIdentity(tx *store.Tx, n *node.Node, found node.MachineIdentity) error {
+	if !found.Known() {
+		return nil
 	}
+	if owner, err := nodeOfMachine(tx, n, found); err != nil || owner != nil {
+		return err
+	}
+	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.MachineIdentityKey: found})
+	return tx.ClaimMachine(n.ID, machineClaims(found.UUID, found.SerialNumber))
 }

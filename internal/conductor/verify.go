@@ -19,10 +19,12 @@ func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
 				return nil, err
 			}
 			found := c.readIdentity(ctx, n)
-			return func(_ *store.Tx, n *node.Node) error {
+			if err := c.refuseMachineOfAnother(ctx, n, found); err != nil {
+				return nil, err
+			}
+			return func(tx *store.Tx, n *node.Node) error {
 				n.PowerState = state
-				setIdentity(n, found)
-				return nil
+				return setIdentity(tx, n, found)
 			}, nil
 		}},
 		c.readSettings(true),

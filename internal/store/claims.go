@@ -17,6 +17,8 @@ const (
 	// Only such a claim finds the node of a machine; the others of its BMC say that
 	// the machine is not unknown.
 	InspectedBMC ClaimKind = "inspected bmc"
+	// Machine is the system UUID or the serial number of the machine that a node stands for.
+	Machine ClaimKind = "machine"
 )
 
 // Sources of claims. A node may claim the same address for several reasons, and
@@ -26,12 +28,13 @@ const (
 	fromInventory  = "inventory"   // its machine posted it
 	fromDriverInfo = "driver_info" // a client configured it
 	fromInspection = "inspection"  // its driver_info led to it when inspection began
+	fromIdentity   = "identity"    // its BMC told it when the machine was managed or inspected
 )
 
 // Claim ties an address to a node: whoever posts it speaks for that node.
 type Claim struct {
 	Kind    ClaimKind
-	Address string // MAC in lower case with colons, or IP in canonical form
+	Address string // MAC in lower case with colons, IP in canonical form, or text in lower case of a machine
 }
 
 // ClaimMatch is a node that claims an address somebody posted.
@@ -128,6 +131,11 @@ func (tx *Tx) ClaimBMC(nodeID int64, claims []Claim) error {
 // node's machine is found while it is inspected.
 func (tx *Tx) ClaimInspected(nodeID int64, claims []Claim) error {
 	return tx.replaceClaims(nodeID, fromInspection, claims)
+}
+
+// ClaimMachine replaces the claims, of kind Machine, on the machine that a node stands for.
+func (tx *Tx) ClaimMachine(nodeID int64, claims []Claim) error {
+	return tx.replaceClaims(nodeID, fromIdentity, claims)
 }
 
 func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {

@@ -96,6 +96,25 @@ func TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower(t *testing.T) {
 	}
 }
 
+// TestASecondNodeWithTheSameBMCIsNotManaged registers a machine with the BMC of another, as happens when somebody mistypes an address.
+func TestASecondNodeWithTheSameBMCIsNotManaged(t *testing.T) {
+	t.Parallel()
+	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.Machines = 2 })
+	register := func(machine int) string {
+		return r.registerMachine(t, machine, map[string]any{"driver": "redfish", "boot_interface": "ipxe", "inspect_interface": "agent", "driver_info": map[string]any{
+			"redfish_address": r.bmcAddress(t, 0).String(), "redfish_verify_ca": authority, "redfish_username": redfishtest.User, "redfish_password": redfishtest.Password,
+		}})
+	}
+	first, second := register(0), register(1)
+	r.provision(t, first, "manage", "manageable")
+	r.provision(t, second, "manage", "enroll")
+	if n := r.show(t, second); !strings.Contains(n.LastError, "for which node "+first+" stands") {
+		t.Errorf("last_error is %q, want that it is the machine of the other node", n.LastError)
+	}
+	r.request(t, http.MethodDelete, "/v1/nodes/"+first, ``, http.StatusNoContent)
+	r.provision(t, second, "manage", "manageable")
+}
+
 func (r *rack) bmcAddress(t *testing.T, machine int) *url.URL {
 	t.Helper()
 	address, err := url.Parse(r.Machine(machine).BMCURL())
