@@ -51,7 +51,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 		return nil, err
 	}
 	forgetSteps(n)
-	c.forgetAgent(n)
+	c.voidToken(n)
 	node.ForgetRescuePassword(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
 	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
@@ -60,23 +60,23 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted, abortedMarkIntent: mark, settingsIntent: changed}))
 }
 
-// forgetAgent makes the agent's token void, so that the ramdisk of an aborted
+// voidToken makes the agent's token void, so that the ramdisk of an aborted
 // operation cannot go on. A machine without a BMC keeps its token: the engine could
 // not start its ramdisk again, and a running one never asks for a new token.
-func (c *Conductor) forgetAgent(n *node.Node) {
+func (c *Conductor) voidToken(n *node.Node) {
 	if c.drivers.HasBMC(n) {
 		n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo)
 	}
 }
 
-// agentRestarted forgets the agent of a machine that was switched off. A token that the
+// forgetAgentProcess forgets the agent of a machine that was switched off. A token that the
 // machine's medium has stays valid: the next agent reads it there.
-func (c *Conductor) agentRestarted(n *node.Node) {
+func (c *Conductor) forgetAgentProcess(n *node.Node) {
 	if agent.Pregenerated(n) != "" {
 		n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)
 		return
 	}
-	c.forgetAgent(n)
+	c.voidToken(n)
 }
 
 // cleanUpOperations clean up after aborted work. After servicing, they start the

@@ -32,7 +32,7 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	if _, reads := c.inventoryReader(t.Node); reads {
 		return c.outOfBandOperations(t), nil
 	}
-	boot, err := c.ramdiskBoot(t.Node)
+	boot, err := c.inspectionBoot(t.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 // has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	off, reboot := c.stopInspected(t.Node)
-	boot, err := c.ramdiskBoot(t.Node)
+	boot, err := c.inspectionBoot(t.Node)
 	started := err == nil && boot != noRamdisk
 	off.Skip, reboot.Skip = off.Skip || !started, reboot.Skip || !started
 	check := c.checkBeforeLeaving(t.Node)
@@ -125,18 +125,18 @@ func dropBMCAddresses(tx *store.Tx, n *node.Node) error {
 // inspected reports whether a node in this state is being inspected.
 func inspected(state node.State) bool { return state == node.Inspecting || state == node.InspectWait }
 
-// ramdiskBoot says what starts the ramdisk of a machine that is to be inspected.
-type ramdiskBoot int
+// bootWay says what starts the ramdisk of a machine that is to be inspected.
+type bootWay int
 
 const (
-	noRamdisk     ramdiskBoot = iota // inspection needs none
-	managedBoot                      // the node's boot interface
-	unmanagedBoot                    // a network boot environment that the engine does not manage
+	noRamdisk     bootWay = iota // inspection needs none
+	managedBoot                  // the node's boot interface
+	unmanagedBoot                // a network boot environment that the engine does not manage
 )
 
-// ramdiskBoot decides what starts the node's ramdisk. The error is a
+// inspectionBoot decides what starts the node's ramdisk. The error is a
 // *node.ValidationError.
-func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
+func (c *Conductor) inspectionBoot(n *node.Node) (bootWay, error) {
 	inspector, err := c.drivers.Implementation(n, node.InspectInterface)
 	if err != nil {
 		return noRamdisk, err
@@ -144,7 +144,7 @@ func (c *Conductor) ramdiskBoot(n *node.Node) (ramdiskBoot, error) {
 	if _, ok := inspector.(driver.InBand); !ok {
 		return noRamdisk, nil
 	}
-	return c.startsRamdisk(n)
+	return c.bootWay(n)
 }
 
 // askForStart asks people, in the history, to start a machine that the engine cannot switch on.
@@ -154,7 +154,7 @@ func (c *Conductor) askForStart(tx *store.Tx, n *node.Node) error {
 }
 
 // bootRamdisk makes the machine boot the ramdisk at its next start.
-func (c *Conductor) bootRamdisk(boot ramdiskBoot) runner.Change {
+func (c *Conductor) bootRamdisk(boot bootWay) runner.Change {
 	if boot == managedBoot {
 		return changeBy(c, "", node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.BootRamdisk).Change
 	}

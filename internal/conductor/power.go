@@ -142,7 +142,7 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 	reached := func(n *node.Node) {
 		n.PowerState = reachedBy(target)
 		if target != node.PowerOn { // the ramdisk that ran is no more, and the next one needs a token
-			c.agentRestarted(n)
+			c.forgetAgentProcess(n)
 		}
 	}
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {

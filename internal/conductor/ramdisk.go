@@ -73,7 +73,7 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 	case without:
 		return false
 	case f.kind == driver.CleanSteps && !manual(t.Work):
-		return c.cleans(t.Node) || awaitsRamdisk(t.Node)
+		return c.cleans(t.Node) || instanceLeftRunning(t.Node)
 	}
 	return !node.OutOfBand(askedSteps(t.Work), c.drivers.Steps(t.Node, f.kind))
 }
@@ -140,7 +140,7 @@ func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 		return func(_ *store.Tx, n *node.Node) error {
 			keep := keep && c.mayKeepRamdisk(n)
 			if !keep {
-				c.awaitAgent(n)
+				c.forgetEndpoint(n)
 			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark, bootRetryKey: nil})
 			return nil
@@ -152,7 +152,7 @@ func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 func (c *Conductor) mayKeepRamdisk(n *node.Node) bool {
 	ramdisk, ok := c.ramdiskOf(n)
 	return ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) &&
-		!awaitsRamdisk(n) && n.PowerState != node.PowerOff
+		!instanceLeftRunning(n) && n.PowerState != node.PowerOff
 }
 
 // awaitKeptRamdisk waits for the first heartbeat of a ramdisk that is kept and has only posted
@@ -169,17 +169,17 @@ func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 				return driver.Outcome{Callback: true, Park: left}, nil
 			}
 			return driver.Outcome{Apply: func(n *node.Node) {
-				c.awaitAgent(n)
+				c.forgetEndpoint(n)
 				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
 			}}, nil
 		},
 	}
 }
 
-// awaitAgent forgets where the agent of a node is called, so that only a heartbeat that is
+// forgetEndpoint forgets where the agent of a node is called, so that only a heartbeat that is
 // still to come says that the ramdisk runs.
-func (c *Conductor) awaitAgent(n *node.Node) {
-	c.forgetAgent(n)
+func (c *Conductor) forgetEndpoint(n *node.Node) {
+	c.voidToken(n)
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey, agent.VerifyCAKey)
 }
 
@@ -192,7 +192,7 @@ func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.O
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
 			if byAgent.Skip { // else the restart forgets it
-				c.awaitAgent(n)
+				c.forgetEndpoint(n)
 			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
 			start := node.Step{Interface: node.DeployInterface.String(), Step: node.StepStartRamdisk, Abortable: true}
@@ -224,7 +224,7 @@ func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
 
 // bootRamdiskOperation makes the machine boot the ramdisk at its next start.
 func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
-	boot, err := c.startsRamdisk(n)
+	boot, err := c.bootWay(n)
 	byHand := !c.switches(n, node.PowerOn)
 	operation := runner.Operation{
 		Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot),
@@ -353,27 +353,27 @@ func (c *Conductor) checkRamdiskStart(n *node.Node) error {
 // checkBoot returns a *node.ValidationError when the engine could not start the node's
 // ramdisk.
 func (c *Conductor) checkBoot(n *node.Node) error {
-	boot, err := c.startsRamdisk(n)
+	boot, err := c.bootWay(n)
 	if err == nil && boot == managedBoot {
 		err = c.checkInterfaces(n, bootInterfaces)
 	}
 	return err
 }
 
-// awaitsRamdisk reports whether a machine without a BMC still runs an instance that was
+// instanceLeftRunning reports whether a machine without a BMC still runs an instance that was
 // undeployed: nothing but its restart into the ramdisk ends that.
-func awaitsRamdisk(n *node.Node) bool {
-	var awaits bool
-	n.DriverInternalInfo.Get(instanceLeftKey, &awaits)
-	return awaits
+func instanceLeftRunning(n *node.Node) bool {
+	var left bool
+	n.DriverInternalInfo.Get(instanceLeftKey, &left)
+	return left
 }
 
-// instanceLeftKey is the key of driver_internal_info for awaitsRamdisk.
+// instanceLeftKey is the key of driver_internal_info for instanceLeftRunning.
 const instanceLeftKey = "instance_left_running"
 
-// startsRamdisk decides what starts the node's ramdisk. The error is a
+// bootWay decides what starts the node's ramdisk. The error is a
 // *node.ValidationError.
-func (c *Conductor) startsRamdisk(n *node.Node) (ramdiskBoot, error) {
+func (c *Conductor) bootWay(n *node.Node) (bootWay, error) {
 	boot, err := driver.Ability[driver.RamdiskBoot](c.drivers, n, node.BootInterface, "booting a ramdisk")
 	if err == nil {
 		err = boot.Validate(n)

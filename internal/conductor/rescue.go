@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -72,7 +71,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 // because it has ended its agent or runs with another password.
 func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	return func(_ *store.Tx, n *node.Node) error {
-		c.awaitAgent(n)
+		c.forgetEndpoint(n)
 		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false, ramdiskStartedKey: mark, bootRetryKey: nil})
 		return nil
 	}
@@ -117,7 +116,9 @@ func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error
 func (c *Conductor) endUnrescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
 	node.ForgetRescuePassword(n)
 	if c.rescuesInRamdisk(n) {
-		n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo).Without(ramdiskKeptKey)
+		if err := c.forgetRamdisk(tx, n); err != nil {
+			return err
+		}
 	}
 	return c.Move(tx, n, node.OnDone)
 }

@@ -118,7 +118,7 @@ func permitInspect(c *Conductor, _ *store.Tx, n *node.Node, _ node.VerbRequest) 
 	if err := c.checkInterfaces(n, inspectInterfaces); err != nil {
 		return err
 	}
-	boot, err := c.ramdiskBoot(n)
+	boot, err := c.inspectionBoot(n)
 	if err == nil && boot == managedBoot {
 		err = c.checkInterfaces(n, bootInterfaces)
 	}
@@ -221,7 +221,7 @@ func room(tx *store.Tx, what, key string, limit int, states []node.State) error 
 
 func beginInspect(c *Conductor, tx *store.Tx, n *node.Node, _ node.VerbRequest) {
 	n.InspectionStartedAt = tx.Now()
-	c.forgetAgent(n)
+	c.voidToken(n)
 }
 
 func beginDeploy(_ *Conductor, _ *store.Tx, n *node.Node, request node.VerbRequest) {

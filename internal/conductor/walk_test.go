@@ -566,7 +566,7 @@ func TestInspectionVoidsTheTokenOnlyWhereARamdiskCanBeStartedAgain(t *testing.T)
 	c.drivers = drivers
 	for name, void := range map[string]bool{"redfish": true, "manual-management": false} {
 		n := &node.Node{Driver: name, DriverInternalInfo: node.ObjectOf(map[string]any{"agent_secret_token": "t", "kept": true})}
-		c.forgetAgent(n)
+		c.voidToken(n)
 		if got := n.DriverInternalInfo.Text("agent_secret_token") == ""; got != void || n.DriverInternalInfo.IsEmpty() {
 			t.Errorf("%s: %s", name, n.DriverInternalInfo)
 		}
