@@ -96,6 +96,10 @@ type DataImageRequest struct {
 	// none.
 	// +optional
 	OlderError string `json:"olderError,omitempty"`
+	// lost is true when the machine had the image, and its drives are empty now: its BMC has lost it,
+	// or a ramdisk took its place. The machine is powered on without it if it cannot be attached again.
+	// +optional
+	Lost bool `json:"lost,omitempty"`
 }
 
 // DataImageError says what went wrong with attaching or detaching an image.
@@ -114,6 +118,9 @@ type DataImageError struct {
 	// means that there is no wait.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
+	// lost is true when the machine had had the image before, so that it is powered on without it.
+	// +optional
+	Lost bool `json:"lost,omitempty"`
 }
 
 // DataImage is an image with data in a virtual drive of the BareMetalHost of the

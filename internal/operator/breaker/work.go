@@ -122,7 +122,7 @@ func (e *Engine) DetachImage(ctx context.Context, id string) error {
 
 // HasImage reports whether a virtual drive has an image; see [provisioner.MediaController].
 func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
-	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) (bool, error) {
+	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (bool, error) { // the BMC answers it
 		return e.Engine.HasImage(ctx, id)
 	})
 }

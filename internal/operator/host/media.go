@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -51,13 +52,17 @@ func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaSte
 	case last != nil && (last.Action != v1alpha1.DataImageAttach || last.URL != wanted):
 		next = detach // nobody knows what became of the last request
 	case last != nil: // the same is asked for again
+		next.Lost = last.Lost
 	case wanted == attached:
 		return mediaDone, v1alpha1.DataImageRequest{}
 	case attached != "":
 		next = detach
 	}
-	if failed := d.Status.Error; failed != nil && failed.URL == next.URL && hold > 0 {
-		return mediaHold, next
+	if failed := d.Status.Error; failed != nil && failed.URL == next.URL {
+		next.Lost = next.Lost || failed.Lost
+		if hold > 0 {
+			return mediaHold, next
+		}
 	}
 	return mediaAsk, next
 }
@@ -96,6 +101,9 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	case mediaDone:
 		return p.verifyDrive(ctx, s, &d)
 	case mediaHold:
+		if request.Lost {
+			return true, result{}, nil
+		}
 		s.waiting("The machine stays off because of DataImage %s: %s", d.Name, d.Status.Error.Message)
 		return false, result{requeueAfter: hold, stop: true}, nil
 	case mediaCheck:
@@ -103,7 +111,7 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 			return false, result{requeueAfter: powerPoll, stop: true}, nil
 		}
 		done, res, err := p.check(ctx, s, &d, request)
-		return done && attachedURL(&d) == wantedURL(&d, used), res, err
+		return done && (request.Lost || attachedURL(&d) == wantedURL(&d, used)), res, err
 	}
 	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
 		// A failure of the request that follows must not count as one of an earlier request.
@@ -116,20 +124,27 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	return p.ask(ctx, s, &d, request)
 }
 
-// verifyDrive forgets the image that was attached when the drives of the machine are empty: a ramdisk that is booted from virtual
-// media takes its place, and a BMC may lose it. Engines that do not show the drives are believed.
+// verifyDrive asks for the image that was attached once more when the drives of the machine are empty: a ramdisk that
+// is booted from virtual media takes its place, and a BMC may lose it. Engines that do not show the drives are
+// believed, and so are BMCs that do not answer: the machine may well be powered on.
 func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage) (bool, result, error) {
-	if attachedURL(d) == "" {
+	lost := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: attachedURL(d), Lost: true}
+	if lost.URL == "" {
 		return true, result{}, nil
 	}
 	there, err := p.engine.HasImage(ctx, s.node.ID)
-	switch {
-	case there, errors.Is(err, provisioner.ErrUnsupported):
-		return true, result{}, nil
-	case err != nil:
-		return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)
+	if ctx.Err() != nil {
+		return false, result{stop: true}, ctx.Err()
 	}
-	return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) { status.AttachedImage = nil })
+	if err != nil && !errors.Is(err, provisioner.ErrUnsupported) {
+		log.FromContext(ctx).Info("The virtual drives could not be read; the DataImage counts as attached", "node", s.node.ID, "err", err)
+	}
+	if there || err != nil {
+		return true, result{}, nil
+	}
+	return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+		status.AttachedImage, status.Request = nil, &lost
+	})
 }
 
 // hold is the wait that is left after the last failure.
@@ -221,7 +236,7 @@ func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, reque
 	return attach && err == nil, result{requeueAfter: soon, stop: true}, err
 }
 
-// fail records that a request failed, which keeps the machine off.
+// fail records that a request failed, which keeps the machine off, unless it had the image before.
 func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest, why string) (bool, result, error) {
 	failures := 1
 	if last := d.Status.Error; last != nil && last.URL == request.URL {
@@ -231,8 +246,11 @@ func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, reques
 	message := node.CutText(node.MaskURLs(fmt.Sprintf("%s the image on node %s: %s", request.Action, s.node.ID, why)))
 	err := p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 		status.Request = nil
-		status.Error = &v1alpha1.DataImageError{Count: failures, Message: message, URL: request.URL, Time: &at}
+		status.Error = &v1alpha1.DataImageError{Count: failures, Message: message, URL: request.URL, Time: &at, Lost: request.Lost}
 	})
+	if request.Lost {
+		return err == nil, result{requeueAfter: soon, stop: true}, err
+	}
 	s.waiting("The machine stays off because of DataImage %s: %s", d.Name, message)
 	return false, result{requeueAfter: p.hold(s, d), stop: true}, err
 }

@@ -166,3 +166,71 @@ func TestDataImageThatIsDeletedIsNotInTheDriveOfTheNextDeployment(t *testing.T) 
 	l.until("web", "deployed again", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.Image.URL == testImage("b").URL })
 	l.does("web", before, "undeploy", "detach image", "deploy")
 }
+
+// lostDrive is an engine that shows empty drives, or cannot read them, and fails to attach images.
+type lostDrive struct {
+	nodeView
+	read     error
+	attached *int
+}
+
+func (e lostDrive) HasImage(context.Context, string) (bool, error) { return false, e.read }
+func (e lostDrive) DetachImage(context.Context, string) error      { return nil }
+
+func (e lostDrive) AttachImage(context.Context, string, string) error {
+	*e.attached++
+	return fmt.Errorf("%w: 404 Not Found", provisioner.ErrInvalid)
+}
+
+// TestMachineThatHadItsImageIsPoweredOnWithoutIt has a BMC that has lost an image which nobody serves any more, and one that
+// cannot list its drives.
+func TestMachineThatHadItsImageIsPoweredOnWithoutIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		read            error
+		attempts, count int
+	}{
+		"the drives are empty":         {nil, 1, 1},
+		"the drives cannot be read":    {fmt.Errorf("%w: the BMC answers 500", provisioner.ErrFailed), 0, 0},
+		"the BMC does not answer":      {fmt.Errorf("%w: the BMC did not answer in time", provisioner.ErrUnreachable), 0, 0},
+		"the engine shows no drives":   {fmt.Errorf("%w: reading virtual drives", provisioner.ErrUnsupported), 0, 0},
+		"the engine has other work on": {provisioner.ErrBusy, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+			d.Spec.URL = "https://images/a.iso"
+			d.Status.AttachedImage = &v1alpha1.AttachedImageReference{URL: d.Spec.URL}
+			var attempts int
+			api, engine := newAPI(t, d), lostDrive{read: tt.read, attached: &attempts}
+			p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Hour}
+			pass := func() bool {
+				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+					h.Spec.Online, h.Status.Provisioning.State = true, v1alpha1.StateProvisioned
+				}), testNow, time.Minute)
+				s.node = &provisioner.Node{ID: "n1"}
+				ready, _, err := p.reconcile(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return ready
+			}
+			for i := 0; !pass(); i++ {
+				if i > 3 {
+					t.Fatal("the machine stays off")
+				}
+			}
+			if !pass() { // at the next power on, before the pause is over
+				t.Error("the machine stays off at the next power on")
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+				t.Fatal(err)
+			}
+			count := 0
+			if d.Status.Error != nil {
+				count = d.Status.Error.Count
+			}
+			if attempts != tt.attempts || count != tt.count || d.Status.Request != nil {
+				t.Errorf("attached %d times, status %+v", attempts, d.Status)
+			}
+		})
+	}
+}

@@ -162,7 +162,7 @@ func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
 		return false, err
 	}
 	media, err := e.client.Media(ctx, id)
-	return slices.ContainsFunc(media, func(m ironic.Medium) bool { return m.Inserted }), translate(err)
+	return slices.ContainsFunc(media, func(m ironic.Medium) bool { return m.Inserted }), translateOfBMC(err)
 }
 
 // Subscribe subscribes to events of the BMC; see [provisioner.Subscriber].
