@@ -77,10 +77,12 @@ func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
 }
 
 // refuseMachineOfAnother returns an *otherMachineError when a node's BMC belongs to a machine for
-// which another node stands, and not this one.
+// which another node stands, and not this one. A vendor may have given both the same UUID; then the other one has the
+// serial number that was found, else it is this machine that tells another one now.
 func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, found node.MachineIdentity) error {
 	known := identityOf(n)
-	if !found.Known() || known.Known() && known.Compare(found) == "" {
+	same := known.Known() && known.Compare(found) == ""
+	if !found.Known() || same && serialOf(known).Compare(serialOf(found)) == "" {
 		return nil
 	}
 	var owner *node.Node
@@ -88,7 +90,7 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 		owner, err = nodeOfMachine(tx, n, found)
 		return err
 	})
-	if err != nil || owner == nil {
+	if err != nil || owner == nil || same && identityOf(owner).SerialNumber == "" {
 		return err
 	}
 	return &otherMachineError{&node.DriverError{
@@ -164,10 +166,10 @@ func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 			return nil, err
 		}
 		known := identityOf(n)
-		if known.Known() {
-			return nil, compareIdentities(known, found)
+		if err := compareIdentities(known, found); err != nil {
+			return nil, err
 		}
-		if err := c.refuseMachineOfAnother(ctx, n, found); err != nil {
+		if err := c.refuseMachineOfAnother(ctx, n, found); err != nil || known.Known() {
 			return nil, err
 		}
 		return storeIdentity(found), nil

@@ -34,6 +34,13 @@ func TestMachinesThatShareAUUIDAreToldApartByTheirSerialNumbers(t *testing.T) {
 			t.Errorf("serial number %q: %v, want it refused: %v", serial, err, refused)
 		}
 	}
+
+	w.standFor(n, node.NewMachineIdentity(uuid, "4PRJM3"))
+	for serial, refused := range map[string]bool{"4PRJM3": false, "4PRJM2": true, "BOARD7": false, "": false} {
+		if err := w.refuseMachineOfAnother(t.Context(), w.stored(n.UUID), node.NewMachineIdentity(uuid, serial)); (err != nil) != refused {
+			t.Errorf("node that stands for a machine, serial number %q: %v, want it refused: %v", serial, err, refused)
+		}
+	}
 }
 
 // TestOneMachineIsNotedInOneOfTwoNodes has two nodes managed at the same moment, so that each was checked before the
