@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // compareTimeout is how long the preparation of a host waits silently for the comparison of its
@@ -22,8 +23,7 @@ func awaitComparison(s *scope) result {
 		since := metav1.NewTime(s.now)
 		status.Updates.UncomparedSince = &since
 	}
-	left := status.Updates.UncomparedSince.Add(compareTimeout).Sub(s.now)
-	if left > 0 {
+	if left := requeue.Left(compareTimeout, status.Updates.UncomparedSince.Time, s.now); left > 0 {
 		s.waiting("The host is prepared when %s has been compared with the machine", s.changes.unseenNames())
 		return result{requeueAfter: min(left, idlePoll), stop: true}
 	}
@@ -44,7 +44,7 @@ func compared(s *scope) {
 	if since == nil {
 		return
 	}
-	if s.now.Sub(since.Time) >= compareTimeout {
+	if requeue.Left(compareTimeout, since.Time, s.now) == 0 {
 		s.clearError()
 	}
 	s.host.Status.Updates.UncomparedSince = nil

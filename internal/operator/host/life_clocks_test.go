@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
@@ -58,6 +60,18 @@ func TestUpdateIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
 	l.rests("web", v1alpha1.StateProvisioned)
 	if got := l.count("web", askService); got != 1 {
 		t.Errorf("%d updates, want one", got)
+	}
+}
+
+// TestWaitForAComparisonEndsWhenTheClockWasSetBack has a wait that began in the future.
+func TestWaitForAComparisonEndsWhenTheClockWasSetBack(t *testing.T) {
+	s := newScope(testHost(nil), testNow, time.Minute)
+	since := metav1.NewTime(testNow.Add(time.Hour))
+	s.host.Status.Updates.UncomparedSince = &since
+	s.changes = changes{components: change{kind: "HostFirmwareComponents", generation: 1, state: changeUnseen}}
+	awaitComparison(s)
+	if s.host.Status.ErrorType != v1alpha1.ErrorPreparation {
+		t.Errorf("error type %q, want that nobody compares", s.host.Status.ErrorType)
 	}
 }
 

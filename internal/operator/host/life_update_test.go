@@ -211,10 +211,12 @@ func TestUpdateGoesOnWhenItsHostIsMoved(t *testing.T) {
 	l.create(moved)
 	l.status("web", func(s *v1alpha1.BareMetalHostStatus) { *s = v1alpha1.BareMetalHostStatus{} })
 	l.annotate("web", v1alpha1.StatusAnnotation, string(status))
+	l.node("web", func(n *provisioner.Node) { n.GuardsFirmware = true }) // so that an abort would be asked for
 	l.restart()
 	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
 		return h.Status.LastUpdated != nil && h.Status.Updates.Service.Request != askService
 	})
+	l.reboots("web") // with an object that says that its change is still to be applied
 	if asked, aborted := l.count("web", askService), l.count("web", askAbort); asked != 1 || aborted != 0 {
 		t.Errorf("%d updates and %d aborts, want the one that ran", asked, aborted)
 	}

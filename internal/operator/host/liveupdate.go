@@ -11,6 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
+	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
 // liveUpdate gives a machine in use BIOS settings and firmware, when its owner restarts it and
@@ -75,7 +76,7 @@ func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v service
 	v = serviceView{
 		node: *s.node, record: record, requests: requests, explicit: explicit,
 		wanted: live.wanted() && !s.waitsToDetach, ready: live.ready(), kept: kept && !s.waitsToDetach,
-		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && s.now.Sub(record.NodeChangedAt.Time) > observeTimeout,
+		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && requeue.Left(observeTimeout, record.NodeChangedAt.Time, s.now) == 0,
 		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
 		inherited: inheritsFailure(s), noRamdisk: s.ramdiskMissing != "",
 	}

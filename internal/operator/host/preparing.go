@@ -208,7 +208,7 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 // the node becomes available: it would be configured once more if that were known and this were
 // not. What is asked for since is planned after that.
 func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAIDConfig) (result, error) {
-	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 {
+	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 || len(updates.Firmware) > 0 {
 		if err := p.updater.applied(ctx, s); err != nil {
 			return result{stop: true}, err
 		}

@@ -130,7 +130,7 @@ func (u updater) applied(ctx context.Context, s *scope) error {
 	if err := u.begun(ctx, s); err != nil {
 		return err
 	}
-	if updates.Components.Requested != 0 {
+	if len(updates.Firmware) > 0 { // also when the object that asked for it was moved with its host meanwhile
 		// Without the versions, the addresses alone tell what was written.
 		has, err := u.engine.Components(ctx, s.node.ID)
 		if isTemporary(err) {
