@@ -1,20 +1,22 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 )
 
 const clientPage = "../../docs/client.md"
 
 // documentedLines are the command lines of ingot in a page's examples, with
-// continued lines joined and without what follows a pipe or is standard input.
+// continued lines joined and without what only the shell reads: pipes, standard input,
+// comments, what runs in the background, and output of other commands.
 func documentedLines(t *testing.T, page string) []string {
 	t.Helper()
 	content, err := os.ReadFile(page)
@@ -22,30 +24,43 @@ func documentedLines(t *testing.T, page string) []string {
 		t.Fatal(err)
 	}
 	var lines []string
-	for line := range strings.Lines(strings.ReplaceAll(string(content), "\\\n", "")) {
-		if rest, ok := strings.CutPrefix(line, "$ ingot "); ok {
-			command, _, _ := strings.Cut(rest, " | ")
-			command, _, _ = strings.Cut(command, " <")
-			lines = append(lines, strings.TrimSpace(command))
+	rest := strings.ReplaceAll(string(content), "\\\n", "")
+	for rest != "" {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		command, found := strings.CutPrefix(strings.TrimSpace(line), "$ ingot ")
+		if !found {
+			continue
 		}
+		for strings.Count(command, "'")%2 == 1 && rest != "" { // a quoted value goes on
+			line, rest, _ = strings.Cut(rest, "\n")
+			command += "\n" + line
+		}
+		command = substitution.ReplaceAllString(command, "OUTPUT")
+		for _, end := range []string{" | ", " <", " &", " # ", " …"} {
+			command, _, _ = strings.Cut(command, end)
+		}
+		lines = append(lines, strings.TrimSpace(command))
 	}
 	return lines
 }
+
+var substitution = regexp.MustCompile(`\$\([^)]*\)`)
 
 // parse finds the command of a line and checks its flags and arguments, as far
 // as no engine is needed for that.
 func parse(line string) (*cobra.Command, error) {
 	root := newRootCommand()
 	root.SetIn(strings.NewReader("correct-horse\n")) // a password, where a flag says "-"
-	cmd, rest, err := root.Find(spaces(strings.ReplaceAll(line, `"`, `'`)))
+	cmd, rest, err := root.Find(spaces(line))
 	if err != nil {
 		return nil, err
 	}
-	if cmd.HasSubCommands() {
-		return nil, errors.New("it is no command but a group")
-	}
 	if err := cmd.ParseFlags(rest); err != nil {
 		return nil, err
+	}
+	if cmd.HasSubCommands() && cmd.Flags().NArg() > 0 {
+		return nil, unknownCommand(cmd, cmd.Flags().Arg(0))
 	}
 	return cmd, cmd.ValidateArgs(cmd.Flags().Args())
 }
@@ -76,16 +91,21 @@ func TestClientPageHasAnExampleOfEveryCommand(t *testing.T) {
 }
 
 func TestExamplesOfOtherPagesAreCommands(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var lines []string
-	for _, page := range []string{"redfish", "bmc-test"} {
-		examples := documentedLines(t, "../../docs/"+page+".md")
-		if len(examples) == 0 {
-			t.Fatalf("the page %s has no examples", page)
+	for _, page := range append(pages, "../../README.md") {
+		if page != clientPage {
+			lines = append(lines, documentedLines(t, page)...)
 		}
-		lines = append(lines, examples...)
+	}
+	if len(lines) == 0 {
+		t.Fatal("no page has an example")
 	}
 	t.Chdir(t.TempDir())
-	for name, content := range map[string]string{"steps.yaml": "[]", "raid.json": "{}"} {
+	for name, content := range map[string]string{"steps.yaml": "[]", "raid.json": "{}", "user-data.json": "{}"} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +114,22 @@ func TestExamplesOfOtherPagesAreCommands(t *testing.T) {
 		if _, err := parse(line); err != nil {
 			t.Errorf("ingot %s: %v", line, err)
 		}
+	}
+}
+
+func TestExamplesAreReadAsTheShellReadsThem(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	text := "$ ingot a --b \\\n    --c 'x\n  \"y\" z' | jq .\n   $ ingot d \"e f\" &\n$ kubectl get\n$ ingot g $(cat h) … # i\n"
+	if err := os.WriteFile(page, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got [][]string
+	for _, line := range documentedLines(t, page) {
+		got = append(got, spaces(line))
+	}
+	want := [][]string{{"a", "--b", "--c", "x\n  \"y\" z"}, {"d", "e f"}, {"g", "OUTPUT"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -120,12 +121,22 @@ func (w *walker) fill(text string) string {
 // spaces splits a line into arguments at spaces that are not quoted.
 func spaces(line string) []string {
 	var args []string
-	for i, part := range strings.Split(line, "'") {
-		if i%2 == 1 {
-			args = append(args, part)
-			continue
+	var arg strings.Builder
+	begun, quote := false, rune(0)
+	for _, r := range line + " " {
+		switch {
+		case quote != 0 && r != quote, quote == 0 && !unicode.IsSpace(r) && r != '\'' && r != '"':
+			arg.WriteRune(r)
+			begun = true
+		case quote != 0:
+			quote = 0
+		case r == '\'' || r == '"':
+			quote, begun = r, true
+		case begun:
+			args = append(args, arg.String())
+			arg.Reset()
+			begun = false
 		}
-		args = append(args, strings.Fields(part)...)
 	}
 	return args
 }
