@@ -63,6 +63,7 @@ func (c BootConfig) problems(api APIConfig) []error {
 		check(isBaseURL(c.PublicURL), "boot.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6386, at which machines reach that address")
 		check(!c.tls() || strings.HasPrefix(c.PublicURL, "https://"), "boot.public_url: has to begin with https:// when boot.tls_certificate is set")
 		check(isBaseURL(api.PublicURL), "api.public_url: is required with boot.listen: the URL, such as http://192.0.2.1:6385, at which ramdisks reach the API")
+		check(!api.tls() || strings.HasPrefix(api.PublicURL, "https://"), "api.public_url: has to begin with https:// when boot.listen and api.tls_certificate are set: ramdisks get it, and the API speaks nothing but TLS")
 	}
 	if c.IPXEListen != "" {
 		check(c.Listen != "", "boot.ipxe_listen: does nothing without boot.listen")

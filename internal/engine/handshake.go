@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/loglimit"
 )
 
-// How many lines the log has about clients that refuse the certificate, in a second and
-// at once.
+// How many lines the log has about clients that refuse the certificate, and how many about
+// those that speak plain HTTP, in a second and at once.
 const (
-	untrustedASecond = 1
-	untrustedAtOnce  = 20
+	failuresASecond = 1
+	failuresAtOnce  = 20
 )
 
 // certificateAlerts are the alerts with which a client refuses the certificate of its
@@ -41,21 +41,35 @@ func refusesCertificate(err error) bool {
 	return slices.ContainsFunc(certificateAlerts, func(alert tls.AlertError) bool { return alert.Error() == failed.Err.Error() })
 }
 
-// watchHandshakes has the server log which clients refuse its certificate. An agent
-// that does so sends nothing else, so that only this line says why its machine is silent.
+// plainRequests are the beginnings of requests in plain HTTP, as long as the header of a TLS
+// record.
+var plainRequests = []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"}
+
+// speaksPlainHTTP reports whether a handshake has failed because the client has begun none.
+func speaksPlainHTTP(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header) && slices.Contains(plainRequests, string(header.RecordHeader[:]))
+}
+
+// watchHandshakes has the server log which clients refuse its certificate or speak no TLS. An
+// agent that does so sends nothing else, so that only this line says why its machine is silent.
 // It is called before serve.
 func (s *server) watchHandshakes(log *slog.Logger) {
-	limited := loglimit.New(log, untrustedASecond, untrustedAtOnce)
+	untrusting, plain := loglimit.New(log, failuresASecond, failuresAtOnce), loglimit.New(log, failuresASecond, failuresAtOnce)
 	s.connState = func(conn net.Conn, state http.ConnState) {
 		secured, isTLS := conn.(*tls.Conn)
 		if !isTLS || state != http.StateClosed {
 			return
 		}
+		remote := slog.String("remote", conn.RemoteAddr().String())
 		// The connection is closed, so this repeats the result of its handshake.
-		if err := secured.HandshakeContext(context.Background()); refusesCertificate(err) {
-			limited.Log(time.Now(), slog.LevelWarn, "A client refuses the certificate of the API",
-				slog.String("remote", conn.RemoteAddr().String()), slog.Any("err", err),
+		switch err := secured.HandshakeContext(context.Background()); {
+		case refusesCertificate(err):
+			untrusting.Log(time.Now(), slog.LevelWarn, "A client refuses the certificate of the API", remote, slog.Any("err", err),
 				slog.String("advice", "If it is a ramdisk, put the authority that signed api.tls_certificate into its image, and see that the certificate is valid and names the address in ipa-api-url"))
+		case speaksPlainHTTP(err):
+			plain.Log(time.Now(), slog.LevelWarn, "A client speaks plain HTTP to the API, which speaks TLS", remote,
+				slog.String("advice", "If it is a ramdisk, begin ipa-api-url and ipa-inspection-callback-url with https://: the engine makes them of api.public_url, and a script of your own has them in its line of the kernel"))
 		}
 	}
 }

@@ -200,6 +200,45 @@ func TestClientsThatRefuseTheCertificateAreLogged(t *testing.T) {
 	}
 }
 
+func TestPlainHTTPToTLSIsLoggedOnce(t *testing.T) {
+	const line = `level=WARN msg="A client speaks plain HTTP to the API, which speaks TLS" remote=127.0.0.1:`
+	p := newPair(t)
+	root := p.write(t, 1)
+	e := start(t, withPasswords(t, p.use))
+	if _, err := get(t, trusting(t, 0, root), e.URL()+"/v1", &httptrace.ClientTrace{}); err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(e.URL(), "https://")
+	noise, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(noise, "neither TLS nor HTTP")
+	noise.Close()
+	for method, sent := range map[string]string{"a lookup": "GET", "a post": "POST"} {
+		request, err := http.NewRequestWithContext(t.Context(), sent, "http://"+address+"/v1/continue_inspection", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := strings.Count(e.log.String(), line)
+		response, err := trusting(t, 0).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: got %s", method, response.Status)
+		}
+		eventually(t, method+" to be logged", func() bool { return strings.Count(e.log.String(), line) > before })
+	}
+	if lines := strings.Count(e.log.String(), line); lines != 2 {
+		t.Errorf("%d lines about two requests in plain HTTP", lines)
+	}
+	if !strings.Contains(e.log.String(), "api.public_url") {
+		t.Error("nothing says what to do")
+	}
+}
+
 func TestBadCertificateStopsTheStart(t *testing.T) {
 	good, other := newPair(t), newPair(t)
 	good.write(t, 1)
