@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -163,18 +162,17 @@ type timeoutError struct {
 	refusal node.HeartbeatRefusal
 }
 
+// bootAdvice is where to look when no ramdisk was heard.
+const bootAdvice = "See that the machine boots the ramdisk (its console, the DHCP server's log) and that the ramdisk reaches api.public_url."
+
 func (e *timeoutError) Error() string {
-	what, advice := "nothing was heard from the machine's ramdisk", []string(nil)
+	what, advice := "nothing was heard from the machine's ramdisk", bootAdvice
 	if e.refusal.Reason != "" {
-		what, advice = "no heartbeat of the machine's ramdisk was accepted", []string{e.refusal.String()}
+		what, advice = "no heartbeat of the machine's ramdisk was accepted", e.refusal.String()
 	}
 	if e.state == node.InspectWait {
 		what = "the machine's ramdisk has posted no inventory"
-		advice = append(advice, "See that the machine starts the ramdisk and that the ramdisk reaches the engine, whose log says why it refused a post.")
+		advice += " The engine's log says why it refused a post."
 	}
-	text := fmt.Sprintf("timed out in state %q: %s for %s (since %s)", e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339))
-	if len(advice) > 0 {
-		text += ". " + strings.Join(advice, " ")
-	}
-	return text
+	return fmt.Sprintf("timed out in state %q: %s for %s (since %s). %s", e.state, what, e.silent.Round(time.Second), e.since.UTC().Format(time.RFC3339), advice)
 }
