@@ -58,7 +58,7 @@ func TestTheChartIsAcceptedByTheAPIServer(t *testing.T) {
 func TestTheChartWithEverythingSwitchedOnIsAcceptedByTheAPIServer(t *testing.T) {
 	isAccepted(t, rendered(t, namespace,
 		"operator.replicas=2", "operator.watchNamespaces={racks,lab}", "operator.metricsCertSecret=metrics", "operator.extraArgs={--log-format=json}",
-		"engine.environmentSecret=database", "engine.bootPort=6386", "engine.service.type=LoadBalancer", "engine.storage.className=fast",
+		"engine.environmentSecret=database", "engine.bootPort=6386", "engine.ipxePort=6387", "engine.service.type=LoadBalancer", "engine.storage.className=fast",
 		"engine.nodeSelector.rack=r1", "engine.tolerations[0].operator=Exists", "imagePullSecrets[0].name=registry",
 		"pxeFilter.enabled=true", "pxeFilter.serve={idle,cleaning}", "pxeFilter.dnsmasq.image=dnsmasq:1", "pxeFilter.dnsmasq.config=port=0",
 		"operator.cluster.enabled=true", "operator.remediation.enabled=true", "operator.autoscale.enabled=true", "admissionPolicies.enabled=true",
