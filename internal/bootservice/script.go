@@ -12,7 +12,8 @@ import (
 
 // Scripts for iPXE, https://ipxe.org/scripting. A script that another one replaces does
 // not come back to it, so that "exit" ends iPXE, and the firmware goes on with its next
-// boot device.
+// boot device. A site's own script that chains to the first one without replacing itself goes on
+// instead: see docs/discovery.md.
 
 // nextDeviceScript is for machines that have nothing to boot here: they go on with their
 // next boot device.
