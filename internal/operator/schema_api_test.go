@@ -246,3 +246,33 @@ func TestKindsPageHasAnAcceptedExampleOfEachKind(t *testing.T) {
 		t.Errorf("%s has no example", kind)
 	}
 }
+
+// TestExamplesOfTheHostsPageAreAccepted stores the manifests of docs/hosts.md, one of which has an image.
+func TestExamplesOfTheHostsPageAreAccepted(t *testing.T) {
+	t.Parallel()
+	b := newSchemaBench(t)
+	page, err := os.ReadFile("../../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployed := false
+	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+		text, _, _ := strings.Cut(block, "```")
+		for manifest := range strings.SplitSeq(text, "\n---\n") {
+			obj := &unstructured.Unstructured{}
+			if err := yaml.UnmarshalStrict([]byte(manifest), &obj.Object); err != nil {
+				t.Fatalf("%v:\n%s", err, manifest)
+			}
+			image, _, _ := unstructured.NestedStringMap(obj.Object, "spec", "image")
+			user, _, _ := unstructured.NestedString(obj.Object, "spec", "userData", "name")
+			deployed = deployed || image["url"] != "" && image["checksum"] != "" && image["checksumType"] != "" && image["format"] != "" && user != ""
+			obj.SetNamespace(b.namespace)
+			if err := b.client.Create(t.Context(), obj); err != nil {
+				t.Errorf("%v:\n%s", err, manifest)
+			}
+		}
+	}
+	if !deployed {
+		t.Error("no host has an image with its checksum, and user data")
+	}
+}
