@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
@@ -108,20 +109,12 @@ func jsonError(err error) error {
 		return nil
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
-	return errors.New(cut(text))
+	return errors.New(node.CutTextTo(text, maxShown))
 }
 
 // quoted repeats a value in quotes, as far as it fits.
 func quoted[T ~string](value T) string {
-	return fmt.Sprintf("%q", cut(string(value)))
-}
-
-// cut bounds what is repeated of a text.
-func cut(text string) string {
-	if len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "")
-	}
-	return text
+	return fmt.Sprintf("%q", node.CutTextTo(string(value), maxShown))
 }
 
 // list names values in quotes, without the empty one.

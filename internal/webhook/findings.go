@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Findings are what a check has found in an object.
@@ -76,5 +78,7 @@ func (f *Findings) answer(kind schema.GroupKind, name string) (admission.Warning
 // maxShown bounds what is repeated of a value, in bytes.
 const maxShown = 200
 
-// showable reports whether a text may be repeated: a URL may have a password before an @.
-func showable(text string) bool { return len(text) <= maxShown && !strings.Contains(text, "@") }
+// showable reports whether a text may be repeated: a URL may have a password before an @, or a signature in its query.
+func showable(text string) bool {
+	return !strings.Contains(text, "@") && node.CutTextTo(text, maxShown) == text
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Reasons of events on Machines.
@@ -99,7 +99,7 @@ func (r *Reconciler) removeStray(ctx context.Context, p *pass) error {
 		return err
 	}
 	r.Recorder.Eventf(p.stray, nil, corev1.EventTypeNormal, eventOrphanedHoldRemoved, actionFence, "%s",
-		shorten(fmt.Sprintf("The hold of Machine %s is removed: the Machine is gone or does not have this host", of.Name)))
+		cut(fmt.Sprintf("The hold of Machine %s is removed: the Machine is gone or does not have this host", of.Name)))
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 	} else {
 		before := p.m3m.DeepCopy()
 		c := d.condition()
-		c.Message, c.ObservedGeneration, c.LastTransitionTime = shorten(c.Message), p.m3m.Generation, *at(p.now)
+		c.Message, c.ObservedGeneration, c.LastTransitionTime = cut(c.Message), p.m3m.Generation, *at(p.now)
 		if !meta.SetStatusCondition(&p.m3m.Status.Conditions, c) {
 			return nil
 		}
@@ -250,7 +250,7 @@ const actionFence = "Fence"
 
 // event tells of something that happened to a Machine and its host.
 func (r *Reconciler) event(p *pass, kind, reason, format string, args ...any) {
-	note := shorten(fmt.Sprintf(format, args...))
+	note := cut(fmt.Sprintf(format, args...))
 	if p.host == nil { // not a nil pointer in an interface
 		r.Recorder.Eventf(p.machine, nil, kind, reason, actionFence, "%s", note)
 		return
@@ -261,6 +261,5 @@ func (r *Reconciler) event(p *pass, kind, reason, format string, args ...any) {
 // maxNote is the longest message of a condition or an event, in bytes.
 const maxNote = 1024
 
-func shorten(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxNote)], "")
-}
+// cut makes text fit, and safe to show: it may repeat what a workload cluster has answered.
+func cut(text string) string { return node.CutTextTo(text, maxNote) }

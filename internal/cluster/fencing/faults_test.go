@@ -509,6 +509,18 @@ func TestARecoveryEndsAfterItsWorkloadClusterDidNotAnswerForLong(t *testing.T) {
 	w.checkRecovered(0, old)
 }
 
+func TestASecretInTheErrorOfAWorkloadClusterIsMaskedInWhatIsShown(t *testing.T) {
+	w := newWorld(t, 1)
+	w.silent = true
+	w.request(0)
+	w.passes(0)
+	m := read(w, w.mgmt, &v1beta2.Metal3Machine{}, testNamespace, name("m3m", 0))
+	c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.RemediatingCondition)
+	if c == nil || !strings.Contains(c.Message, "http://******@192.0.2.5:3128:  [31mno answer") {
+		t.Errorf("the condition is %+v, want the error without password and control characters", c)
+	}
+}
+
 func TestHealthChecksDoNotWaitForANodeThatCannotBeRestored(t *testing.T) {
 	saved := encode(backup{Node: nodeRef{"node-0", "node-uid-before"}, Labels: map[string]string{"rack": "1"}})
 	for _, tt := range []struct {

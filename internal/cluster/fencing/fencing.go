@@ -209,16 +209,16 @@ func (r *Reconciler) readNode(ctx context.Context, p *pass) error {
 	cluster := types.NamespacedName{Namespace: p.machine.Namespace, Name: p.machine.Spec.ClusterName}
 	c, err := r.Workloads.Client(ctx, cluster)
 	if err != nil {
-		p.unreachable = shorten(err.Error())
+		p.unreachable = cut(err.Error())
 		return nil
 	}
 	node, err := r.FindNode(ctx, c, p.machine, p.m3m.Spec.ProviderID)
 	switch {
 	case workload.IsAmbiguous(err):
-		p.ambiguous = shorten(err.Error())
+		p.ambiguous = cut(err.Error())
 		return nil
 	case err != nil:
-		p.unreachable = shorten(fmt.Sprintf("find the Node of Machine %s: %v", p.machine.Name, err))
+		p.unreachable = cut(fmt.Sprintf("find the Node of Machine %s: %v", p.machine.Name, err))
 		return nil
 	case node == nil:
 		return nil

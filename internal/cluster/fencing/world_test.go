@@ -37,7 +37,11 @@ const (
 	testCluster   = "edge"
 )
 
-var errRefused = errors.New("the test refuses this write")
+var (
+	errRefused = errors.New("the test refuses this write")
+	// errSilent repeats the URL of a proxy with its password and sends colours to a terminal.
+	errSilent = errors.New("proxy http://ingot:hunter2@192.0.2.5:3128: \x1b[31mno answer")
+)
 
 // world is a management cluster, a workload cluster, the machines, and the host operator.
 type world struct {
@@ -162,7 +166,7 @@ func (w *world) start(options ...func(*Config)) {
 // Client implements workloads.
 func (w *world) Client(context.Context, types.NamespacedName) (client.Client, error) {
 	if w.silent {
-		return nil, errors.New("the workload cluster does not answer")
+		return nil, errSilent
 	}
 	return w.observed(w.nodes), nil
 }

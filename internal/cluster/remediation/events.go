@@ -54,7 +54,7 @@ func (r *Reconciler) event(s *scope, kind, reason, note string) {
 	if s.host != nil {
 		about = s.host
 	}
-	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", shorten(note))
+	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", cut(note))
 }
 
 // eventOf is the event of an action; its reason is empty when there is none.

@@ -3,13 +3,13 @@ package remediation
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // progressOf is pure: what the condition says when an action is due, or nil when it stays as it is,
@@ -116,7 +116,7 @@ func atTheEnd(s *scope) *metav1.Condition {
 }
 
 func stuck(reason, format string, args ...any) *metav1.Condition {
-	return &metav1.Condition{Type: v1beta2.ProgressingCondition, Status: metav1.ConditionFalse, Reason: reason, Message: shorten(fmt.Sprintf(format, args...))}
+	return &metav1.Condition{Type: v1beta2.ProgressingCondition, Status: metav1.ConditionFalse, Reason: reason, Message: cut(fmt.Sprintf(format, args...))}
 }
 
 func goesOn(reason, format string, args ...any) *metav1.Condition {
@@ -173,9 +173,8 @@ func isStuck(m *v1beta2.Metal3Remediation) bool {
 // maxNote is the longest message of a condition or an event, in bytes.
 const maxNote = 1024
 
-func shorten(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), maxNote)], "")
-}
+// cut makes text fit, and safe to show: it may repeat what a workload cluster has answered.
+func cut(text string) string { return node.CutTextTo(text, maxNote) }
 
 // publishProgress tells of a condition that says something else than before, if somebody should look.
 func (r *Reconciler) publishProgress(s *scope, a action, c *metav1.Condition) {

@@ -1,9 +1,13 @@
 package remediation
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -99,6 +103,24 @@ func TestWhatARemediationWaitsForIsShown(t *testing.T) {
 				t.Errorf("%d events, want one: %v", n, l.events)
 			}
 		})
+	}
+}
+
+func TestASecretInTheErrorOfAWorkloadClusterIsMaskedInWhatIsShown(t *testing.T) {
+	t.Parallel()
+	const masked = "http://******@192.0.2.5:3128:  [31mno answer"
+	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) {
+		l.unreachable = errors.New("proxy http://ingot:hunter2@192.0.2.5:3128: \x1b[31mno answer")
+	})
+	l.shows(metav1.ConditionFalse, v1beta2.NodeUnknownReason)
+	c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
+	if !strings.Contains(c.Message, masked) {
+		t.Errorf("the condition says %q, want the error without password and control characters", c.Message)
+	}
+	l.untilPhase(waiting)
+	at := slices.Index(l.events, eventEvictionIncomplete)
+	if at < 0 || !strings.Contains(l.notes[at], masked) {
+		t.Errorf("the events say %q, want one with the error without password and control characters", l.notes)
 	}
 }
 

@@ -39,7 +39,7 @@ type life struct {
 	management, workload client.WithWatch
 	r                    *Reconciler
 	now                  time.Time
-	events               []string
+	events, notes        []string // their reasons and texts
 	registry             *prometheus.Registry
 
 	// version is that of the workload cluster; unreachable cuts that off.
@@ -183,7 +183,7 @@ func (l *life) Version(context.Context, types.NamespacedName) (*version.Version,
 }
 
 func (l *life) Eventf(_, _ runtime.Object, _, reason, _, _ string, args ...any) {
-	l.events = append(l.events, reason)
+	l.events, l.notes = append(l.events, reason), append(l.notes, fmt.Sprint(args...))
 	l.Logf("event %s: %v", reason, args)
 }
 
