@@ -41,8 +41,8 @@ func NewToken() string {
 	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
-// TokenMatches compares in constant time. An empty stored token matches nothing.
-func TokenMatches(stored, sent string) bool {
+// tokenMatches compares in constant time. An empty stored token matches nothing.
+func tokenMatches(stored, sent string) bool {
 	return stored != "" && subtle.ConstantTimeCompare([]byte(stored), []byte(sent)) == 1
 }
 

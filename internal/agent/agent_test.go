@@ -62,8 +62,8 @@ func TestOnlyTheStoredTokenMatches(t *testing.T) {
 	}{
 		{"abc", "abc", true}, {"abc", "abd", false}, {"abc", "ab", false}, {"abc", "", false}, {"", "", false}, {"", "abc", false},
 	} {
-		if got := TokenMatches(tc.stored, tc.sent); got != tc.want {
-			t.Errorf("TokenMatches(%q, %q) = %v, want %v", tc.stored, tc.sent, got, tc.want)
+		if got := tokenMatches(tc.stored, tc.sent); got != tc.want {
+			t.Errorf("tokenMatches(%q, %q) = %v, want %v", tc.stored, tc.sent, got, tc.want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses fu
 	switch {
 	case beat.AgentToken == "":
 		return &RefusedError{node.RefusedNoToken, ErrToken}
-	case !TokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken):
+	case !tokenMatches(n.DriverInternalInfo.Text(TokenKey), beat.AgentToken):
 		return &RefusedError{node.RefusedToken, ErrToken}
 	}
 	known := n.DriverInternalInfo.Text(URLKey)

@@ -1,5 +1,4 @@
-// Package checksum reads the checksums of images: as clients give them, and in the files
-// that publishers of images put beside them.
+// Package checksum reads the checksums of images, as clients give them.
 package checksum
 
 import (

@@ -127,11 +127,3 @@ func (e *Engine) BootURL() string {
 	}
 	return e.boot.server.url(e.boot.tls)
 }
-
-// NetworkBootURL is where machines boot over the network, empty when the boot service is off.
-func (e *Engine) NetworkBootURL() string {
-	if e.boot.ipxe == nil {
-		return e.BootURL()
-	}
-	return e.boot.ipxe.url(nil)
-}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
@@ -134,7 +133,7 @@ func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 		return c.Reason, c.Message
 	}
 	forbidden := `cannot get resource "` + plural + `" in API group "` + group + `"`
-	if reason, message := released("first"); reason != string(reuse.ReasonOwnerUnreadable) || !strings.Contains(message, forbidden) {
+	if reason, message := released("first"); reason != "OwnerUnreadable" || !strings.Contains(message, forbidden) {
 		t.Errorf("the host is not kept for %s (%s), want what is forbidden", reason, message)
 	}
 	for _, obj := range b.decode(documentedRole(t, plural)) {
@@ -152,7 +151,7 @@ func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 		}
 		return ""
 	})
-	if reason, message := released("second"); reason != string(reuse.ReasonTemplateMissing) {
+	if reason, message := released("second"); reason != "TemplateMissing" {
 		t.Errorf("the host is not kept for %s (%s), want what the control plane says", reason, message)
 	}
 }

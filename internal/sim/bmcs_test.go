@@ -114,7 +114,7 @@ func TestMachinesWithBMCsArePoweredOnAtTheirSwitch(t *testing.T) {
 	if err := machines.PowerOn(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 	if err := machines.Machine(1).Reboot(); err != nil {

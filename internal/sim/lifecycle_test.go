@@ -93,7 +93,7 @@ func TestAgentThatFindsNoNodeIsStartedAgain(t *testing.T) {
 		t.Errorf("machine booted %d times, want 1: only its agent starts again", got)
 	}
 	engine.hideNodes.Store(false)
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -38,6 +38,11 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
+// waitRunning blocks until every machine runs.
+func waitRunning(ctx context.Context, machines *sim.Machines) error {
+	return machines.Wait(ctx, func(s sim.Snapshot) bool { return s.States[sim.Running] == s.Machines })
+}
+
 func heartbeatsTaken(n int) func(sim.Snapshot) bool {
 	return func(s sim.Snapshot) bool { return s.Answers[sim.Answer{Call: agent.CallHeartbeat, Status: 202}] >= n }
 }
@@ -51,7 +56,7 @@ func TestTwoHundredMachinesRunSurviveAPowerCycleAndLeaveNothingBehind(t *testing
 	if err := machines.PowerOn(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 	if err := machines.Wait(ctx, heartbeatsTaken(count)); err != nil {
@@ -62,7 +67,7 @@ func TestTwoHundredMachinesRunSurviveAPowerCycleAndLeaveNothingBehind(t *testing
 			t.Fatal(err)
 		}
 	}
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(engine.byUUID); got != count {
@@ -146,7 +151,7 @@ func TestFleetIsTheSameForTheSameSeed(t *testing.T) {
 		if err := machines.PowerOn(ctx, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := machines.WaitRunning(ctx); err != nil {
+		if err := waitRunning(ctx, machines); err != nil {
 			t.Fatal(err)
 		}
 		machines.Stop()
@@ -178,7 +183,7 @@ func TestMachinesWaitForAnEngineThatIsDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	engine.down.Store(false)
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -216,7 +221,7 @@ func TestPowerOffStopsTheMachineAtOnce(t *testing.T) {
 	if err := machines.PowerOn(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := machines.WaitRunning(ctx); err != nil {
+	if err := waitRunning(ctx, machines); err != nil {
 		t.Fatal(err)
 	}
 	m := machines.Machine(1)

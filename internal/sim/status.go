@@ -95,11 +95,6 @@ func (ms *Machines) Wait(ctx context.Context, enough func(Snapshot) bool) error 
 	}
 }
 
-// WaitRunning blocks until every machine runs.
-func (ms *Machines) WaitRunning(ctx context.Context) error {
-	return ms.Wait(ctx, func(s Snapshot) bool { return s.States[Running] == s.Machines })
-}
-
 // firstFailure describes the first failed machine, if there is any.
 func (ms *Machines) firstFailure() string {
 	for _, m := range ms.machines {

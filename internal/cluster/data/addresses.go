@@ -25,7 +25,7 @@ import (
 
 // obtain gets what is needed of pools. It claims all addresses before it waits for one; the wait
 // is for an address that is not there yet.
-func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host string, needs map[pool]need) (map[pool]values, time.Duration, error) {
+func (r *reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host string, needs map[pool]need) (map[pool]values, time.Duration, error) {
 	got, wait := map[pool]values{}, time.Duration(0)
 	sorted := slices.SortedFunc(maps.Keys(needs), func(a, b pool) int { return strings.Compare(a.name, b.name) })
 	for _, p := range sorted {
@@ -59,7 +59,7 @@ func (r *Reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host str
 }
 
 // kindOf finds the version of the kind of a pool.
-func (r *Reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
+func (r *reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
 	mapping, err := r.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: p.group, Kind: p.kind})
 	if meta.IsNoMatchError(err) {
 		return schema.GroupVersionKind{}, problemf("pool %s: this cluster has no kind %s.%s; install the IPAM provider that has it, or name a pool of another one (apiGroup and kind)", p, p.kind, p.group)
@@ -71,7 +71,7 @@ func (r *Reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
 }
 
 // address gets the address that data has from a pool, or the wait until it may be there.
-func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool, v *values) (time.Duration, error) {
+func (r *reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool, v *values) (time.Duration, error) {
 	claim, err := r.claim(ctx, d, host, p)
 	if err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ func (r *Reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host st
 
 // addressOf reads the address of a claim, nil while there is none. It asks the API server, because the cache may still have a
 // claim and an address of the same names that are gone, and what is rendered stays.
-func (r *Reconciler) addressOf(ctx context.Context, cached *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, error) {
+func (r *reconciler) addressOf(ctx context.Context, cached *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, error) {
 	var claim ipamv1.IPAddressClaim
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), &claim)
 	if client.IgnoreNotFound(err) != nil {
@@ -140,7 +140,7 @@ func (v *values) take(claim *ipamv1.IPAddressClaim, a *ipamv1.IPAddress) error {
 
 // patience waits for the provider of a pool. What it reports, or that it reports nothing for
 // long, is a problem.
-func (r *Reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
+func (r *reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1.IPAddressClaimReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionFalse {
 		return 0, problemf("pool %s gives no address: %s: %.512s", p, ready.Reason, ready.Message)
@@ -153,7 +153,7 @@ func (r *Reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Durati
 }
 
 // claim returns the claim for an address of a pool, and makes it when there is none.
-func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool) (*ipamv1.IPAddressClaim, error) {
+func (r *reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool) (*ipamv1.IPAddressClaim, error) {
 	found := map[string]*ipamv1.IPAddressClaim{}
 	names := claimNames(d.Name, host, p.name, r.ClaimsByHost)
 	for _, name := range names {
@@ -187,7 +187,7 @@ func (r *Reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 
 // giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left. Where
 // claims are not named after hosts, those of a host are from an earlier time, and the cache knows them.
-func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
+func (r *reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
 	reader := r.Live
 	if host != "" && !r.ClaimsByHost {
 		reader = r.Client
@@ -211,7 +211,7 @@ func (r *Reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host s
 }
 
 // drop deletes a claim of data. Metal3's provider gives claims a finalizer, which goes first: nobody else would remove it.
-func (r *Reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) error {
+func (r *reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) error {
 	err := r.patch(ctx, claim, func() { controllerutil.RemoveFinalizer(claim, v1beta2.DataFinalizer) })
 	if err == nil && claim.DeletionTimestamp.IsZero() {
 		err = r.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
@@ -223,7 +223,7 @@ func (r *Reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) err
 }
 
 // readPool reads an IPPool of ipam.metal3.io for its DNS servers, which the contract of addresses does not have.
-func (r *Reconciler) readPool(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind) (map[string]any, error) {
+func (r *reconciler) readPool(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind) (map[string]any, error) {
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(kind)
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: p.name}, &object)

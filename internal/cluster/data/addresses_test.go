@@ -56,7 +56,7 @@ func TestAddressIsTakenOnlyOfAClaimAndAnAddressThatExist(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewReconciler(Config{Client: newFake(t, claimed("new"), addressed("192.0.2.1", "old")), Live: newFake(t, tt.live...), Now: time.Now})
+			r := newReconciler(Config{Client: newFake(t, claimed("new"), addressed("192.0.2.1", "old")), Live: newFake(t, tt.live...), Now: time.Now})
 			var v values
 			wait, err := r.address(t.Context(), d, "node-7", p, &v)
 			if err != nil || (wait > 0) != (tt.want == "") {
@@ -113,7 +113,7 @@ func TestAddressIsClaimedForDNSServersOnlyWhereTheRangeOfTheAddressHasThem(t *te
 			object.SetNamespace("metal")
 			object.SetName("main")
 			api := pooled{newFake(t, object), mapper}
-			r := NewReconciler(Config{Client: api, Live: api, Now: func() time.Time { return time.Time{} }})
+			r := newReconciler(Config{Client: api, Live: api, Now: func() time.Time { return time.Time{} }})
 			p := newPool("", "", "main")
 			got, wait, err := r.obtain(t.Context(), d, "node-7", map[pool]need{p: {dns: true}})
 			if err != nil || (wait > 0) != tt.claimed {

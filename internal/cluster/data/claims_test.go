@@ -104,7 +104,7 @@ func TestOnlyClaimsThatAreNamedAfterTheFormerHostAreGivenBack(t *testing.T) {
 			d := &v1beta2.Metal3Data{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "workers-0", UID: "own"}}
 			claim := newClaim(d, newPool("", "", "main"), tt.claim)
 			api := newFake(t, d, claim)
-			r := NewReconciler(Config{Client: api, Live: api, ClaimsByHost: tt.byHost})
+			r := newReconciler(Config{Client: api, Live: api, ClaimsByHost: tt.byHost})
 			if _, err := r.giveBack(t.Context(), d, tt.host); err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestClaimThatMetal3sProviderHoldsIsLetGoWhenItIsDeletedBeforeDataIsRendered
 		claim.Finalizers = []string{v1beta2.DataFinalizer}
 		change(claim)
 		api := newFake(t, d, claim)
-		r := NewReconciler(Config{Client: api, Live: api, Now: time.Now})
+		r := newReconciler(Config{Client: api, Live: api, Now: time.Now})
 		if wait, err := r.address(t.Context(), d, "node-7", p, &values{}); wait == 0 || err != nil {
 			t.Errorf("%s: wait %s, error %v; want the end of the claim to be waited for", name, wait, err)
 		}

@@ -43,17 +43,17 @@ import (
 // Controllers returns the controllers of templates and of data for changes in cache. The caller
 // starts and stops them.
 func Controllers(config Config, cache cache.Cache, options controller.Options) ([]controller.Controller, error) {
-	templates, err := NewTemplateReconciler(config).Controller(cache, options)
+	templates, err := newTemplateReconciler(config).Controller(cache, options)
 	if err != nil {
 		return nil, err
 	}
-	data, err := NewReconciler(config).Controller(cache, options)
+	data, err := newReconciler(config).Controller(cache, options)
 	return []controller.Controller{templates, data}, err
 }
 
 // Controller returns the controller that runs the reconciler for changes in cache. The caller
 // starts and stops it.
-func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+func (r *templateReconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("data-templates", options,
 		source.Kind(cache, &v1beta2.Metal3DataTemplate{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3DataTemplate]{}),
@@ -70,7 +70,7 @@ func (r *TemplateReconciler) Controller(cache cache.Cache, options controller.Op
 
 // Controller returns the controller that runs the reconciler for changes in cache. The caller
 // starts and stops it.
-func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
+func (r *reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("data", options,
 		source.Kind(cache, &v1beta2.Metal3Data{}, &handler.TypedEnqueueRequestForObject[*v1beta2.Metal3Data]{}),
@@ -128,7 +128,7 @@ func pauseChanged(a, b *clusterv1.Cluster) bool {
 }
 
 // dataWhere lists the data of a namespace for which a function is true.
-func (r *Reconciler) dataWhere(ctx context.Context, namespace string, is func(*v1beta2.Metal3Data) bool) []types.NamespacedName {
+func (r *reconciler) dataWhere(ctx context.Context, namespace string, is func(*v1beta2.Metal3Data) bool) []types.NamespacedName {
 	var list v1beta2.Metal3DataList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "Metal3Data could not be listed", "namespace", namespace)
@@ -144,24 +144,24 @@ func (r *Reconciler) dataWhere(ctx context.Context, namespace string, is func(*v
 }
 
 // dataFor is the data of the claim of a name, which is that of its Metal3Machine.
-func (r *Reconciler) dataFor(ctx context.Context, namespace, claim string) []types.NamespacedName {
+func (r *reconciler) dataFor(ctx context.Context, namespace, claim string) []types.NamespacedName {
 	return r.dataWhere(ctx, namespace, func(d *v1beta2.Metal3Data) bool { return d.Spec.Claim.Name == claim })
 }
 
-func (r *Reconciler) unfinishedOf(ctx context.Context, t *v1beta2.Metal3DataTemplate) []types.NamespacedName {
+func (r *reconciler) unfinishedOf(ctx context.Context, t *v1beta2.Metal3DataTemplate) []types.NamespacedName {
 	return r.dataWhere(ctx, t.Namespace, func(d *v1beta2.Metal3Data) bool {
 		return d.Spec.Template.Name == t.Name && !d.Status.Ready
 	})
 }
 
-func (r *Reconciler) dataOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
+func (r *reconciler) dataOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
 	return r.dataWhere(ctx, c.Namespace, func(d *v1beta2.Metal3Data) bool {
 		return d.Labels[clusterv1.ClusterNameLabel] == c.Name
 	})
 }
 
 // templatesOfCluster are the templates of a cluster, and those that its claims name.
-func (r *TemplateReconciler) templatesOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
+func (r *templateReconciler) templatesOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
 	var all []types.NamespacedName
 	var templates v1beta2.Metal3DataTemplateList
 	if err := r.Client.List(ctx, &templates, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -186,7 +186,7 @@ func (r *TemplateReconciler) templatesOfCluster(ctx context.Context, c *clusterv
 
 // addressChanges asks for a pass over the data that owns a claim for an address. At the end of a claim, it asks for passes over
 // the data that may wait for that, too.
-func (r *Reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddressClaim, ctrl.Request] {
+func (r *reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddressClaim, ctrl.Request] {
 	owning, ended := mapped(owningData), mapped(r.dataOfEnded)
 	return handler.TypedFuncs[*ipamv1.IPAddressClaim, ctrl.Request]{
 		CreateFunc: owning.Create, UpdateFunc: owning.Update, DeleteFunc: ended.Delete, GenericFunc: owning.Generic,
@@ -195,7 +195,7 @@ func (r *Reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddres
 
 // dataOfEnded is the data that owned a claim for an address, and the data that may wait for the end of the claim: that of
 // another machine on the host that it is named after.
-func (r *Reconciler) dataOfEnded(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
+func (r *reconciler) dataOfEnded(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
 	names := owningData(ctx, claim)
 	if !r.ClaimsByHost {
 		return names

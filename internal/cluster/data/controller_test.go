@@ -25,21 +25,21 @@ func TestOnlyTheEndOfAClaimForAnAddressConcernsDataThatWaitsForIt(t *testing.T) 
 	claim := newClaim(owner, newPool("", "", "main"), "node-7-main")
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	for name, tt := range map[string]struct {
-		tell   func(context.Context, *Reconciler, queue)
+		tell   func(context.Context, *reconciler, queue)
 		byHost bool
 		want   []string
 		lists  int
 	}{
-		"it comes": {func(ctx context.Context, r *Reconciler, q queue) {
+		"it comes": {func(ctx context.Context, r *reconciler, q queue) {
 			r.addressChanges().Create(ctx, event.TypedCreateEvent[*ipamv1.IPAddressClaim]{Object: claim}, q)
 		}, true, []string{"owner"}, 0},
-		"it changes": {func(ctx context.Context, r *Reconciler, q queue) {
+		"it changes": {func(ctx context.Context, r *reconciler, q queue) {
 			r.addressChanges().Update(ctx, event.TypedUpdateEvent[*ipamv1.IPAddressClaim]{ObjectOld: claim, ObjectNew: claim}, q)
 		}, true, []string{"owner"}, 0},
-		"it ends": {func(ctx context.Context, r *Reconciler, q queue) {
+		"it ends": {func(ctx context.Context, r *reconciler, q queue) {
 			r.addressChanges().Delete(ctx, event.TypedDeleteEvent[*ipamv1.IPAddressClaim]{Object: claim}, q)
 		}, true, []string{"owner", "waiting"}, 1},
-		"it ends, named after data": {func(ctx context.Context, r *Reconciler, q queue) {
+		"it ends, named after data": {func(ctx context.Context, r *reconciler, q queue) {
 			r.addressChanges().Delete(ctx, event.TypedDeleteEvent[*ipamv1.IPAddressClaim]{Object: claim}, q)
 		}, false, []string{"owner"}, 0},
 	} {
@@ -53,7 +53,7 @@ func TestOnlyTheEndOfAClaimForAnAddressConcernsDataThatWaitsForIt(t *testing.T) 
 			}})
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[ctrl.Request]())
 			defer q.ShutDown()
-			tt.tell(t.Context(), NewReconciler(Config{Client: counted, ClaimsByHost: tt.byHost}), q)
+			tt.tell(t.Context(), newReconciler(Config{Client: counted, ClaimsByHost: tt.byHost}), q)
 			var got []string
 			for q.Len() > 0 {
 				request, _ := q.Get()

@@ -22,14 +22,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// Reconciler renders Metal3Data into Secrets, and gives back its addresses.
-type Reconciler struct{ Config }
+// reconciler renders Metal3Data into Secrets, and gives back its addresses.
+type reconciler struct{ Config }
 
-// NewReconciler returns the reconciler of data.
-func NewReconciler(config Config) *Reconciler { return &Reconciler{config} }
+// newReconciler returns the reconciler of data.
+func newReconciler(config Config) *reconciler { return &reconciler{config} }
 
 // Reconcile makes one pass over a Metal3Data.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var d v1beta2.Metal3Data
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // keepFilter gives data the label of its claim, if the controller works on the claim.
-func (r *Reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) error {
+func (r *reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) error {
 	var claim v1beta2.Metal3DataClaim
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Claim.Name}, &claim); err != nil {
 		return client.IgnoreNotFound(err)
@@ -78,7 +78,7 @@ func (r *Reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) erro
 }
 
 // say writes the status of data. Data that is gone has none.
-func (r *Reconciler) say(ctx context.Context, d *v1beta2.Metal3Data, ready bool, text string) error {
+func (r *reconciler) say(ctx context.Context, d *v1beta2.Metal3Data, ready bool, text string) error {
 	before := d.DeepCopy()
 	d.Status = v1beta2.Metal3DataStatus{Ready: ready, ErrorMessage: message(text)}
 	if equality.Semantic.DeepEqual(before.Status, d.Status) {
@@ -96,7 +96,7 @@ type objects struct {
 }
 
 // fill renders data, if that is not done for the host that the machine has.
-func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
+func (r *reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	o, err := r.read(ctx, d)
 	if err == nil && o.host == nil && o.m3m != nil && d.Annotations[v1beta2.HostAnnotation] != "" && hasNoHost(o.m3m) {
 		return r.forgetHost(ctx, d, o.m3m)
@@ -140,7 +140,7 @@ func (r *Reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready boo
 }
 
 // read reads what data is rendered from. The host is nil when the machine does not have one.
-func (r *Reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, error) {
+func (r *reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, error) {
 	var o objects
 	var claim v1beta2.Metal3DataClaim
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Claim.Name}, &claim)
@@ -171,7 +171,7 @@ func (r *Reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, 
 
 // ownerless says what is wrong with a claim whose Metal3Machine is gone: nothing when the claim goes, too, which the
 // cache may not know yet.
-func (r *Reconciler) ownerless(ctx context.Context, key client.ObjectKey) error {
+func (r *reconciler) ownerless(ctx context.Context, key client.ObjectKey) error {
 	var claim v1beta2.Metal3DataClaim
 	err := r.Live.Get(ctx, key, &claim)
 	switch {
@@ -232,7 +232,7 @@ func waitsFor(machine string) string {
 
 // prepare notes the host that data is rendered for, and, of a template that is not nil, the
 // Secrets. Data is not ready when the host changes. What it has for the host before is given back first.
-func (r *Reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
+func (r *reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
 	if _, before, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/"); before != "" && d.Annotations[v1beta2.HostAnnotation] != host {
 		if err := r.leave(ctx, d, before); err != nil {
 			return err
@@ -247,7 +247,7 @@ func (r *Reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1be
 }
 
 // render renders the documents. It returns a wait when an address is not there yet.
-func (r *Reconciler) render(ctx context.Context, d *v1beta2.Metal3Data, o objects) (documents, time.Duration, error) {
+func (r *reconciler) render(ctx context.Context, d *v1beta2.Metal3Data, o objects) (documents, time.Duration, error) {
 	in := input{namespace: d.Namespace, index: d.Spec.Index, machine: o.machine, m3m: o.m3m, host: o.host}
 	made, needs, err := render(&o.template.Spec, in)
 	if err != nil || len(needs) == 0 {
@@ -294,7 +294,7 @@ func (made documents) of(key string) []byte {
 
 // missing are the Secrets of data that do not exist, or are for another host. One without a
 // host is from before hosts were noted.
-func (r *Reconciler) missing(ctx context.Context, d *v1beta2.Metal3Data, host string) ([]secret, error) {
+func (r *reconciler) missing(ctx context.Context, d *v1beta2.Metal3Data, host string) ([]secret, error) {
 	var all []secret
 	for _, s := range secretsOf(d) {
 		meta, err := r.secretMeta(ctx, d, s)
@@ -315,7 +315,7 @@ func isFor(meta *metav1.PartialObjectMetadata, host string) bool {
 
 // secretMeta reads the metadata of a Secret, nil when there is none. One that is not the data's
 // is a problem: it is never read or changed.
-func (r *Reconciler) secretMeta(ctx context.Context, d *v1beta2.Metal3Data, s secret) (*metav1.PartialObjectMetadata, error) {
+func (r *reconciler) secretMeta(ctx context.Context, d *v1beta2.Metal3Data, s secret) (*metav1.PartialObjectMetadata, error) {
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: s.name}, meta)
@@ -332,7 +332,7 @@ func (r *Reconciler) secretMeta(ctx context.Context, d *v1beta2.Metal3Data, s se
 }
 
 // store writes a document into its Secret. One that is there for this host stays as it is.
-func (r *Reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret, document []byte, host string) error {
+func (r *reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret, document []byte, host string) error {
 	meta, err := r.secretMeta(ctx, d, s)
 	if err != nil || meta != nil && isFor(meta, host) {
 		return err
@@ -361,7 +361,7 @@ func (r *Reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret,
 }
 
 // release gives back what deleted data has, when its claim has no use for it any more.
-func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
+func (r *reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	if !hasAny(d, dataFinalizers) {
 		return d.Status.Ready, 0, nil
 	}
@@ -393,7 +393,7 @@ func (r *Reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 
 // removeSecrets deletes the Secrets of data. Kubernetes would, too, but not before the next data
 // with the index needs their names.
-func (r *Reconciler) removeSecrets(ctx context.Context, d *v1beta2.Metal3Data) error {
+func (r *reconciler) removeSecrets(ctx context.Context, d *v1beta2.Metal3Data) error {
 	for _, s := range secretsOf(d) {
 		meta, err := r.secretMeta(ctx, d, s)
 		if _, foreign := problemText(err); foreign || err == nil && meta == nil {

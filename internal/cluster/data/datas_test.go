@@ -68,7 +68,7 @@ func TestDataWithoutStatusIsReadyAsItWasRenderedForTheHost(t *testing.T) {
 				objects = append(objects, newSecret(d, name, host))
 			}
 			api := newFake(t, objects...) // without the template, so that nothing can be rendered
-			r := NewReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now})
+			r := newReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now})
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)}); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestSecretsGoBeforeTheAddressesThatAreInThem(t *testing.T) {
 		}
 		return c.Delete(ctx, obj, options...)
 	}})
-	r := NewReconciler(Config{Client: watched, Live: api, Now: time.Now, ClaimsByHost: true})
+	r := newReconciler(Config{Client: watched, Live: api, Now: time.Now, ClaimsByHost: true})
 	if err := r.leave(t.Context(), d, "node-7"); err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func TestDataOfAMachineThatIsGoneWarnsOnlyIfItsClaimStays(t *testing.T) {
 			cached := newFake(t, claim.DeepCopy(), d)
 			tt.change(claim)
 			recorder := events.NewFakeRecorder(10)
-			r := NewReconciler(Config{Client: cached, Live: newFake(t, claim), Recorder: recorder, Now: time.Now})
+			r := newReconciler(Config{Client: cached, Live: newFake(t, claim), Recorder: recorder, Now: time.Now})
 			key := client.ObjectKeyFromObject(d)
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 				t.Fatal(err)

@@ -28,7 +28,7 @@ func TestClaimsAndTemplatesWithoutTheLabelThatTheFilterWantsAreLeftAlone(t *test
 			claim, _ := newClaimed()
 			claim.Finalizers, claim.Labels, claim.Spec.Template.Name = nil, map[string]string{clusterv1.WatchLabel: tt.claim}, "t"
 			api := newFake(t, template, claim)
-			r := NewTemplateReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
+			r := newTemplateReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
 			for range 3 {
 				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(template)}); err != nil {
 					t.Fatal(err)
@@ -55,7 +55,7 @@ func TestDataWithoutTheLabelThatTheFilterWantsIsLeftAlone(t *testing.T) {
 		claim, d := newClaimed()
 		d.Labels = map[string]string{clusterv1.WatchLabel: label}
 		api := newFake(t, claim, d)
-		r := NewReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
+		r := newReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now, Filter: "blue"})
 		key := client.ObjectKeyFromObject(d)
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ func TestDataFollowsTheLabelOfItsClaim(t *testing.T) {
 				tt.change(claim, d)
 			}
 			api := newFake(t, claim, d)
-			r := NewReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now})
+			r := newReconciler(Config{Client: api, Live: api, Recorder: events.NewFakeRecorder(10), Now: time.Now})
 			if tt.filtered {
 				r.Filter = "blue"
 			}

@@ -22,7 +22,7 @@ func hasNoHost(m *v1beta2.Metal3Machine) bool {
 // leave gives back what data has for a host that its machine does not have any more: the Secrets, and claims that are named after
 // it, which its next machine needs. The Secrets go first: while all of them are there, the data counts as rendered, with the addresses
 // in them.
-func (r *Reconciler) leave(ctx context.Context, d *v1beta2.Metal3Data, host string) error {
+func (r *reconciler) leave(ctx context.Context, d *v1beta2.Metal3Data, host string) error {
 	if err := r.removeSecrets(ctx, d); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (r *Reconciler) leave(ctx context.Context, d *v1beta2.Metal3Data, host stri
 }
 
 // forgetHost gives back what data has for a host that its machine has lost.
-func (r *Reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v1beta2.Metal3Machine) (ready bool, wait time.Duration, err error) {
+func (r *reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v1beta2.Metal3Machine) (ready bool, wait time.Duration, err error) {
 	_, host, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/")
 	if lost, err := r.hasLost(ctx, m, host); err != nil || !lost {
 		return d.Status.Ready, 0, err
@@ -47,7 +47,7 @@ func (r *Reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v
 
 // hasLost asks the API server whether a machine has no host, and this one does not name it as its consumer: then a machine that has only
 // lost the annotation may start with the addresses.
-func (r *Reconciler) hasLost(ctx context.Context, m *v1beta2.Metal3Machine, host string) (bool, error) {
+func (r *reconciler) hasLost(ctx context.Context, m *v1beta2.Metal3Machine, host string) (bool, error) {
 	var live v1beta2.Metal3Machine
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), &live); err != nil {
 		return false, client.IgnoreNotFound(err)

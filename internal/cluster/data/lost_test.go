@@ -55,7 +55,7 @@ func TestDataGivesBackWhatIsForAHostThatItsMachineHasLost(t *testing.T) {
 			}
 			api := newFake(t, claim, d, secret, address, machine(tt.cached), h)
 			live := &overlay{Client: api, machines: newFake(t, machine(tt.live))}
-			r := NewReconciler(Config{Client: api, Live: live, Recorder: events.NewFakeRecorder(10), Now: time.Now, ClaimsByHost: true})
+			r := newReconciler(Config{Client: api, Live: live, Recorder: events.NewFakeRecorder(10), Now: time.Now, ClaimsByHost: true})
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(d)}); err != nil {
 				t.Fatal(err)
 			}

@@ -19,15 +19,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// TemplateReconciler answers the claims of a Metal3DataTemplate. It also runs for the name of a
+// templateReconciler answers the claims of a Metal3DataTemplate. It also runs for the name of a
 // template that does not exist, because claims of it have to be told, or let go.
-type TemplateReconciler struct{ Config }
+type templateReconciler struct{ Config }
 
-// NewTemplateReconciler returns the reconciler of templates and claims.
-func NewTemplateReconciler(config Config) *TemplateReconciler { return &TemplateReconciler{config} }
+// newTemplateReconciler returns the reconciler of templates and claims.
+func newTemplateReconciler(config Config) *templateReconciler { return &templateReconciler{config} }
 
 // Reconcile makes one pass over a template, its claims and its data.
-func (r *TemplateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	t, err := r.template(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -77,7 +77,7 @@ func settle(err error) (ctrl.Result, error) {
 }
 
 // template reads the template of a request, nil when there is none.
-func (r *TemplateReconciler) template(ctx context.Context, req ctrl.Request) (*v1beta2.Metal3DataTemplate, error) {
+func (r *templateReconciler) template(ctx context.Context, req ctrl.Request) (*v1beta2.Metal3DataTemplate, error) {
 	var t v1beta2.Metal3DataTemplate
 	err := r.Client.Get(ctx, req.NamespacedName, &t)
 	if apierrors.IsNotFound(err) {
@@ -91,7 +91,7 @@ func (r *TemplateReconciler) template(ctx context.Context, req ctrl.Request) (*v
 
 // prepare gives a template its finalizer, the label of its cluster and, once that exists, the Cluster as an owner, with which
 // it is deleted.
-func (r *TemplateReconciler) prepare(ctx context.Context, t *v1beta2.Metal3DataTemplate) error {
+func (r *templateReconciler) prepare(ctx context.Context, t *v1beta2.Metal3DataTemplate) error {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (r *TemplateReconciler) prepare(ctx context.Context, t *v1beta2.Metal3DataT
 }
 
 // claims lists the claims of a template.
-func (r *TemplateReconciler) claims(ctx context.Context, req ctrl.Request) ([]*v1beta2.Metal3DataClaim, error) {
+func (r *templateReconciler) claims(ctx context.Context, req ctrl.Request) ([]*v1beta2.Metal3DataClaim, error) {
 	var list v1beta2.Metal3DataClaimList
 	if err := r.Client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
 		return nil, fmt.Errorf("list Metal3DataClaims in %s: %w", req.Namespace, err)
@@ -141,7 +141,7 @@ func listData(ctx context.Context, reader client.Reader, namespace string) ([]*v
 
 // apply does what was decided, and returns the data that it made. A claim that fails does not
 // keep the others from theirs.
-func (r *TemplateReconciler) apply(ctx context.Context, t *v1beta2.Metal3DataTemplate, a assignment) (made []*v1beta2.Metal3Data, err error) {
+func (r *templateReconciler) apply(ctx context.Context, t *v1beta2.Metal3DataTemplate, a assignment) (made []*v1beta2.Metal3Data, err error) {
 	var failures []error
 	for _, s := range a.steps {
 		d, err := r.perform(ctx, t, s)
@@ -164,7 +164,7 @@ func (r *TemplateReconciler) apply(ctx context.Context, t *v1beta2.Metal3DataTem
 }
 
 // perform does one step, and returns the data that it made.
-func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataTemplate, s step) (*v1beta2.Metal3Data, error) {
+func (r *templateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataTemplate, s step) (*v1beta2.Metal3Data, error) {
 	if leave, err := r.isLeftAlone(ctx, s.claim.Labels[clusterv1.ClusterNameLabel], s.claim); leave || err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (r *TemplateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataT
 
 // create makes the data of a claim. The creation is what takes the index: it fails when
 // anybody has it.
-func (r *TemplateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3DataClaim, index int32) (*v1beta2.Metal3Data, error) {
+func (r *templateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3DataClaim, index int32) (*v1beta2.Metal3Data, error) {
 	if err := r.patch(ctx, claim, func() { controllerutil.AddFinalizer(claim, v1beta2.DataClaimFinalizer) }); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (r *TemplateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTe
 
 // chosenHost is the host that the machine of a claim has in its annotation. It only saves the
 // controller of data a write, so it may be unknown.
-func (r *TemplateReconciler) chosenHost(ctx context.Context, claim *v1beta2.Metal3DataClaim) string {
+func (r *templateReconciler) chosenHost(ctx context.Context, claim *v1beta2.Metal3DataClaim) string {
 	m, err := machineOf(ctx, r.Client, claim)
 	if err != nil || m == nil {
 		return ""
@@ -233,7 +233,7 @@ func reference(obj client.Object, kind string) corev1.ObjectReference {
 }
 
 // say writes the status of a claim.
-func (r *TemplateReconciler) say(ctx context.Context, claim *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data, text string) error {
+func (r *templateReconciler) say(ctx context.Context, claim *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data, text string) error {
 	before := claim.DeepCopy()
 	claim.Status = v1beta2.Metal3DataClaimStatus{ErrorMessage: message(text)}
 	if d != nil {
@@ -251,12 +251,12 @@ func (r *TemplateReconciler) say(ctx context.Context, claim *v1beta2.Metal3DataC
 }
 
 // remove deletes data; its finalizer gives back what it has.
-func (r *TemplateReconciler) remove(ctx context.Context, d *v1beta2.Metal3Data) error {
+func (r *templateReconciler) remove(ctx context.Context, d *v1beta2.Metal3Data) error {
 	return client.IgnoreNotFound(r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID}))
 }
 
 // removeExtra deletes data that no claim has, if the API server says so, too.
-func (r *TemplateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3Data) error {
+func (r *templateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3Data) error {
 	if !d.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (r *TemplateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3D
 }
 
 // record writes which indexes are in use.
-func (r *TemplateReconciler) record(ctx context.Context, t *v1beta2.Metal3DataTemplate, existing []*v1beta2.Metal3Data) error {
+func (r *templateReconciler) record(ctx context.Context, t *v1beta2.Metal3DataTemplate, existing []*v1beta2.Metal3Data) error {
 	now := indexes(t.Name, existing)
 	if equality.Semantic.DeepEqual(t.Status.Indexes, now) {
 		return nil

@@ -187,7 +187,7 @@ func TestHostThatWasNotReservedAtTheDeletionIsNotReservedLater(t *testing.T) {
 		reason  string
 	}{
 		"reuse not wanted": {reuse.Reservation{}, v1beta2.HostReuseNotWantedReason},
-		"no owner":         {reuse.Reservation{Refused: reuse.ReasonNoOwner, Message: "Machine m-1 has no owner"}, "NoOwner"},
+		"no owner":         {reuse.Reservation{Refused: "NoOwner", Message: "Machine m-1 has no owner"}, "NoOwner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newMachineBench(t, newHost("a"))

@@ -117,7 +117,7 @@ func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	if isCarried(h) {
 		ref.UID = ""
 	}
-	return IsReferenceTo(&ref, v1beta2.GroupVersion.Group, metal3MachineKind, h.Namespace, m)
+	return isReferenceTo(&ref, v1beta2.GroupVersion.Group, metal3MachineKind, h.Namespace, m)
 }
 
 // ConsumesByUID reports whether a host names this very Metal3Machine as its consumer, by UID. That
@@ -160,9 +160,9 @@ func isCarried(h *v1alpha1.BareMetalHost) bool {
 	return uid != "" && uid != string(h.UID)
 }
 
-// IsReferenceTo reports whether a reference in an object of a namespace names this object of
+// isReferenceTo reports whether a reference in an object of a namespace names this object of
 // a kind. A reference without a namespace means that of its object.
-func IsReferenceTo(ref *corev1.ObjectReference, group, kind, namespace string, obj client.Object) bool {
+func isReferenceTo(ref *corev1.ObjectReference, group, kind, namespace string, obj client.Object) bool {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if ref.Namespace != "" {
 		namespace = ref.Namespace

@@ -19,48 +19,48 @@ type Reason string
 
 // Reasons.
 const (
-	// ReasonNoOwner is for machines that stand alone or belong to a MachineSet alone.
-	ReasonNoOwner Reason = "NoOwner"
-	// ReasonClusterDeleting means that the Cluster is being deleted.
-	ReasonClusterDeleting Reason = "ClusterDeleting"
-	// ReasonOwnerMissing means that the owner is gone, or did not come after the host.
-	ReasonOwnerMissing Reason = "OwnerMissing"
-	// ReasonClusterMissing means the same of the Cluster.
-	ReasonClusterMissing Reason = "ClusterMissing"
-	// ReasonOwnerUnreadable means that the kind of the owner is not served, or that the operator may not
+	// reasonNoOwner is for machines that stand alone or belong to a MachineSet alone.
+	reasonNoOwner Reason = "NoOwner"
+	// reasonClusterDeleting means that the Cluster is being deleted.
+	reasonClusterDeleting Reason = "ClusterDeleting"
+	// reasonOwnerMissing means that the owner is gone, or did not come after the host.
+	reasonOwnerMissing Reason = "OwnerMissing"
+	// reasonClusterMissing means the same of the Cluster.
+	reasonClusterMissing Reason = "ClusterMissing"
+	// reasonOwnerUnreadable means that the kind of the owner is not served, or that the operator may not
 	// read it. It is no reason to free a host.
-	ReasonOwnerUnreadable Reason = "OwnerUnreadable"
-	// ReasonOwnerReplaced means that another owner has the name now.
-	ReasonOwnerReplaced Reason = "OwnerReplaced"
-	// ReasonOwnerDeleting means that the owner is being deleted.
-	ReasonOwnerDeleting Reason = "OwnerDeleting"
-	// ReasonTemplateMissing means that nothing says whether reuse is wanted. It is no
+	reasonOwnerUnreadable Reason = "OwnerUnreadable"
+	// reasonOwnerReplaced means that another owner has the name now.
+	reasonOwnerReplaced Reason = "OwnerReplaced"
+	// reasonOwnerDeleting means that the owner is being deleted.
+	reasonOwnerDeleting Reason = "OwnerDeleting"
+	// reasonTemplateMissing means that nothing says whether reuse is wanted. It is no
 	// reason to free a host.
-	ReasonTemplateMissing Reason = "TemplateMissing"
-	// ReasonReuseDisabled means that the template of the owner does not want reuse.
-	ReasonReuseDisabled Reason = "ReuseDisabled"
-	// ReasonHostDeleting means that the host is being deleted.
-	ReasonHostDeleting Reason = "HostDeleting"
-	// ReasonHostUnhealthy means that the host is annotated as unhealthy.
-	ReasonHostUnhealthy Reason = "HostUnhealthy"
-	// ReasonHostDetached means that the host is detached.
-	ReasonHostDetached Reason = "HostDetached"
-	// ReasonHostExternallyProvisioned means that the host is provisioned externally.
-	ReasonHostExternallyProvisioned Reason = "HostExternallyProvisioned"
-	// ReasonHostUnreviewed means that the host waits for a review.
-	ReasonHostUnreviewed Reason = "HostUnreviewed"
-	// ReasonHostDeployed means that somebody gave a reserved host an image of its own.
-	ReasonHostDeployed Reason = "HostDeployed"
-	// ReasonHostError means that the host cannot be reached or powered. It is no reason to free
+	reasonTemplateMissing Reason = "TemplateMissing"
+	// reasonReuseDisabled means that the template of the owner does not want reuse.
+	reasonReuseDisabled Reason = "ReuseDisabled"
+	// reasonHostDeleting means that the host is being deleted.
+	reasonHostDeleting Reason = "HostDeleting"
+	// reasonHostUnhealthy means that the host is annotated as unhealthy.
+	reasonHostUnhealthy Reason = "HostUnhealthy"
+	// reasonHostDetached means that the host is detached.
+	reasonHostDetached Reason = "HostDetached"
+	// reasonHostExternallyProvisioned means that the host is provisioned externally.
+	reasonHostExternallyProvisioned Reason = "HostExternallyProvisioned"
+	// reasonHostUnreviewed means that the host waits for a review.
+	reasonHostUnreviewed Reason = "HostUnreviewed"
+	// reasonHostDeployed means that somebody gave a reserved host an image of its own.
+	reasonHostDeployed Reason = "HostDeployed"
+	// reasonHostError means that the host cannot be reached or powered. It is no reason to free
 	// a host: such errors pass.
-	ReasonHostError Reason = "HostError"
-	// ReasonSelectorMismatch means that the host selector of the template does not match.
-	ReasonSelectorMismatch Reason = "SelectorMismatch"
-	// ReasonNotNeeded means that the owner has, or has reserved, as many hosts as it wants.
-	ReasonNotNeeded Reason = "NotNeeded"
-	// ReasonWaitedTooLong means that no machine of the owner came for the host in time. Nobody knows that of an
+	reasonHostError Reason = "HostError"
+	// reasonSelectorMismatch means that the host selector of the template does not match.
+	reasonSelectorMismatch Reason = "SelectorMismatch"
+	// reasonNotNeeded means that the owner has, or has reserved, as many hosts as it wants.
+	reasonNotNeeded Reason = "NotNeeded"
+	// reasonWaitedTooLong means that no machine of the owner came for the host in time. Nobody knows that of an
 	// owner that cannot be read: it may be paused.
-	ReasonWaitedTooLong Reason = "WaitedTooLong"
+	reasonWaitedTooLong Reason = "WaitedTooLong"
 )
 
 // recheck is how often a reserved host is looked at without a change: control planes are of any
@@ -132,24 +132,24 @@ type objection struct {
 
 // objections are all of them. The first that holds is the one that is told.
 var objections = []objection{
-	{ReasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
-	{ReasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
-	{ReasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && f.unreadable == nil && !f.appearing }, "the owner does not exist"},
-	{ReasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
-	{ReasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},
-	{ReasonOwnerDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.owner != nil && f.owner.deleting }, "the owner is being deleted"},
-	{ReasonTemplateMissing, atDeletion, func(f *facts) bool { return !f.template.known }, "neither the template of the owner nor that of the machine exists, so that nothing says whether reuse is wanted"},
-	{ReasonReuseDisabled, atDeletion | whileReserved, func(f *facts) bool { return f.template.known && !f.template.reuse }, "nodeReuse is not set in the template of the owner"},
-	{ReasonHostDeleting, atDeletion | whileReserved, hostHas(ReasonHostDeleting), "the host is being deleted"},
-	{ReasonHostUnhealthy, atDeletion | whileReserved, hostHas(ReasonHostUnhealthy), "the host is annotated as unhealthy"},
-	{ReasonHostDetached, atDeletion | whileReserved, hostHas(ReasonHostDetached), "the host is detached"},
-	{ReasonHostExternallyProvisioned, atDeletion | whileReserved, hostHas(ReasonHostExternallyProvisioned), "the host is provisioned externally"},
-	{ReasonHostUnreviewed, atDeletion | whileReserved, hostHas(ReasonHostUnreviewed), "the host waits for a review"},
-	{ReasonHostDeployed, whileReserved, hostHas(ReasonHostDeployed), "somebody has given the host an image"},
-	{ReasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
-	{ReasonSelectorMismatch, atDeletion | whileReserved, hostHas(ReasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
-	{ReasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
-	{ReasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.unreadable == nil && f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
+	{reasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
+	{reasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
+	{reasonOwnerMissing, atDeletion | whileReserved, func(f *facts) bool { return f.owner == nil && f.unreadable == nil && !f.appearing }, "the owner does not exist"},
+	{reasonClusterMissing, atDeletion | whileReserved, func(f *facts) bool { return f.cluster == nil && !f.appearing }, "the Cluster of the owner does not exist"},
+	{reasonOwnerReplaced, whileReserved, func(f *facts) bool { return f.owner != nil && !ReservedFor(&f.owner.Owner, f.host) }, "the owner that it was reserved for is gone, and another one has its name"},
+	{reasonOwnerDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.owner != nil && f.owner.deleting }, "the owner is being deleted"},
+	{reasonTemplateMissing, atDeletion, func(f *facts) bool { return !f.template.known }, "neither the template of the owner nor that of the machine exists, so that nothing says whether reuse is wanted"},
+	{reasonReuseDisabled, atDeletion | whileReserved, func(f *facts) bool { return f.template.known && !f.template.reuse }, "nodeReuse is not set in the template of the owner"},
+	{reasonHostDeleting, atDeletion | whileReserved, hostHas(reasonHostDeleting), "the host is being deleted"},
+	{reasonHostUnhealthy, atDeletion | whileReserved, hostHas(reasonHostUnhealthy), "the host is annotated as unhealthy"},
+	{reasonHostDetached, atDeletion | whileReserved, hostHas(reasonHostDetached), "the host is detached"},
+	{reasonHostExternallyProvisioned, atDeletion | whileReserved, hostHas(reasonHostExternallyProvisioned), "the host is provisioned externally"},
+	{reasonHostUnreviewed, atDeletion | whileReserved, hostHas(reasonHostUnreviewed), "the host waits for a review"},
+	{reasonHostDeployed, whileReserved, hostHas(reasonHostDeployed), "somebody has given the host an image"},
+	{reasonHostError, atDeletion, func(f *facts) bool { return unreachable[f.host.Status.ErrorType] }, "the host has an error of its registration or its power"},
+	{reasonSelectorMismatch, atDeletion | whileReserved, hostHas(reasonSelectorMismatch), "the hostSelector in the template of the owner does not match the host"},
+	{reasonNotNeeded, atDeletion | whileReserved, func(f *facts) bool { return f.counted && f.rank >= f.need }, "the owner has, or has reserved, as many hosts as it wants"},
+	{reasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.unreadable == nil && f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
 }
 
 // unreachable are the errors with which a host is not reserved.
@@ -173,15 +173,15 @@ var hostFlaws = []struct {
 	reason Reason
 	has    func(*v1alpha1.BareMetalHost, template) bool
 }{
-	{ReasonHostDeleting, hostIs(eligible.Deleted)},
-	{ReasonHostUnhealthy, hostIs(eligible.Unhealthy)},
-	{ReasonHostDetached, hostIs(eligible.Detached)},
-	{ReasonHostExternallyProvisioned, hostIs(eligible.ExternallyProvisioned)},
-	{ReasonHostUnreviewed, hostIs(eligible.Unreviewed)},
-	{ReasonHostDeployed, func(h *v1alpha1.BareMetalHost, _ template) bool {
+	{reasonHostDeleting, hostIs(eligible.Deleted)},
+	{reasonHostUnhealthy, hostIs(eligible.Unhealthy)},
+	{reasonHostDetached, hostIs(eligible.Detached)},
+	{reasonHostExternallyProvisioned, hostIs(eligible.ExternallyProvisioned)},
+	{reasonHostUnreviewed, hostIs(eligible.Unreviewed)},
+	{reasonHostDeployed, func(h *v1alpha1.BareMetalHost, _ template) bool {
 		return IsReserved(h) && eligible.Is(eligible.Deployed, h) // otherwise it is what its machine has deployed
 	}},
-	{ReasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
+	{reasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
 		return t.selector != nil && !t.selector.Matches(labels.Set(h.Labels))
 	}},
 }

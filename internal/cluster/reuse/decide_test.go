@@ -63,50 +63,50 @@ func TestReasonsAgainstAReservation(t *testing.T) {
 	}{
 		"nothing": {},
 
-		"Cluster in deletion":             {changes{func(f *facts) { f.cluster.DeletionTimestamp = &now }}, ReasonClusterDeleting, ReasonClusterDeleting},
-		"Cluster in deletion, no owner":   {changes{func(f *facts) { f.cluster.DeletionTimestamp, f.owner = &now, nil }}, ReasonClusterDeleting, ReasonClusterDeleting},
-		"Cluster gone":                    {changes{func(f *facts) { f.cluster = nil }}, ReasonClusterMissing, ReasonClusterMissing},
+		"Cluster in deletion":             {changes{func(f *facts) { f.cluster.DeletionTimestamp = &now }}, reasonClusterDeleting, reasonClusterDeleting},
+		"Cluster in deletion, no owner":   {changes{func(f *facts) { f.cluster.DeletionTimestamp, f.owner = &now, nil }}, reasonClusterDeleting, reasonClusterDeleting},
+		"Cluster gone":                    {changes{func(f *facts) { f.cluster = nil }}, reasonClusterMissing, reasonClusterMissing},
 		"Cluster may come":                {changes{func(f *facts) { f.cluster, f.appearing = nil, true }}, "", ""},
-		"owner gone":                      {changes{func(f *facts) { f.owner, f.counted = nil, false }}, ReasonOwnerMissing, ReasonOwnerMissing},
-		"owner unreadable":                {changes{func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, ReasonOwnerUnreadable, ""},
-		"owner unreadable, Cluster gone":  {changes{func(f *facts) { f.owner, f.cluster, f.counted, f.unreadable = nil, nil, false, errors.New("refused") }}, ReasonOwnerUnreadable, ReasonClusterMissing},
-		"owner unreadable, limit passed":  {changes{waiting(time.Minute), func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, ReasonOwnerUnreadable, ""},
-		"owner may come":                  {changes{func(f *facts) { f.owner, f.template, f.counted, f.appearing = nil, template{}, false, true }}, ReasonTemplateMissing, ""},
-		"owner and Cluster gone":          {changes{func(f *facts) { f.owner, f.cluster = nil, nil }}, ReasonOwnerMissing, ReasonOwnerMissing},
-		"owner made again, same name":     {changes{func(f *facts) { f.owner.UID = "new" }}, "", ReasonOwnerReplaced},
-		"owner of the other kind":         {changes{func(f *facts) { f.owner.Owner = kubeadm }}, "", ReasonOwnerReplaced},
+		"owner gone":                      {changes{func(f *facts) { f.owner, f.counted = nil, false }}, reasonOwnerMissing, reasonOwnerMissing},
+		"owner unreadable":                {changes{func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, reasonOwnerUnreadable, ""},
+		"owner unreadable, Cluster gone":  {changes{func(f *facts) { f.owner, f.cluster, f.counted, f.unreadable = nil, nil, false, errors.New("refused") }}, reasonOwnerUnreadable, reasonClusterMissing},
+		"owner unreadable, limit passed":  {changes{waiting(time.Minute), func(f *facts) { f.owner, f.counted, f.unreadable = nil, false, errors.New("refused") }}, reasonOwnerUnreadable, ""},
+		"owner may come":                  {changes{func(f *facts) { f.owner, f.template, f.counted, f.appearing = nil, template{}, false, true }}, reasonTemplateMissing, ""},
+		"owner and Cluster gone":          {changes{func(f *facts) { f.owner, f.cluster = nil, nil }}, reasonOwnerMissing, reasonOwnerMissing},
+		"owner made again, same name":     {changes{func(f *facts) { f.owner.UID = "new" }}, "", reasonOwnerReplaced},
+		"owner of the other kind":         {changes{func(f *facts) { f.owner.Owner = kubeadm }}, "", reasonOwnerReplaced},
 		"owner with its UID after a move": {changes{func(f *facts) { f.owner.UID = "new" }, of(moved(start.Add(time.Minute)))}, "", ""},
-		"owner in deletion":               {changes{func(f *facts) { f.owner.deleting = true }}, ReasonOwnerDeleting, ReasonOwnerDeleting},
+		"owner in deletion":               {changes{func(f *facts) { f.owner.deleting = true }}, reasonOwnerDeleting, reasonOwnerDeleting},
 
-		"template vanished":        {changes{func(f *facts) { f.template = template{} }}, ReasonTemplateMissing, ""},
-		"reuse switched off":       {changes{func(f *facts) { f.template.reuse = false }}, ReasonReuseDisabled, ReasonReuseDisabled},
+		"template vanished":        {changes{func(f *facts) { f.template = template{} }}, reasonTemplateMissing, ""},
+		"reuse switched off":       {changes{func(f *facts) { f.template.reuse = false }}, reasonReuseDisabled, reasonReuseDisabled},
 		"selector matches":         {changes{selecting(t, "cluster.x-k8s.io/cluster-name=one")}, "", ""},
-		"selector does not match":  {changes{selecting(t, "row=b")}, ReasonSelectorMismatch, ReasonSelectorMismatch},
-		"host in deletion":         {changes{of(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &now })}, ReasonHostDeleting, ReasonHostDeleting},
-		"host unhealthy":           {changes{of(annotated(v1alpha1.UnhealthyAnnotation, ""))}, ReasonHostUnhealthy, ReasonHostUnhealthy},
-		"host unhealthy, old key":  {changes{of(annotated(v1beta2.LegacyUnhealthyAnnotation, ""))}, ReasonHostUnhealthy, ReasonHostUnhealthy},
-		"host to be detached":      {changes{of(annotated(v1alpha1.DetachedAnnotation, ""))}, ReasonHostDetached, ReasonHostDetached},
-		"host detached":            {changes{func(f *facts) { f.host.Status.OperationalStatus = v1alpha1.OperationalStatusDetached }}, ReasonHostDetached, ReasonHostDetached},
-		"externally provisioned":   {changes{func(f *facts) { f.host.Spec.ExternallyProvisioned = true }}, ReasonHostExternallyProvisioned, ReasonHostExternallyProvisioned},
-		"waiting for a review":     {changes{of(notReviewed)}, ReasonHostUnreviewed, ReasonHostUnreviewed},
-		"given an image":           {changes{of(withImage)}, "", ReasonHostDeployed},
+		"selector does not match":  {changes{selecting(t, "row=b")}, reasonSelectorMismatch, reasonSelectorMismatch},
+		"host in deletion":         {changes{of(func(h *v1alpha1.BareMetalHost) { h.DeletionTimestamp = &now })}, reasonHostDeleting, reasonHostDeleting},
+		"host unhealthy":           {changes{of(annotated(v1alpha1.UnhealthyAnnotation, ""))}, reasonHostUnhealthy, reasonHostUnhealthy},
+		"host unhealthy, old key":  {changes{of(annotated(v1beta2.LegacyUnhealthyAnnotation, ""))}, reasonHostUnhealthy, reasonHostUnhealthy},
+		"host to be detached":      {changes{of(annotated(v1alpha1.DetachedAnnotation, ""))}, reasonHostDetached, reasonHostDetached},
+		"host detached":            {changes{func(f *facts) { f.host.Status.OperationalStatus = v1alpha1.OperationalStatusDetached }}, reasonHostDetached, reasonHostDetached},
+		"externally provisioned":   {changes{func(f *facts) { f.host.Spec.ExternallyProvisioned = true }}, reasonHostExternallyProvisioned, reasonHostExternallyProvisioned},
+		"waiting for a review":     {changes{of(notReviewed)}, reasonHostUnreviewed, reasonHostUnreviewed},
+		"given an image":           {changes{of(withImage)}, "", reasonHostDeployed},
 		"given an empty image":     {changes{of(func(h *v1alpha1.BareMetalHost) { h.Spec.Image = &v1alpha1.Image{} })}, "", ""},
-		"registration fails":       {changes{failing(v1alpha1.ErrorRegistration)}, ReasonHostError, ""},
-		"later registration fails": {changes{failing(v1alpha1.ErrorProvisionedRegistration)}, ReasonHostError, ""},
-		"power fails":              {changes{failing(v1alpha1.ErrorPowerManagement)}, ReasonHostError, ""},
+		"registration fails":       {changes{failing(v1alpha1.ErrorRegistration)}, reasonHostError, ""},
+		"later registration fails": {changes{failing(v1alpha1.ErrorProvisionedRegistration)}, reasonHostError, ""},
+		"power fails":              {changes{failing(v1alpha1.ErrorPowerManagement)}, reasonHostError, ""},
 		"provisioning failed":      {changes{failing(v1alpha1.ErrorProvisioning)}, "", ""},
 
 		"one more is needed":             {changes{func(f *facts) { f.rank, f.need = 1, 2 }}, "", ""},
-		"enough are reserved":            {changes{func(f *facts) { f.rank, f.need = 2, 2 }}, ReasonNotNeeded, ReasonNotNeeded},
-		"scaled down during a rollout":   {changes{func(f *facts) { f.rank, f.need = 0, 0 }}, ReasonNotNeeded, ReasonNotNeeded},
+		"enough are reserved":            {changes{func(f *facts) { f.rank, f.need = 2, 2 }}, reasonNotNeeded, reasonNotNeeded},
+		"scaled down during a rollout":   {changes{func(f *facts) { f.rank, f.need = 0, 0 }}, reasonNotNeeded, reasonNotNeeded},
 		"not counted yet":                {changes{func(f *facts) { f.counted, f.need = false, 0 }}, "", ""},
-		"unhealthy and not needed":       {changes{of(annotated(v1alpha1.UnhealthyAnnotation, "")), func(f *facts) { f.need = 0 }}, ReasonHostUnhealthy, ReasonHostUnhealthy},
+		"unhealthy and not needed":       {changes{of(annotated(v1alpha1.UnhealthyAnnotation, "")), func(f *facts) { f.need = 0 }}, reasonHostUnhealthy, reasonHostUnhealthy},
 		"waits for ever":                 {changes{func(f *facts) { f.now = start.AddDate(1, 0, 0) }}, "", ""},
 		"waits within its limit":         {changes{waiting(time.Hour + time.Second)}, "", ""},
-		"waited to its limit":            {changes{waiting(time.Hour)}, "", ReasonWaitedTooLong},
+		"waited to its limit":            {changes{waiting(time.Hour)}, "", reasonWaitedTooLong},
 		"limit after a pause of Cluster": {changes{waiting(time.Hour), func(f *facts) { f.cluster.Status.Conditions = resumedAt(start.Add(time.Second)) }}, "", ""},
 		"limit after a pause of owner":   {changes{waiting(time.Hour), func(f *facts) { f.owner.resumed = start.Add(time.Second) }}, "", ""},
-		"limit, pause before":            {changes{waiting(time.Hour), func(f *facts) { f.owner.resumed = start.Add(-time.Second) }}, "", ReasonWaitedTooLong},
+		"limit, pause before":            {changes{waiting(time.Hour), func(f *facts) { f.owner.resumed = start.Add(-time.Second) }}, "", reasonWaitedTooLong},
 		"limit, time unknown":            {changes{waiting(time.Hour), of(annotated(v1beta2.ReservedAtAnnotation, ""))}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func withImage(h *v1alpha1.BareMetalHost) {
 }
 
 func TestEachReasonIsThereOnceAndHasAText(t *testing.T) {
-	seen := map[Reason]bool{ReasonNoOwner: true}
+	seen := map[Reason]bool{reasonNoOwner: true}
 	for _, o := range objections {
 		if seen[o.reason] || o.text == "" {
 			t.Errorf("objection %s is there twice, or has no text", o.reason)
@@ -162,7 +162,7 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 		want    verdict
 	}{
 		"kept":                         {nil, verdict{again: soon}},
-		"freed":                        {changes{func(f *facts) { f.need = 0 }}, verdict{release: ReasonNotNeeded}},
+		"freed":                        {changes{func(f *facts) { f.need = 0 }}, verdict{release: reasonNotNeeded}},
 		"Cluster paused":               {changes{func(f *facts) { f.need = 0 }, paused}, verdict{again: soon}},
 		"owner paused":                 {changes{func(f *facts) { f.need = 0; f.owner.paused = true }}, verdict{again: soon}},
 		"host paused":                  {changes{func(f *facts) { f.need = 0 }, of(annotated(v1alpha1.PausedAnnotation, ""))}, verdict{again: soon}},
@@ -202,8 +202,8 @@ func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
 			changes{legacy("md-one", consumedBy("cluster.x-k8s.io/v1beta1", "Cluster", "one", "x"))},
 			verdict{stamp: true, at: start.Add(time.Hour), again: soon},
 		},
-		"label, not needed":      {changes{legacy("md-one"), func(f *facts) { f.need = 0 }}, verdict{release: ReasonNotNeeded}},
-		"label, owner not there": {changes{legacy("md-two"), func(f *facts) { f.owner = nil }}, verdict{release: ReasonOwnerMissing}},
+		"label, not needed":      {changes{legacy("md-one"), func(f *facts) { f.need = 0 }}, verdict{release: reasonNotNeeded}},
+		"label, owner not there": {changes{legacy("md-two"), func(f *facts) { f.owner = nil }}, verdict{release: reasonOwnerMissing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := needed(tt.changes...).verdict()

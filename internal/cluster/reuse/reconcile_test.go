@@ -114,45 +114,45 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		want   Reason // empty when it is kept
 	}{
 		"machine to come":                  {change: func(*world) {}},
-		"scaled down":                      {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
+		"scaled down":                      {change: func(w *world) { w.scale(2) }, want: reasonNotNeeded},
 		"scaled down, another is deleted":  {change: func(w *world) { w.scale(2); w.delete(w.machines[1]) }},
-		"another machine took a free host": {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
-		"older reservation is enough":      {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second))) }, want: ReasonNotNeeded},
+		"another machine took a free host": {change: func(w *world) { w.addMachine(3) }, want: reasonNotNeeded},
+		"older reservation is enough":      {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second))) }, want: reasonNotNeeded},
 		"newer reservation is too much":    {change: func(w *world) { w.scale(2); w.reserve(1, reservedFor(w.ownerName(), start.Add(time.Second))) }},
 		"older one is unhealthy": {change: func(w *world) {
 			w.scale(2)
 			w.reserve(1, reservedFor(w.ownerName(), start.Add(-time.Second)), annotated(v1alpha1.UnhealthyAnnotation, ""))
 		}},
-		"template edited to false":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, want: ReasonReuseDisabled},
-		"owner switched to one without reuse":  {change: func(w *world) { w.points("off") }, want: ReasonReuseDisabled},
+		"template edited to false":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = new(false) }, want: reasonReuseDisabled},
+		"owner switched to one without reuse":  {change: func(w *world) { w.points("off") }, want: reasonReuseDisabled},
 		"owner switched to another with reuse": {change: func(w *world) { w.points("new"); w.templates["old"].Spec.NodeReuse = nil }},
 		"template vanished":                    {change: func(w *world) { w.points("gone") }},
 		"selector changed": {change: func(w *world) {
 			w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"row": "b"}}
-		}, want: ReasonSelectorMismatch},
+		}, want: reasonSelectorMismatch},
 		"selector that cannot be read": {change: func(w *world) {
 			w.templates["old"].Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: map[string]string{"not a key": ""}}
 		}},
-		"owner gone":                            {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
+		"owner gone":                            {change: func(w *world) { w.owner = nil }, want: reasonOwnerMissing},
 		"owner not there yet":                   {change: func(w *world) { w.owner = nil; fresh(w) }},
-		"owner did not come":                    {change: func(w *world) { w.owner = nil; stale(w) }, want: ReasonOwnerMissing},
-		"Cluster did not come":                  {change: func(w *world) { w.cluster = nil; stale(w) }, want: ReasonClusterMissing},
-		"owner gone, host is new":               {change: func(w *world) { w.owner = nil; w.hosts[0].CreationTimestamp = metav1.NewTime(start) }, want: ReasonOwnerMissing},
-		"Cluster gone":                          {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
+		"owner did not come":                    {change: func(w *world) { w.owner = nil; stale(w) }, want: reasonOwnerMissing},
+		"Cluster did not come":                  {change: func(w *world) { w.cluster = nil; stale(w) }, want: reasonClusterMissing},
+		"owner gone, host is new":               {change: func(w *world) { w.owner = nil; w.hosts[0].CreationTimestamp = metav1.NewTime(start) }, want: reasonOwnerMissing},
+		"Cluster gone":                          {change: func(w *world) { w.cluster = nil }, want: reasonClusterMissing},
 		"owner and Cluster not there yet":       {change: func(w *world) { w.owner, w.cluster = nil, nil; fresh(w) }},
-		"owner in deletion":                     {change: func(w *world) { w.delete(w.owner) }, want: ReasonOwnerDeleting},
-		"Cluster in deletion":                   {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
-		"owner made again":                      {change: func(w *world) { reserve(w.hosts[0], withUID(w.ownerName(), "earlier"), start) }, want: ReasonOwnerReplaced},
+		"owner in deletion":                     {change: func(w *world) { w.delete(w.owner) }, want: reasonOwnerDeleting},
+		"Cluster in deletion":                   {change: func(w *world) { w.delete(w.cluster) }, want: reasonClusterDeleting},
+		"owner made again":                      {change: func(w *world) { reserve(w.hosts[0], withUID(w.ownerName(), "earlier"), start) }, want: reasonOwnerReplaced},
 		"moved with its owner":                  {change: carried},
-		"moved, owner wants no reuse":           {change: func(w *world) { carried(w); w.points("off") }, want: ReasonReuseDisabled},
-		"owner in another namespace":            {change: func(w *world) { reserve(w.hosts[0], inNamespace(w.ownerName(), "core"), start) }, want: ReasonOwnerMissing},
-		"host unhealthy":                        {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
-		"host detached":                         {change: func(w *world) { annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: ReasonHostDetached},
-		"host provisioned externally":           {change: func(w *world) { w.hosts[0].Spec.ExternallyProvisioned = true }, want: ReasonHostExternallyProvisioned},
-		"host given an image":                   {change: func(w *world) { withImage(w.hosts[0]) }, want: ReasonHostDeployed},
-		"host in deletion":                      {change: func(w *world) { w.delete(w.hosts[0]) }, want: ReasonHostDeleting},
+		"moved, owner wants no reuse":           {change: func(w *world) { carried(w); w.points("off") }, want: reasonReuseDisabled},
+		"owner in another namespace":            {change: func(w *world) { reserve(w.hosts[0], inNamespace(w.ownerName(), "core"), start) }, want: reasonOwnerMissing},
+		"host unhealthy":                        {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: reasonHostUnhealthy},
+		"host detached":                         {change: func(w *world) { annotated(v1alpha1.DetachedAnnotation, "")(w.hosts[0]) }, want: reasonHostDetached},
+		"host provisioned externally":           {change: func(w *world) { w.hosts[0].Spec.ExternallyProvisioned = true }, want: reasonHostExternallyProvisioned},
+		"host given an image":                   {change: func(w *world) { withImage(w.hosts[0]) }, want: reasonHostDeployed},
+		"host in deletion":                      {change: func(w *world) { w.delete(w.hosts[0]) }, want: reasonHostDeleting},
 		"host with an error":                    {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorRegistration }},
-		"limit passed":                          {change: func(*world) {}, wait: time.Hour, want: ReasonWaitedTooLong},
+		"limit passed":                          {change: func(*world) {}, wait: time.Hour, want: reasonWaitedTooLong},
 		"limit not passed":                      {change: func(*world) {}, wait: time.Hour + time.Minute},
 		"limit, Cluster was paused until later": {change: func(w *world) { w.cluster.Status.Conditions = resumedAt(start.Add(time.Minute)) }, wait: time.Hour},
 		"Cluster paused, everything else gone":  {change: func(w *world) { w.owner = nil; w.cluster.Spec.Paused = new(true) }},
@@ -162,12 +162,12 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 		}},
 		"host paused, scaled down":       {change: func(w *world) { w.scale(0); annotated(v1alpha1.PausedAnnotation, "x")(w.hosts[0]) }},
 		"label and Cluster":              {change: func(w *world) { legacyConsumer(w.hosts[0], true) }},
-		"label and Cluster, scaled down": {change: func(w *world) { legacyConsumer(w.hosts[0], true); w.scale(2) }, want: ReasonNotNeeded},
+		"label and Cluster, scaled down": {change: func(w *world) { legacyConsumer(w.hosts[0], true); w.scale(2) }, want: reasonNotNeeded},
 		"label alone":                    {change: func(w *world) { legacyConsumer(w.hosts[0], false) }},
 		"label alone, owner gone": {change: func(w *world) {
 			legacyConsumer(w.hosts[0], false)
 			w.owner, w.cluster.Spec.ControlPlaneRef.Name = nil, ""
-		}, want: ReasonOwnerMissing},
+		}, want: reasonOwnerMissing},
 		"label alone, owner may yet come": {change: func(w *world) { legacyConsumer(w.hosts[0], false); w.owner = nil; fresh(w) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -382,10 +382,10 @@ func TestHostWhoseOwnerCannotBeReadIsFreedForWhatIsKnownWithoutIt(t *testing.T) 
 		}{
 			"nothing else":                {change: func(*world) {}},
 			"limit passed":                {change: func(*world) {}, wait: time.Minute},
-			"Cluster in deletion":         {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
+			"Cluster in deletion":         {change: func(w *world) { w.delete(w.cluster) }, want: reasonClusterDeleting},
 			"Cluster in deletion, paused": {change: func(w *world) { w.delete(w.cluster); w.cluster.Spec.Paused = new(true) }},
-			"Cluster gone":                {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
-			"host unhealthy":              {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
+			"Cluster gone":                {change: func(w *world) { w.cluster = nil }, want: reasonClusterMissing},
+			"host unhealthy":              {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: reasonHostUnhealthy},
 			"label alone": {change: func(w *world) {
 				legacyConsumer(w.hosts[0], false)
 				w.hosts[0].Labels[v1beta2.NodeReuseLabel] = owner.label()
@@ -393,7 +393,7 @@ func TestHostWhoseOwnerCannotBeReadIsFreedForWhatIsKnownWithoutIt(t *testing.T) 
 			"label and Cluster in deletion": {change: func(w *world) {
 				legacyConsumer(w.hosts[0], true)
 				w.delete(w.cluster)
-			}, want: ReasonClusterDeleting},
+			}, want: reasonClusterDeleting},
 		} {
 			t.Run(owner.Kind+", "+name, func(t *testing.T) {
 				w := newWorld(owner)

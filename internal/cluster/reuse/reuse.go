@@ -75,9 +75,9 @@ type Preference struct {
 	Skipped string
 }
 
-// OwnerOf returns the owner of a Machine, or nil when there is none: for a Machine that stands
+// ownerOf returns the owner of a Machine, or nil when there is none: for a Machine that stands
 // alone or belongs to a MachineSet without a MachineDeployment.
-func OwnerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*Owner, error) {
+func ownerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (*Owner, error) {
 	return owners{r, map[string]*Owner{}}.of(ctx, machine)
 }
 
@@ -97,7 +97,7 @@ func (x Reuse) Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1bet
 }
 
 func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
-	owner, err := OwnerOf(ctx, v, machine)
+	owner, err := ownerOf(ctx, v, machine)
 	if err != nil {
 		return Reservation{}, err
 	}
@@ -106,7 +106,7 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 		if err != nil || !t.reuse {
 			return Reservation{}, err
 		}
-		return Reservation{Refused: ReasonNoOwner, Message: refused(h, noOwner(machine))}, nil
+		return Reservation{Refused: reasonNoOwner, Message: refused(h, noOwner(machine))}, nil
 	}
 	f := &facts{now: x.Now(), host: h}
 	if f.cluster, err = v.cluster(ctx, machine.Namespace, machine.Spec.ClusterName); err != nil {
@@ -133,7 +133,7 @@ func (x Reuse) reserve(ctx context.Context, v view, machine *clusterv1.Machine, 
 		return Reservation{Owner: f.owner.Owner, At: f.now, CleaningMode: f.template.cleaning}, nil
 	case f.template.known && !f.template.reuse:
 		return Reservation{}, nil
-	case reason == ReasonOwnerUnreadable:
+	case reason == reasonOwnerUnreadable:
 		text += ": " + f.unreadable.Error()
 	}
 	return Reservation{Refused: reason, Message: refused(h, text)}, nil
@@ -177,7 +177,7 @@ func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1
 	for _, v := range []view{x.cached(), x.live()} {
 		var err error
 		if p.Owner == nil {
-			if p.Owner, err = OwnerOf(ctx, v, machine); err != nil {
+			if p.Owner, err = ownerOf(ctx, v, machine); err != nil {
 				return Preference{}, err
 			}
 		}

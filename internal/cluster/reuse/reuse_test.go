@@ -35,36 +35,36 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 		"the same template, field unset":             {change: func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, silent: true},
 		"new template vanished, old one wants reuse": {change: func(w *world) { w.points("gone") }},
 		"new template vanished, old one does not":    {change: func(w *world) { w.points("gone"); w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"both templates vanished":                    {change: func(w *world) { w.points("gone"); delete(w.templates, "old") }, want: ReasonTemplateMissing},
+		"both templates vanished":                    {change: func(w *world) { w.points("gone"); delete(w.templates, "old") }, want: reasonTemplateMissing},
 		"old template vanished":                      {change: func(w *world) { w.points("new"); delete(w.templates, "old") }},
-		"scaled down":                                {change: func(w *world) { w.scale(2) }, want: ReasonNotNeeded},
-		"scaled down to nothing":                     {change: func(w *world) { w.scale(0) }, want: ReasonNotNeeded},
-		"surplus machine has a host already":         {change: func(w *world) { w.addMachine(3) }, want: ReasonNotNeeded},
+		"scaled down":                                {change: func(w *world) { w.scale(2) }, want: reasonNotNeeded},
+		"scaled down to nothing":                     {change: func(w *world) { w.scale(0) }, want: reasonNotNeeded},
+		"surplus machine has a host already":         {change: func(w *world) { w.addMachine(3) }, want: reasonNotNeeded},
 		"surplus machine is being deleted, too":      {change: func(w *world) { w.addMachine(3); w.delete(w.machines[3]) }},
 		"another was deleted, its host is reserved":  {change: func(w *world) { w.reserve(1) }},
-		"another was deleted, scaled down by one":    {change: func(w *world) { w.reserve(1); w.scale(2) }, want: ReasonNotNeeded},
-		"owner gone":                              {change: func(w *world) { w.owner = nil }, want: ReasonOwnerMissing},
-		"owner made again under the same name":    {change: func(w *world) { w.owner.SetUID("new") }, want: ReasonOwnerMissing},
+		"another was deleted, scaled down by one":    {change: func(w *world) { w.reserve(1); w.scale(2) }, want: reasonNotNeeded},
+		"owner gone":                              {change: func(w *world) { w.owner = nil }, want: reasonOwnerMissing},
+		"owner made again under the same name":    {change: func(w *world) { w.owner.SetUID("new") }, want: reasonOwnerMissing},
 		"owner gone, no reuse":                    {change: func(w *world) { w.owner = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
-		"owner in deletion":                       {change: func(w *world) { w.delete(w.owner) }, want: ReasonOwnerDeleting},
+		"owner in deletion":                       {change: func(w *world) { w.delete(w.owner) }, want: reasonOwnerDeleting},
 		"owner paused":                            {change: func(w *world) { w.owner.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""}) }},
-		"Cluster in deletion":                     {change: func(w *world) { w.delete(w.cluster) }, want: ReasonClusterDeleting},
+		"Cluster in deletion":                     {change: func(w *world) { w.delete(w.cluster) }, want: reasonClusterDeleting},
 		"Cluster in deletion, no reuse":           {change: func(w *world) { w.delete(w.cluster); w.points("off") }, silent: true},
-		"Cluster gone":                            {change: func(w *world) { w.cluster = nil }, want: ReasonClusterMissing},
-		"host unhealthy":                          {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: ReasonHostUnhealthy},
-		"host waits for a review":                 {change: func(w *world) { notReviewed(w.hosts[0]) }, want: ReasonHostUnreviewed},
+		"Cluster gone":                            {change: func(w *world) { w.cluster = nil }, want: reasonClusterMissing},
+		"host unhealthy":                          {change: func(w *world) { annotated(v1alpha1.UnhealthyAnnotation, "")(w.hosts[0]) }, want: reasonHostUnhealthy},
+		"host waits for a review":                 {change: func(w *world) { notReviewed(w.hosts[0]) }, want: reasonHostUnreviewed},
 		"host has the image of its machine":       {change: func(w *world) { withImage(w.hosts[0]) }},
-		"power of the host fails":                 {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorPowerManagement }, want: ReasonHostError},
-		"machine stands alone":                    {change: func(w *world) { w.machines[0].OwnerReferences = nil }, want: ReasonNoOwner},
+		"power of the host fails":                 {change: func(w *world) { w.hosts[0].Status.ErrorType = v1alpha1.ErrorPowerManagement }, want: reasonHostError},
+		"machine stands alone":                    {change: func(w *world) { w.machines[0].OwnerReferences = nil }, want: reasonNoOwner},
 		"machine stands alone, no reuse":          {change: func(w *world) { w.machines[0].OwnerReferences = nil; w.templates["old"].Spec.NodeReuse = nil }, silent: true},
 		"machine stands alone, template vanished": {change: func(w *world) { w.machines[0].OwnerReferences = nil; delete(w.templates, "old") }, silent: true},
 		"machine of something that is no control plane": {change: func(w *world) {
 			w.machines[0].OwnerReferences[0].APIVersion = "example.com/v1"
 			w.machines[0].Labels = nil
-		}, want: ReasonNoOwner},
+		}, want: reasonNoOwner},
 		"machine of a MachinePool": {change: func(w *world) {
 			w.machines[0].OwnerReferences[0].APIVersion, w.machines[0].OwnerReferences[0].Kind = clusterv1.GroupVersion.String(), "MachinePool"
-		}, want: ReasonNoOwner},
+		}, want: reasonNoOwner},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, owner := range eachOwner {
@@ -106,10 +106,10 @@ func TestMachinesWhoseOwnerCannotBeReadGoOn(t *testing.T) {
 			change func(*world)
 			want   Reason
 		}{
-			"template wants reuse":                      {func(*world) {}, ReasonOwnerUnreadable},
+			"template wants reuse":                      {func(*world) {}, reasonOwnerUnreadable},
 			"template does not":                         {func(w *world) { w.templates["old"].Spec.NodeReuse = nil }, ""},
-			"template vanished":                         {func(w *world) { delete(w.templates, "old") }, ReasonOwnerUnreadable},
-			"Cluster in deletion, template wants reuse": {func(w *world) { w.delete(w.cluster) }, ReasonClusterDeleting},
+			"template vanished":                         {func(w *world) { delete(w.templates, "old") }, reasonOwnerUnreadable},
+			"Cluster in deletion, template wants reuse": {func(w *world) { w.delete(w.cluster) }, reasonClusterDeleting},
 			"Cluster in deletion, template does not":    {func(w *world) { w.delete(w.cluster); w.templates["old"].Spec.NodeReuse = nil }, ""},
 		} {
 			t.Run(owner.Kind+", "+name, func(t *testing.T) {
@@ -144,11 +144,11 @@ func TestMachinesOfAMachineSetAloneHaveNoOwner(t *testing.T) {
 			w := newWorld(deployment)
 			change(w)
 			c := w.client(t, interceptor.Funcs{})
-			if owner, err := OwnerOf(t.Context(), c, w.machines[0]); owner != nil || err != nil {
-				t.Errorf("OwnerOf = %v, %v, want none", owner, err)
+			if owner, err := ownerOf(t.Context(), c, w.machines[0]); owner != nil || err != nil {
+				t.Errorf("ownerOf = %v, %v, want none", owner, err)
 			}
 			x := Reuse{Client: c, Live: c, Now: clock}
-			if got, err := x.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0]); err != nil || got.Refused != ReasonNoOwner {
+			if got, err := x.Reserve(t.Context(), w.machines[0], w.metal3[0], w.hosts[0]); err != nil || got.Refused != reasonNoOwner {
 				t.Errorf("Reserve = %+v, %v, want no reservation for lack of an owner", got, err)
 			}
 			got, err := x.Preference(t.Context(), w.machines[0], w.metal3[0], nil)

@@ -129,11 +129,6 @@ func (w *Watches) PollAfter(cluster types.NamespacedName) time.Duration {
 	return pollInterval
 }
 
-// MachineRequest asks for a pass over a Machine.
-func MachineRequest(m *clusterv1.Machine) ctrl.Request {
-	return ctrl.Request{NamespacedName: client.ObjectKeyFromObject(m)}
-}
-
 // Metal3MachineRequest asks for a pass over the Metal3Machine of a Machine.
 func Metal3MachineRequest(m *clusterv1.Machine) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
