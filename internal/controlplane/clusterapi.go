@@ -88,3 +88,24 @@ func (c *ControlPlane) startClusterAPIManager(ctx context.Context, name string, 
 	}
 	return c.waitHealthy(ctx, p, "http://"+health, "/readyz")
 }
+
+// shownLog is how much of the log of a manager is shown, in bytes.
+const shownLog = 16 << 10
+
+// ShowLogs keeps the logs of all programs in a folder that outlives the data folder, and
+// says where it is and how those of Cluster API's managers end.
+func (c *ControlPlane) ShowLogs(say func(format string, args ...any)) {
+	kept, err := os.MkdirTemp("", "ingot-controlplane-logs-")
+	if err == nil {
+		err = os.CopyFS(kept, os.DirFS(c.dir.own("logs")))
+	}
+	if err != nil {
+		say("keep the logs of the control plane: %v", err)
+		return
+	}
+	say("the logs of the control plane are in %s", kept)
+	for _, manager := range clusterAPIManagers {
+		log, err := os.ReadFile(c.dir.log(manager))
+		say("%s (%v):\n%s", manager, err, log[max(0, len(log)-shownLog):])
+	}
+}

@@ -151,7 +151,7 @@ func TestClusterAPIMakesTheMachinesOfAClusterAndContinuesAfterARestart(t *testin
 			stop(t, c)
 		}
 		if t.Failed() {
-			c.showLogs(t.Logf)
+			c.ShowLogs(t.Logf)
 		}
 	})
 	t.Logf("started after %s", time.Since(began).Round(100*time.Millisecond))

@@ -248,16 +248,6 @@ func assertOneLine(t *testing.T, err error, parts ...string) {
 	}
 }
 
-func TestStartForTestServesIngotsKinds(t *testing.T) {
-	config := StartForTest(t, TestOptions{})
-	hosts := &unstructured.UnstructuredList{}
-	hosts.SetAPIVersion("metal3.io/v1alpha1")
-	hosts.SetKind("BareMetalHostList")
-	if err := newClient(t, config).List(t.Context(), hosts); err != nil {
-		t.Error(err)
-	}
-}
-
 // widgetCRD is a CRD whose objects have the given integer fields.
 func widgetCRD(fields ...string) fstest.MapFS {
 	crd := `
@@ -284,8 +274,12 @@ spec:
 }
 
 func TestInstallCRDsUpdatesWhatIsThere(t *testing.T) {
-	config := StartForTest(t, TestOptions{CRDs: widgetCRD("size")})
-	api := newClient(t, config)
+	c := start(t, Options{DataDir: t.TempDir(), Volatile: true})
+	t.Cleanup(func() { stop(t, c) })
+	if err := InstallCRDs(t.Context(), c.Config(), widgetCRD("size")); err != nil {
+		t.Fatal(err)
+	}
+	api := newClient(t, c.Config())
 	widget := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "test.example/v1",
 		"kind":       "Widget",
@@ -300,7 +294,7 @@ func TestInstallCRDsUpdatesWhatIsThere(t *testing.T) {
 	if _, ok := created.Object["weight"]; ok {
 		t.Fatal("the API server keeps a field that the CRD does not have")
 	}
-	if err := InstallCRDs(t.Context(), config, widgetCRD("size", "weight")); err != nil {
+	if err := InstallCRDs(t.Context(), c.Config(), widgetCRD("size", "weight")); err != nil {
 		t.Fatal(err)
 	}
 	poll(t, "the new field to be served", func() bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
@@ -304,7 +305,7 @@ func TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor(t *testing
 // config/rbac.
 func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	if err := controlplane.InstallCRDs(t.Context(), config, clusterAPIKinds()); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +372,7 @@ func TestMissingKindsAreNamed(t *testing.T) {
 		operator.GroupCluster: {nil, "cluster.x-k8s.io/v1beta2; install Cluster API"},
 		operator.GroupHost:    {fstest.MapFS{"hardwaredata.yaml": {Data: one}}, "metal3.io/v1alpha1; install Ingot's CustomResourceDefinitions"},
 	} {
-		config := controlplane.StartForTest(t, controlplane.TestOptions{CRDs: tc.there})
+		config := controlplanetest.Start(t, controlplanetest.Options{CRDs: tc.there}).Config()
 		op, err := operator.New(operator.Options{Config: config, Controllers: []string{group}, EngineURL: "http://127.0.0.1:1"})
 		if err != nil {
 			t.Fatalf("%s: %v, before the kinds are waited for", group, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
@@ -25,7 +26,7 @@ import (
 // roles of config/rbac, until it has told what is wrong with an object.
 func TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	if err := controlplane.InstallCRDs(t.Context(), config, clusterAPIKinds()); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,7 @@ func (b *bench) recoveryAndScalingAreRefused(machine, deployment string) {
 func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const group, kind, plural = "example.org", "ExampleControlPlane", "examplecontrolplanes"
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	kinds := clusterAPIKinds()
 	kinds[plural+".yaml"] = lenientKind(group, kind, plural)
 	if err := controlplane.InstallCRDs(t.Context(), config, kinds); err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
@@ -29,7 +29,7 @@ func (b *bench) hostInState(name string, state v1alpha1.ProvisioningState, id st
 
 func TestPrepareDowngradeResetsOnlyHostsThatAreImportingAndTellsOfThoseWithoutABMC(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
 	hosts := map[string]v1alpha1.ProvisioningState{"linked": v1alpha1.StateImporting, "unlinked": v1alpha1.StateImporting}
 	for _, state := range everyState {

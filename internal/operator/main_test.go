@@ -23,12 +23,12 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 func TestMain(m *testing.M) {
 	operator.RouteLogs(slog.New(slog.DiscardHandler))

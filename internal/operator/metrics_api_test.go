@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
@@ -66,7 +66,7 @@ func scrape(t *testing.T, url, token string) (status int, body string, err error
 
 func TestMetricsAreForAuthorizedCallersOnly(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	address := freeAddress(t)
 	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
 	b.install()

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
@@ -106,7 +106,7 @@ func withServedImages(o *operator.Options) {
 // TestNamespaceEndsInWhateverOrderItsObjectsAreDeleted is B93.
 func TestNamespaceEndsInWhateverOrderItsObjectsAreDeleted(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{ControllerManager: true})
+	config := controlplanetest.Start(t, controlplanetest.Options{ControllerManager: true}).Config()
 	undeployed := func(b *bench) {
 		b.Helper()
 		if got := b.asked("web"); !slices.Contains(got, "undeploy") || got[len(got)-1] != "delete" {

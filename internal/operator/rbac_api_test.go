@@ -20,7 +20,7 @@ import (
 
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
@@ -31,7 +31,7 @@ const operatorNamespace = "ingot-system"
 func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	t.Parallel()
 	// The operators look at all namespaces, so they have an API server alone.
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	discovery := newBenchOn(t, config, asGroup(operator.GroupDiscovery))
 	discovery.install()
 	host := newBenchOn(t, config, func(o *operator.Options) {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/webhook"
 	"github.com/ingot-metal/ingot/internal/webhook/certificate"
@@ -32,7 +32,7 @@ import (
 func webhookBench(t *testing.T) (b *bench, start func(change func(*operator.Options))) {
 	t.Helper()
 	port := freePort(t)
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	options := func(o *operator.Options) {
 		o.Config = rest.CopyConfig(config)
 		o.Config.Impersonate = rest.ImpersonationConfig{

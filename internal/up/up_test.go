@@ -24,13 +24,13 @@ import (
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 func TestMain(m *testing.M) {
 	operator.RouteLogs(slog.New(slog.DiscardHandler))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim/invariant"
 )
@@ -59,7 +59,7 @@ func (w *World) NewManagement(tb testing.TB) *Management {
 // NewManagementWithoutOperator is NewManagement for a test that runs the operator itself.
 func (w *World) NewManagementWithoutOperator(tb testing.TB) *Management {
 	tb.Helper()
-	plane := controlplane.StartPlaneForTest(tb, controlplane.TestOptions{ClusterAPI: true})
+	plane := controlplanetest.Start(tb, controlplanetest.Options{ClusterAPI: true})
 	m := &Management{Config: plane.Config(), Kubeconfig: plane.Kubeconfig()}
 	scheme, err := Scheme()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // workloadOptions are those of all workload clusters.
@@ -15,7 +16,7 @@ func workloadOptions() *controlplane.WorkloadOptions {
 // NewPlane starts the control plane of a workload cluster for one test.
 func (w *World) NewPlane(tb testing.TB) *controlplane.ControlPlane {
 	tb.Helper()
-	plane := controlplane.StartPlaneForTest(tb, controlplane.TestOptions{Workload: workloadOptions()})
+	plane := controlplanetest.Start(tb, controlplanetest.Options{Workload: workloadOptions()})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.audit = append(w.audit, plane.AuditLog())

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 const (
@@ -41,7 +41,7 @@ func TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine(t *testing.T) {
 	fmt.Printf("seed %d; to repeat the choices: make fault SEED=%d SECONDS=%d RUN=%s\n", seed, seed, *seconds, t.Name())
 	var clusters []*rest.Config
 	for range placeNames {
-		clusters = append(clusters, controlplane.StartForTest(t, controlplane.TestOptions{}))
+		clusters = append(clusters, controlplanetest.Start(t, controlplanetest.Options{}).Config())
 	}
 	k := &hostKills{hits: &hits{names: map[string]bool{}, known: map[string][]step{}}, places: map[string]*places{}}
 	for _, s := range hostShapes {

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // machines is the kind of Cluster API's Machines, as far as the policies look at it.
@@ -50,7 +50,7 @@ func parsed(t *testing.T, text string) *unstructured.Unstructured {
 // TestOnlyThoseWithTheVerbMayRequestPowerCycles acts as users with the shipped roles, and as one
 // who may write everything but has not the verbs.
 func TestOnlyThoseWithTheVerbMayRequestPowerCycles(t *testing.T) {
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	admin := as(t, config, "")
 	create := func(obj client.Object) {
 		t.Helper()

@@ -19,7 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // variables are those of the templates that have no default.
@@ -202,7 +202,7 @@ func TestClusterctlCanWaitForTheControllers(t *testing.T) {
 func TestTemplatesForClusterctlMakeClusters(t *testing.T) {
 	t.Parallel()
 	const core, infrastructure = "cluster.x-k8s.io/v1beta2", "infrastructure.cluster.x-k8s.io/v1beta2"
-	config := controlplane.StartForTest(t, controlplane.TestOptions{ClusterAPI: true})
+	config := controlplanetest.Start(t, controlplanetest.Options{ClusterAPI: true}).Config()
 	api, err := client.New(config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

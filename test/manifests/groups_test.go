@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // forClusterAPI are the values that switch the groups of controllers for Cluster API on, and nothing else: the manifests
@@ -164,7 +164,7 @@ func may(t *testing.T, admin client.Client, user string, right authorizationv1.R
 func TestNotesSayThatClusterAPIIsMissing(t *testing.T) {
 	t.Parallel()
 	const needed, missing, unread = "need Cluster API", "does not have the kinds of Cluster API", "webhooks.enabled is not set"
-	server := controlplane.StartPlaneForTest(t, controlplane.TestOptions{})
+	server := controlplanetest.Start(t, controlplanetest.Options{})
 	notes := func(values ...string) string {
 		args := []string{"install", "ingot", chart(t), "--kubeconfig", server.Kubeconfig(), "--namespace", namespace, "--dry-run=server"}
 		for _, v := range values {

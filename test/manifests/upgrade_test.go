@@ -14,13 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // TestKindsThatHelmInstalledAreUpdatedByTheCommandOfThePage installs definitions of an earlier version as helm does,
 // and writes into one of them as the operator does.
 func TestKindsThatHelmInstalledAreUpdatedByTheCommandOfThePage(t *testing.T) {
 	// It has none of Ingot's kinds at first.
-	own := controlplane.StartPlaneForTest(t, controlplane.TestOptions{CRDs: fstest.MapFS{"machines.yaml": {Data: []byte(machines)}}})
+	own := controlplanetest.Start(t, controlplanetest.Options{CRDs: fstest.MapFS{"machines.yaml": {Data: []byte(machines)}}})
 	config := own.Config()
 	c, err := client.New(config, client.Options{})
 	if err != nil {

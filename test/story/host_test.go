@@ -16,7 +16,7 @@ import (
 
 	discoveryv1alpha1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	metal3v1alpha1 "github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
@@ -34,7 +34,7 @@ type managed struct {
 }
 
 // plane is the control plane that stories share. Each has a namespace of its own.
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 // startHost starts an operator for the engine of a rack, with the controllers of hosts and other groups.
 func startHost(t *testing.T, r *rack, groups ...string) *managed {
@@ -45,7 +45,7 @@ func startHost(t *testing.T, r *rack, groups ...string) *managed {
 // startHostElsewhere starts an operator for the same engine in another cluster, for the same namespace.
 func (m *managed) startHostElsewhere(t *testing.T) *managed {
 	t.Helper()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	return startHostIn(t, config, metav1.ObjectMeta{Name: m.host.Namespace}, m.rack)
 }
 

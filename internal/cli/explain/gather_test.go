@@ -20,12 +20,12 @@ import (
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/ironic"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 

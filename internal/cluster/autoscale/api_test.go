@@ -28,10 +28,10 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/autoscale"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{ClusterAPI: true})
+var plane = controlplanetest.New(controlplanetest.Options{ClusterAPI: true})
 
 func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 

@@ -38,9 +38,10 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/data"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())

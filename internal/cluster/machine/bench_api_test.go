@@ -33,9 +33,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/infrastructure"
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{})
+var plane = controlplanetest.New(controlplanetest.Options{})
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())

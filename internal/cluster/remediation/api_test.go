@@ -27,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // clusterKind is a definition of a kind of Cluster API, as far as this package looks at it.
@@ -96,7 +97,7 @@ func (c *controllers) stop(t *testing.T) {
 // the host, and detaches its volume.
 func TestARemediationOnARealAPIServer(t *testing.T) {
 	t.Parallel()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{})
+	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	kinds := fstest.MapFS{"machines.yaml": clusterKind("Machine", "machines"), "clusters.yaml": clusterKind("Cluster", "clusters")}
 	if err := controlplane.InstallCRDs(t.Context(), config, kinds); err != nil {
 		t.Fatal(err)

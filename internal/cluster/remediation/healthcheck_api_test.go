@@ -37,7 +37,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 	"github.com/ingot-metal/ingot/internal/cluster/remediation"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // site is a Cluster with Cluster API's own managers, the two controllers that recover machines, and
@@ -127,7 +127,7 @@ spec:
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	config := controlplane.StartForTest(t, controlplane.TestOptions{ClusterAPI: true})
+	config := controlplanetest.Start(t, controlplanetest.Options{ClusterAPI: true}).Config()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, rbacv1.AddToScheme, storagev1.AddToScheme, clusterv1.AddToScheme, v1beta2.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -28,10 +28,10 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/config"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{CRDs: definitions()})
+var plane = controlplanetest.New(controlplanetest.Options{CRDs: definitions()})
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())

@@ -31,12 +31,12 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/config"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 )
 
 // plane is management cluster and workload cluster at once; each test has a namespace in the one
 // and Nodes of its own in the other. Of Cluster API it has two kinds without a schema.
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{CRDs: kinds()})
+var plane = controlplanetest.New(controlplanetest.Options{CRDs: kinds()})
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())

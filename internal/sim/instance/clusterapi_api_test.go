@@ -17,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
@@ -100,8 +101,8 @@ type provider struct {
 }
 
 func TestClusterAPITakesSimulatedMachinesForNodes(t *testing.T) {
-	workload := newCluster(t, controlplane.StartPlaneForTest(t, controlplane.TestOptions{Workload: &controlplane.WorkloadOptions{}}))
-	management := controlplane.StartForTest(t, controlplane.TestOptions{ClusterAPI: true})
+	workload := newCluster(t, controlplanetest.Start(t, controlplanetest.Options{Workload: &controlplane.WorkloadOptions{}}))
+	management := controlplanetest.Start(t, controlplanetest.Options{ClusterAPI: true}).Config()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, v1beta2.AddToScheme} {
 		if err := add(scheme); err != nil {

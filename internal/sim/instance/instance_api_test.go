@@ -26,6 +26,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/configdrive"
 	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 	"github.com/ingot-metal/ingot/internal/sim/invariant"
@@ -43,7 +44,7 @@ const (
 )
 
 // plane is the control plane of a workload cluster, whose tests have different Nodes.
-var plane = controlplane.NewTestPlane(controlplane.TestOptions{Workload: &controlplane.WorkloadOptions{NodeGrace: nodeGrace}})
+var plane = controlplanetest.New(controlplanetest.Options{Workload: &controlplane.WorkloadOptions{NodeGrace: nodeGrace}})
 
 func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 
@@ -497,7 +498,7 @@ func TestNodeOfAMachineThatIsOffMayBeDeleted(t *testing.T) {
 }
 
 func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
-	c := newCluster(t, controlplane.StartPlaneForTest(t, controlplane.TestOptions{Workload: &controlplane.WorkloadOptions{NodeGrace: nodeGrace}}))
+	c := newCluster(t, controlplanetest.Start(t, controlplanetest.Options{Workload: &controlplane.WorkloadOptions{NodeGrace: nodeGrace}}))
 	cert, key, err := c.plane.Authority()
 	if err != nil {
 		t.Fatal(err)

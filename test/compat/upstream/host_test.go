@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
-	"github.com/ingot-metal/ingot/internal/controlplane"
+	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/agent"
@@ -75,7 +75,7 @@ func startIronicHosts(t *testing.T, machines int) *ironicHosts {
 // startOperator starts an API server and the controllers of hosts and of their firmware.
 func (h *ironicHosts) startOperator() {
 	h.t.Helper()
-	config := controlplane.StartForTest(h.t, controlplane.TestOptions{})
+	config := controlplanetest.Start(h.t, controlplanetest.Options{}).Config()
 	scheme := runtime.NewScheme()
 	must(h.t, "know Secrets", corev1.AddToScheme(scheme))
 	must(h.t, "know hosts", v1alpha1.AddToScheme(scheme))
