@@ -47,7 +47,6 @@ func (a *api) nodesOfChassis(chassis *collection[node.Chassis], detail bool) api
 		if err != nil {
 			return err
 		}
-		return a.writeNodes(w, r, suffixed("chassis/"+found.UUID+"/nodes", detail), detail,
-			node.Filter{Field: "chassis_uuid", Value: found.UUID})
+		return a.writeNodes(w, r, "chassis/"+found.UUID+"/nodes", detail, node.Filter{Field: "chassis_uuid", Value: found.UUID})
 	}
 }

@@ -77,7 +77,7 @@ func (s *collection[T]) list(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *collection[T]) listDetail(w http.ResponseWriter, r *http.Request) error {
-	return s.writeList(w, r, s.path+"/detail", true)
+	return s.writeList(w, r, s.path, true)
 }
 
 // ofNode returns the handler for the records of the node in the path.
@@ -87,7 +87,7 @@ func (s *collection[T]) ofNode(detail bool) apiHandler {
 		if err != nil {
 			return err
 		}
-		return s.writeList(w, r, suffixed("nodes/"+n.UUID+"/"+s.path, detail), detail, node.Filter{Field: "node_uuid", Value: n.UUID})
+		return s.writeList(w, r, "nodes/"+n.UUID+"/"+s.path, detail, node.Filter{Field: "node_uuid", Value: n.UUID})
 	}
 }
 

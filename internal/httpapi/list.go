@@ -13,8 +13,8 @@ import (
 type list[T any] struct {
 	table  *table[T]
 	name   string // key of the list, "nodes"
-	path   string // below /v1, without query, for the next link
-	detail bool   // the path lists all fields
+	path   string // below /v1, without /detail and query, for the next link
+	detail bool   // the request is for path/detail, which lists all fields
 	// detailSince is the microversion 1.N that introduced the argument detail.
 	detailSince int
 	// knowsBrief says that read knows node.Query.Brief. A page of a short list is small then, whatever else its items have.
@@ -64,7 +64,7 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	if err != nil && !cut {
 		return fmt.Errorf("list %s: %w", l.name, err)
 	}
-	p := page[T]{name: l.name, path: l.path, items: items, fields: fields, limit: query.Limit, cut: cut, last: l.uuid}
+	p := page[T]{name: l.name, path: suffixed(l.path, l.detail), items: items, fields: fields, limit: query.Limit, cut: cut, last: l.uuid}
 	return p.write(w, c, v)
 }
 
@@ -105,7 +105,7 @@ func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fi
 	})
 }
 
-// suffixed returns the path of a list, with /detail when the list shows all fields.
+// suffixed returns the path that lists all fields, if detail is set.
 func suffixed(path string, detail bool) string {
 	if detail {
 		return path + "/detail"

@@ -86,3 +86,26 @@ func TestPagesOfLargeItemsAreShorter(t *testing.T) {
 		}
 	}
 }
+
+func TestTheNextPageOfAListWithAllFieldsHasAllFields(t *testing.T) {
+	s := newEngineServer(t)
+	n := s.node()
+	chassis := s.create("/v1/chassis", `{}`)["uuid"].(string)
+	group := s.create("/v1/portgroups", `{"node_uuid":"`+n+`"}`)["uuid"].(string)
+	s.create("/v1/portgroups", `{"node_uuid":"`+n+`"}`)
+	for _, last := range []string{"1", "2"} {
+		s.create("/v1/nodes", `{"driver":"fake-hardware","chassis_uuid":"`+chassis+`"}`)
+		s.create("/v1/ports", `{"node_uuid":"`+n+`","portgroup_uuid":"`+group+`","address":"52:54:00:00:00:0`+last+`"}`)
+	}
+	for _, path := range []string{
+		"/v1/nodes", "/v1/ports", "/v1/portgroups", "/v1/chassis/" + chassis + "/nodes", "/v1/portgroups/" + group + "/ports",
+		"/v1/nodes/" + n + "/ports", "/v1/nodes/" + n + "/portgroups",
+	} {
+		for _, path := range []string{path, path + "/detail"} {
+			next := s.get(path + "?limit=1").want(200).json()["next"]
+			if text, _ := next.(string); !strings.HasPrefix(text, "http://example.com"+path+"?limit=1&marker=") {
+				t.Errorf("%s: the next page is %v", path, next)
+			}
+		}
+	}
+}

@@ -12,7 +12,7 @@ func (a *api) listNodes(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *api) listNodesDetail(w http.ResponseWriter, r *http.Request) error {
-	return a.writeNodes(w, r, "nodes/detail", true)
+	return a.writeNodes(w, r, "nodes", true)
 }
 
 // writeNodes answers with the nodes that match the conditions and the filters of the

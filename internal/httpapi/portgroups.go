@@ -85,7 +85,7 @@ func (a *api) portsOfGroup(groups *collection[node.Portgroup], detail bool) apiH
 			return err
 		}
 		conditions = append(conditions, node.Filter{Field: "portgroup_uuid", Value: g.UUID})
-		return a.writePorts(w, r, suffixed("portgroups/"+g.UUID+"/ports", detail), detail, conditions)
+		return a.writePorts(w, r, "portgroups/"+g.UUID+"/ports", detail, conditions)
 	}
 }
 

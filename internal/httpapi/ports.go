@@ -30,14 +30,14 @@ var (
 var exclusivePortFilters = [][]string{{"node", "node_uuid"}, {"portgroup"}, {"shard"}}
 
 func (a *api) listPorts(w http.ResponseWriter, r *http.Request) error {
-	return a.writeAllPorts(w, r, "ports", false)
+	return a.writeAllPorts(w, r, false)
 }
 
 func (a *api) listPortsDetail(w http.ResponseWriter, r *http.Request) error {
-	return a.writeAllPorts(w, r, "ports/detail", true)
+	return a.writeAllPorts(w, r, true)
 }
 
-func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, path string, detail bool) error {
+func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, detail bool) error {
 	conditions, err := a.conditions(r, portFilters)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (a *api) writeAllPorts(w http.ResponseWriter, r *http.Request, path string,
 	if err := checkExclusive(callOf(r), exclusivePortFilters); err != nil {
 		return err
 	}
-	return a.writePorts(w, r, path, detail, conditions)
+	return a.writePorts(w, r, "ports", detail, conditions)
 }
 
 // checkExclusive refuses arguments from more than one group.
@@ -66,14 +66,14 @@ func checkExclusive(c *call, groups [][]string) error {
 }
 
 func (a *api) listNodePorts(w http.ResponseWriter, r *http.Request) error {
-	return a.writeNodePorts(w, r, "ports", false)
+	return a.writeNodePorts(w, r, false)
 }
 
 func (a *api) listNodePortsDetail(w http.ResponseWriter, r *http.Request) error {
-	return a.writeNodePorts(w, r, "ports/detail", true)
+	return a.writeNodePorts(w, r, true)
 }
 
-func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string, detail bool) error {
+func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, detail bool) error {
 	conditions, err := a.conditions(r, partPortFilters)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (a *api) writeNodePorts(w http.ResponseWriter, r *http.Request, part string
 		return err
 	}
 	conditions = append(conditions, node.Filter{Field: "node_uuid", Value: n.UUID})
-	return a.writePorts(w, r, "nodes/"+n.UUID+"/"+part, detail, conditions)
+	return a.writePorts(w, r, "nodes/"+n.UUID+"/ports", detail, conditions)
 }
 
 func (a *api) writePorts(w http.ResponseWriter, r *http.Request, path string, detail bool, conditions []node.Filter) error {

@@ -99,9 +99,9 @@ func TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame(t *testing
 	c := &v1alpha1.HostFirmwareComponents{ObjectMeta: h.ObjectMeta, Spec: v1alpha1.HostFirmwareComponentsSpec{Updates: []v1alpha1.FirmwareUpdate{{Component: long, URL: "http://h/1"}}}}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(h, c).WithStatusSubresource(h, c).Build()
 	recorder := events.NewFakeRecorder(10)
-	written, err := settings{objects: objects{client: api, live: api}, schemas: schemas{client: api, live: api}, recorder: recorder}.write(t.Context(), s, true, []provisioner.Setting{
+	written, err := settings{objects: objects{client: api, live: api}, schemas: schemas{client: api, live: api}, recorder: recorder}.write(t.Context(), s, h, settingsReading{found: []provisioner.Setting{
 		{Name: "Boot", Value: "On"}, {Name: "Banner", Value: strings.Repeat("a", 5000), Schema: v1alpha1.SettingSchema{AttributeType: v1alpha1.AttributeString}},
-	}, false)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

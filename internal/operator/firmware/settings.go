@@ -28,12 +28,15 @@ type settings struct {
 // ones or the spec changed, and returns when to look again; 0 is at the next change.
 func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
 	var cached v1alpha1.HostFirmwareSettings
+	existing := &cached
 	err := p.objects.client.Get(ctx, client.ObjectKeyFromObject(s.host), &cached, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return 0, err
 	}
-	exists := err == nil
-	current, err := p.isCurrent(ctx, s, &cached, exists)
+	if err != nil {
+		existing = nil
+	}
+	current, err := p.isCurrent(ctx, s, existing)
 	if err != nil {
 		return 0, err
 	}
@@ -44,25 +47,31 @@ func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration
 		return wait, nil
 	}
 	found, err := p.engine.Settings(ctx, s.node.ID)
-	none := errors.Is(err, provisioner.ErrUnsupported)
-	if err != nil && !none {
+	reading := settingsReading{found: found, none: errors.Is(err, provisioner.ErrUnsupported)}
+	if err != nil && !reading.none {
 		return 0, err
 	}
-	written, err := p.write(ctx, s, exists, found, none)
+	written, err := p.write(ctx, s, existing, reading)
 	if err != nil {
 		return 0, err
 	}
-	*l = last{reading: readingOf(s.node), known: true, at: s.now, none: none, worked: firmwareWork[s.node.State]}
+	*l = last{reading: readingOf(s.node), known: true, at: s.now, none: reading.none, worked: firmwareWork[s.node.State]}
 	if isChanging(written.Status.Conditions) {
 		return changingInterval, nil
 	}
 	return 0, nil
 }
 
-// isCurrent reports whether an object needs nothing but new readings. It reads from the
-// cache.
-func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwareSettings, exists bool) (bool, error) {
-	if !exists || !isOwned(h, s.host) || !observed(h.Status.Conditions, h.Generation) {
+// settingsReading is what the engine has said about the settings of a machine.
+type settingsReading struct {
+	found []provisioner.Setting
+	none  bool // the machine cannot tell any
+}
+
+// isCurrent reports whether an object, which is nil when there is none, needs nothing but new readings. It reads
+// from the cache.
+func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwareSettings) (bool, error) {
+	if h == nil || !isOwned(h, s.host) || !observed(h.Status.Conditions, h.Generation) {
 		return false, nil
 	}
 	if h.Status.FirmwareSchema == nil {
@@ -77,13 +86,13 @@ func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwar
 	return err == nil, err
 }
 
-// write creates the object, if that is still to be done, and shows in it what was found.
-func (p settings) write(ctx context.Context, s pass, exists bool, found []provisioner.Setting, none bool) (*v1alpha1.HostFirmwareSettings, error) {
+// write creates the object, if there is none yet, and shows in it what was read.
+func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirmwareSettings, read settingsReading) (*v1alpha1.HostFirmwareSettings, error) {
 	h := &v1alpha1.HostFirmwareSettings{Spec: v1alpha1.HostFirmwareSettingsSpec{Settings: map[string]intstr.IntOrString{}}}
-	if err := p.objects.ensure(ctx, h, exists, s.host); err != nil {
+	if err := p.objects.ensure(ctx, h, existing != nil, s.host); err != nil {
 		return nil, err
 	}
-	shown, leftOut := cutSettings(found)
+	shown, leftOut := cutSettings(read.found)
 	reference, err := p.schemas.ensure(ctx, h, schemaOf(shown, s.host.Status.HardwareDetails))
 	if err != nil {
 		return nil, err
@@ -91,7 +100,7 @@ func (p settings) write(ctx context.Context, s pass, exists bool, found []provis
 	before := h.DeepCopy()
 	h.Status.FirmwareSchema = reference
 	h.Status.Settings = valuesOf(shown)
-	conditions := decideSettings(h.Spec.Settings, found, schemaOf(found, nil), none) // also those that are not shown
+	conditions := decideSettings(h.Spec.Settings, read.found, schemaOf(read.found, nil), read.none) // also those that are not shown
 	conditions.leftOut = leftOut
 	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
