@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // shell starts a process that runs a shell script.
@@ -36,14 +38,7 @@ func printed(t *testing.T, p *process, text string) {
 // poll waits until cond holds, a minute at most.
 func poll(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for !cond() {
-		select {
-		case <-deadline:
-			t.Fatalf("still waiting for %s", what)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	polltest.UntilTrue(t, time.Minute, what, cond)
 }
 
 // alive reports whether a process runs. A zombie does not: nobody may be there

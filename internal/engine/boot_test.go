@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	simredfish "github.com/ingot-metal/ingot/internal/sim/redfish"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
@@ -222,12 +223,10 @@ func TestMediaAreServedOverTLSAndScriptsWithout(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for _, err := get(t, trusting(t, 0, second), r.BootURL()+"/boot.ipxe", &httptrace.ClientTrace{}); err != nil; _, err = get(t, trusting(t, 0, second), r.BootURL()+"/boot.ipxe", &httptrace.ClientTrace{}) {
-		if time.Now().After(deadline) {
-			t.Fatalf("the renewed certificate is not used: %v", err)
-		}
-	}
+	polltest.Until(t, testTimeout, "the renewed certificate", func() error {
+		_, err := get(t, trusting(t, 0, second), r.BootURL()+"/boot.ipxe", &httptrace.ClientTrace{})
+		return err
+	})
 }
 
 func TestNodeSaysThatNothingIsServed(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
@@ -220,21 +221,7 @@ func (r *running) rows(t *testing.T) string {
 // eventually polls until done holds, and fails the test when it never does.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	within(t, testTimeout, what, done)
-}
-
-// within is eventually for what takes longer.
-func within(t *testing.T, limit time.Duration, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up after %s waiting for %s", limit, what)
-		}
-		<-tick.C
-	}
+	polltest.UntilTrue(t, testTimeout, what, done)
 }
 
 // machine is the inspection document of a machine with these MAC addresses.

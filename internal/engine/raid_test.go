@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
@@ -27,7 +28,7 @@ func TestRAIDVolumesAreMadeByManualCleaning(t *testing.T) {
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"clean","clean_steps":[
 				{"interface":"raid","step":"create_configuration"}]}`).want(t, http.StatusAccepted)
 			var n map[string]any
-			within(t, 2*time.Minute, "the cleaning, which watches the drives for half a minute", func() bool {
+			polltest.UntilTrue(t, 2*time.Minute, "the cleaning, which watches the drives for half a minute", func() bool {
 				n = r.node(t, ident)
 				return inState("manageable")(n) || n["provision_state"] == "clean failed"
 			})

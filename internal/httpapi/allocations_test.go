@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // available stores a node that is available for allocations.
@@ -21,19 +22,12 @@ func (s *engineServer) available(class string, change ...func(*node.Node)) strin
 func (s *engineServer) allocate(body string) map[string]any {
 	s.tb.Helper()
 	created := s.create("/v1/allocations", body)
-	poll := time.NewTicker(2 * time.Millisecond)
-	defer poll.Stop()
-	for deadline := time.After(20 * time.Second); ; {
-		shown := s.get("/v1/allocations/" + created["uuid"].(string)).want(http.StatusOK).json()
-		if shown["state"] != "allocating" {
-			return shown
-		}
-		select {
-		case <-poll.C:
-		case <-deadline:
-			s.tb.Fatalf("still allocating: %v", shown)
-		}
-	}
+	var shown map[string]any
+	polltest.UntilTrue(s.tb, 20*time.Second, "the end of the allocation", func() bool {
+		shown = s.get("/v1/allocations/" + created["uuid"].(string)).want(http.StatusOK).json()
+		return shown["state"] != "allocating"
+	})
+	return shown
 }
 
 func TestAllocationTakesAMatchingNode(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/imagecache"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // script answers the requests for an image in their order, the last answer again and again.
@@ -191,11 +192,7 @@ func TestOneServerThatHangsKeepsNobodyFromOthers(t *testing.T) {
 	for i := range 20 {
 		callers.Go(func() { _, _ = c.Prepare(ctx, fmt.Sprintf("%s/%d", hanging.URL, i)) })
 	}
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for hanging.asked.Load() < 4 {
-		<-poll.C
-	}
+	polltest.UntilTrue(t, 10*time.Second, "four requests", func() bool { return hanging.asked.Load() >= 4 })
 	bounded, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
 	other := strings.Replace(w.set("/kernel", content(1, 1024)), "127.0.0.1", "localhost", 1)

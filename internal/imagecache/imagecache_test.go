@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/imagecache"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
@@ -359,22 +360,17 @@ func TestDownloadThatARestartEndedGoesOn(t *testing.T) {
 // waitForPart polls until a folder has the part of an image of a size.
 func waitForPart(t *testing.T, dir string, size int64) string {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	for {
+	var found string
+	polltest.UntilTrue(t, 10*time.Second, fmt.Sprintf("a part of %d bytes", size), func() bool {
 		parts, _ := filepath.Glob(filepath.Join(dir, "*.part"))
 		for _, part := range parts {
 			if info, err := os.Stat(part); err == nil && info.Size() == size {
-				return part
+				found = part
 			}
 		}
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("no part of %d bytes", size)
-		}
-	}
+		return found != ""
+	})
+	return found
 }
 
 func TestOnlyWholeFilesOfItsOwnAreFoundAgain(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/objectstore"
 	"github.com/ingot-metal/ingot/internal/objectstore/objectstoretest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 func put(t *testing.T, b *objectstore.Bucket, key string, content []byte) {
@@ -188,23 +189,8 @@ func TestStoppedServerIsUnavailableUntilItIsBack(t *testing.T) {
 		}
 	}
 	server.Resume()
-	eventually(t, func() bool { return b.Put(t.Context(), "b", []byte("x")) == nil })
+	polltest.Until(t, 20*time.Second, "the server", func() error { return b.Put(t.Context(), "b", []byte("x")) })
 	wantContent(t, b, "a", []byte("kept"))
-}
-
-// eventually polls until condition holds.
-func eventually(t *testing.T, condition func() bool) {
-	t.Helper()
-	poll := time.NewTicker(10 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(20 * time.Second)
-	for !condition() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatal("gave up waiting")
-		}
-	}
 }
 
 // silentServer accepts connections and never answers; it counts them.
@@ -288,7 +274,7 @@ func TestCredentialsFileIsReadAgainWhenItChanges(t *testing.T) {
 		t.Fatalf("error = %v, want a refusal without the key", err)
 	}
 	write(server.SecretKey)
-	eventually(t, func() bool { return b.Put(t.Context(), "a", []byte("x")) == nil })
+	polltest.Until(t, 20*time.Second, "the new credentials", func() error { return b.Put(t.Context(), "a", []byte("x")) })
 }
 
 func TestUnusableFilesAreNamed(t *testing.T) {

@@ -2,6 +2,7 @@ package operator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
 	"github.com/ingot-metal/ingot/internal/operator"
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 var plane = controlplanetest.New(controlplanetest.Options{})
@@ -216,19 +218,12 @@ func (w *logWriter) close() {
 // eventually waits until check returns "", and fails with what it said last.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(testTimeout)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		last := check()
-		if last == "" {
-			return
+	polltest.Until(b, testTimeout, what, func() error {
+		if problem := check(); problem != "" {
+			return errors.New(problem)
 		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%s did not happen in %s: %s", what, testTimeout, last)
-		}
-		<-tick.C
-	}
+		return nil
+	})
 }
 
 // inState waits until the host is in a state and returns it.

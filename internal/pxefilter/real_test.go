@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/store"
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
@@ -90,15 +91,7 @@ func runFilter(t *testing.T, database store.Options, dir string) (*Filter, *logB
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s", what)
-		}
-		<-tick.C
-	}
+	polltest.UntilTrue(t, 30*time.Second, what, done)
 }
 
 // says waits until a file has the content of a verdict.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
@@ -120,14 +121,7 @@ func TestOperatingSystemThatHangsIsSilentUntilTheNextBoot(t *testing.T) {
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.After(time.Minute)
-	for len(all.Runs()) < 3 {
-		select {
-		case <-deadline:
-			t.Fatalf("runs %+v, want a third one", all.Runs())
-		case <-time.After(time.Millisecond):
-		}
-	}
+	polltest.UntilTrue(t, time.Minute, "the third run", func() bool { return len(all.Runs()) >= 3 })
 	machine.Break(false)
 	if err := machine.Reboot(); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
@@ -37,8 +38,7 @@ func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 
 	boot := machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress
 	var ports struct{ Ports []json.RawMessage }
-	deadline := time.After(time.Minute)
-	for len(ports.Ports) == 0 {
+	polltest.UntilTrue(t, time.Minute, "a port with the address "+boot+" of the interface that booted", func() bool {
 		answer, err := http.Get(u.EngineURL() + "/v1/ports?address=" + boot)
 		if err != nil {
 			t.Fatal(err)
@@ -48,12 +48,8 @@ func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 		if err != nil || json.Unmarshal(body, &ports) != nil {
 			t.Fatalf("ports: %v, %s", err, body)
 		}
-		select {
-		case <-deadline:
-			t.Fatalf("no port has the address %s of the interface that booted", boot)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+		return len(ports.Ports) > 0
+	})
 }
 
 // TestCleaningModeMetadataErasesNoWholeDisks as the API of hosts says.

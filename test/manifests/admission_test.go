@@ -1,7 +1,7 @@
 package manifests
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // machines is the kind of Cluster API's Machines, as far as the policies look at it.
@@ -200,21 +201,12 @@ func text(err error) string {
 // eventually waits until check returns "", and fails with what it said last.
 func eventually(t *testing.T, what string, check func() string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		last := check()
-		if last == "" {
-			return
+	polltest.Until(t, 3*time.Minute, what, func() error {
+		if problem := check(); problem != "" {
+			return errors.New(problem)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s did not happen: %s", what, last)
-		}
-	}
+		return nil
+	})
 }
 
 func TestTheChartHasThePoliciesWhenTheyAreSwitchedOn(t *testing.T) {

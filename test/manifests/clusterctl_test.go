@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // variables are those of the templates that have no default.
@@ -79,29 +79,23 @@ func (c *clusterAPI) namespace(name string) {
 // one waits until there is one object of a kind in a namespace whose name has a prefix and which check accepts.
 func (c *clusterAPI) one(apiVersion, kind, namespace, prefix string, check func(*unstructured.Unstructured) error) {
 	c.Helper()
-	problem := errors.New("there is none")
-	for ctx, cancel := context.WithTimeout(c.Context(), 3*time.Minute); ; {
+	polltest.Until(c, 3*time.Minute, fmt.Sprintf("%s %s in %s", kind, prefix, namespace), func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(apiVersion)
 		list.SetKind(kind)
-		if err := c.client.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			problem = err
+		if err := c.client.List(c.Context(), list, client.InNamespace(namespace)); err != nil {
+			return err
 		}
+		problem := errors.New("there is none")
 		for i := range list.Items {
 			if strings.HasPrefix(list.Items[i].GetName(), prefix) {
 				if problem = check(&list.Items[i]); problem == nil {
-					cancel()
-					return
+					return nil
 				}
 			}
 		}
-		select {
-		case <-ctx.Done():
-			cancel()
-			c.Fatalf("%s %s in %s: %v", kind, prefix, namespace, problem)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+		return problem
+	})
 }
 
 // fields compares fields with what they should be.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // shownOutput is how much of the output a test shows that fails, in bytes.
@@ -75,14 +77,5 @@ func Address(t testing.TB) string {
 // Eventually polls until a condition holds, and fails the test if it does not in time.
 func Eventually(t testing.TB, within time.Duration, what string, holds func() bool) {
 	t.Helper()
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(within)
-	for !holds() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			t.Fatalf("gave up after %s waiting for %s", within, what)
-		}
-	}
+	polltest.UntilTrue(t, within, what, holds)
 }

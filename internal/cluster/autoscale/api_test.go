@@ -3,6 +3,7 @@ package autoscale_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/autoscale"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 var plane = controlplanetest.New(controlplanetest.Options{ClusterAPI: true})
@@ -146,21 +148,12 @@ func (b *bench) apply(text string) {
 // eventually waits until check says nothing.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for {
-		problem := check()
-		if problem == "" {
-			return
+	polltest.Until(b.T, 3*time.Minute, what, func() error {
+		if problem := check(); problem != "" {
+			return errors.New(problem)
 		}
-		if time.Now().After(deadline) {
-			b.Fatalf("waited for %s: %s", what, problem)
-		}
-		select {
-		case <-b.Context().Done():
-			b.Fatal(b.Context().Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return nil
+	})
 }
 
 func (b *bench) host(name, rack string) *v1alpha1.BareMetalHost {

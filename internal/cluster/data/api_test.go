@@ -39,6 +39,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/data"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 var plane = controlplanetest.New(controlplanetest.Options{})
@@ -272,19 +273,12 @@ func (b *bench) read(obj client.Object, name string) bool {
 // eventually waits until check returns "", and fails with what it said last.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(testTimeout)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		last := check()
-		if last == "" {
-			return
+	polltest.Until(b, testTimeout, what, func() error {
+		if problem := check(); problem != "" {
+			return errors.New(problem)
 		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%s did not happen in %s: %s", what, testTimeout, last)
-		}
-		<-tick.C
-	}
+		return nil
+	})
 }
 
 // template makes a template from the YAML of its spec.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 var plane = controlplanetest.New(controlplanetest.Options{})
@@ -142,11 +143,9 @@ func (c cachedReader) List(ctx context.Context, list client.ObjectList, opts ...
 // until lets the host operator work until something is so.
 func (w *world) until(machines int, what string, so func() bool) {
 	w.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(3 * time.Minute); !so(); <-tick.C {
-		if time.Now().After(deadline) {
-			w.Fatalf("it did not happen that %s; writes %q", what, w.made())
+	polltest.Until(w, 3*time.Minute, what, func() error {
+		if so() {
+			return nil
 		}
 		held := 0
 		for i := range machines {
@@ -158,7 +157,8 @@ func (w *world) until(machines int, what string, so func() bool) {
 		if held > DefaultBudget {
 			w.Errorf("%d hosts are held at once, want %d", held, DefaultBudget)
 		}
-	}
+		return fmt.Errorf("the writes are %q", w.made())
+	})
 }
 
 func TestMachinesAreRecoveredOneAfterTheOtherOnARealAPIServer(t *testing.T) {
@@ -171,12 +171,12 @@ func TestMachinesAreRecoveredOneAfterTheOtherOnARealAPIServer(t *testing.T) {
 	}
 	stop := w.run(config)
 	for n := 1; n <= 4; n++ { // the controller is replaced in the middle of cycles
-		w.until(machines, "it writes something", func() bool { return len(w.made()) >= 6*n })
+		w.until(machines, "more writes", func() bool { return len(w.made()) >= 6*n })
 		stop()
 		stop = w.run(config)
 	}
 	for i := range machines {
-		w.until(machines, "a machine is recovered", func() bool {
+		w.until(machines, "a recovered machine", func() bool {
 			return !isConcerned(w.theMachine(i)) && w.theNode(i) != nil && w.reason(i) == "NotRemediating"
 		})
 	}
@@ -187,11 +187,11 @@ func TestMachinesAreRecoveredOneAfterTheOtherOnARealAPIServer(t *testing.T) {
 
 	w.request(0)
 	stop = w.run(config)
-	w.until(machines, "the host is held", func() bool { return isHeld(w.host(0)) })
+	w.until(machines, "the hold of the host", func() bool { return isHeld(w.host(0)) })
 	stop()
 	if err := w.mgmt.Delete(t.Context(), w.theMachine(0)); err != nil {
 		t.Fatal(err)
 	}
 	defer w.run(config)()
-	w.until(machines, "the orphaned hold is removed", func() bool { return !isHeld(w.host(0)) && w.running[name("host", 0)] })
+	w.until(machines, "the end of the orphaned hold", func() bool { return !isHeld(w.host(0)) && w.running[name("host", 0)] })
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 var plane = controlplanetest.New(controlplanetest.Options{})
@@ -296,14 +297,12 @@ func (s *apiBench) secretCluster(host string) string {
 // eventually waits until nothing is missing any more.
 func (s *apiBench) eventually(what string, missing func() string) {
 	s.Helper()
-	left := ""
-	err := wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, apiTimeout, true, func(context.Context) (bool, error) {
-		left = missing()
-		return left == "", nil
+	polltest.Until(s.T, apiTimeout, what, func() error {
+		if problem := missing(); problem != "" {
+			return errors.New(problem)
+		}
+		return nil
 	})
-	if err != nil {
-		s.Fatalf("%s: %v: %s", what, err, left)
-	}
 }
 
 // run starts the controllers, and a host operator that deploys and deprovisions, until the end of the test.

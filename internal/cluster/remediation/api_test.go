@@ -2,6 +2,7 @@ package remediation
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/fstest"
@@ -28,6 +29,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // clusterKind is a definition of a kind of Cluster API, as far as this package looks at it.
@@ -190,17 +192,13 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	}
 	eventually := func(what string, is func() bool) {
 		t.Helper()
-		deadline := time.After(2 * time.Minute)
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for !is() {
-			power()
-			select {
-			case <-tick.C:
-			case <-deadline:
-				t.Fatalf("%s did not happen: %+v, annotations %v, tainted %t", what, m3r.Status, host.Annotations, tainted)
+		polltest.Until(t, 2*time.Minute, what, func() error {
+			if is() {
+				return nil
 			}
-		}
+			power()
+			return fmt.Errorf("status %+v, annotations %v, tainted %t", m3r.Status, host.Annotations, tainted)
+		})
 	}
 	replaced := func(what string, is func() bool) {
 		t.Helper()

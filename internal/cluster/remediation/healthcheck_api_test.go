@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -38,6 +39,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/remediation"
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // site is a Cluster with Cluster API's own managers, the two controllers that recover machines, and
@@ -253,21 +255,21 @@ func (s *site) get(name string, obj client.Object) bool {
 // eventually lets the site live until something is so.
 func (s *site) eventually(what string, is func() bool) {
 	s.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(3 * time.Minute); !is(); <-tick.C {
-		if time.Now().After(deadline) {
-			var machines clusterv1.MachineList
-			_ = s.List(s.Context(), &machines)
-			h := &v1alpha1.BareMetalHost{}
-			s.get("host", h)
-			for _, m := range machines.Items {
-				s.Logf("Machine %s has %v, %+v", m.Name, m.Annotations, m.Status.Conditions)
-			}
-			s.Fatalf("it did not happen that %s; host %v", what, h.Annotations)
+	polltest.Until(s.T, 3*time.Minute, what, func() error {
+		if is() {
+			return nil
 		}
 		s.operate()
-	}
+		var machines clusterv1.MachineList
+		_ = s.List(s.Context(), &machines)
+		h := &v1alpha1.BareMetalHost{}
+		s.get("host", h)
+		found := fmt.Sprintf("host %v", h.Annotations)
+		for _, m := range machines.Items {
+			found += fmt.Sprintf("; Machine %s %v, %+v", m.Name, m.Annotations, m.Status.Conditions)
+		}
+		return errors.New(found)
+	})
 }
 
 // provide makes a Metal3Machine one that runs on a host, and registers its Node.

@@ -32,6 +32,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/config"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // plane is management cluster and workload cluster at once; each test has a namespace in the one
@@ -514,13 +515,5 @@ func TestChangesOfNodesAskForPassesOverMachines(t *testing.T) {
 	if err := s.api.Delete(ctx, s.cluster); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(3 * time.Minute); watches.PollAfter(s.key()) == 0; {
-		if time.Now().After(deadline) {
-			t.Fatal("the Nodes of a Cluster that is gone are watched")
-		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
+	polltest.UntilTrue(t, 3*time.Minute, "the end of the watch of a Cluster that is gone", func() bool { return watches.PollAfter(s.key()) > 0 })
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/objectstore"
+	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
 // BucketName is the bucket that a Server has from its start.
@@ -132,23 +133,18 @@ func (s *Server) launch() error {
 // await returns when the server takes connections.
 func (s *Server) await() {
 	s.t.Helper()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(testTimeout)
-	for {
+	polltest.Until(s.t, testTimeout, "the S3 server", func() error {
+		select {
+		case <-s.done:
+			s.t.Fatalf("S3 server ended: %v\n%s", s.ended, s.log.String())
+		default:
+		}
 		connection, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", s.address)
 		if err == nil {
 			_ = connection.Close() // it has shown what it was for
-			return
 		}
-		select {
-		case <-poll.C:
-		case <-s.done:
-			s.t.Fatalf("S3 server ended: %v\n%s", s.ended, s.log.String())
-		case <-deadline:
-			s.t.Fatalf("S3 server does not answer: %v", err)
-		}
-	}
+		return err
+	})
 }
 
 // Stop kills the server, unless it is stopped already.

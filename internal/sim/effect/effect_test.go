@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver/drivertest"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
@@ -79,16 +80,7 @@ func (m *machine) try(method, path, body string) (status int, text string) {
 // eventually polls until condition holds.
 func (m *machine) eventually(what string, condition func() bool) {
 	m.t.Helper()
-	poll := time.NewTicker(time.Millisecond)
-	defer poll.Stop()
-	deadline := time.After(time.Minute)
-	for !condition() {
-		select {
-		case <-poll.C:
-		case <-deadline:
-			m.t.Fatalf("gave up waiting for %s", what)
-		}
-	}
+	polltest.UntilTrue(m.t, time.Minute, what, condition)
 }
 
 // log reads the effects of all machines.

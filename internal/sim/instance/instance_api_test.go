@@ -1,7 +1,6 @@
 package instance_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -27,6 +26,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/configdrive"
 	"github.com/ingot-metal/ingot/internal/controlplane"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim"
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 	"github.com/ingot-metal/ingot/internal/sim/invariant"
@@ -148,21 +148,7 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 // eventually waits until check succeeds.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatal(err)
-		case <-ticker.C:
-		}
-	}
+	polltest.Until(t, patience, "the cluster", check)
 }
 
 // fleet is machines whose operating systems become Nodes.

@@ -2,6 +2,7 @@ package invariant_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/controlplane/controlplanetest"
+	"github.com/ingot-metal/ingot/internal/polltest"
 	"github.com/ingot-metal/ingot/internal/sim/invariant"
 )
 
@@ -106,21 +108,14 @@ func TestHostThatGetsASecondMachineIsReported(t *testing.T) {
 		t.Errorf("%v, want none: the first machine was gone", found)
 	}
 	claim("third")
-	deadline := time.Now().Add(time.Minute)
-	for {
+	polltest.Until(t, time.Minute, "the host with its second and third machine", func() error {
 		found := shared()
 		if len(found) == 1 && found[0].Host == "default/h" && found[0].Machines == [2]string{"default/second", "default/third"} {
-			if found := taken(); len(found) != 1 || found[0].Machine != "default/third" || found[0].Before != "default/second" {
-				t.Errorf("%v, want the host that was taken from the second machine", found)
-			}
-			return
+			return nil
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v, want the host with its second and third machine", found)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(50 * time.Millisecond):
-		}
+		return fmt.Errorf("it is %v", found)
+	})
+	if found := taken(); len(found) != 1 || found[0].Machine != "default/third" || found[0].Before != "default/second" {
+		t.Errorf("%v, want the host that was taken from the second machine", found)
 	}
 }
