@@ -45,6 +45,26 @@ func TestMachineWaitsForItsData(t *testing.T) {
 	}
 }
 
+func TestHostThatWasClaimedIsNotDeployedForAMachineThatIsBeingDeleted(t *testing.T) {
+	b := newMachineBench(t, newHost("a"))
+	edit(b, b.machine(), func(m *v1beta2.Metal3Machine) { m.Spec.DataTemplate = &v1beta2.ObjectReference{Name: "data"} })
+	b.passes()
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m-1"}}
+	edit(b, machine, func(machine *clusterv1.Machine) { machine.Finalizers = []string{clusterv1.MachineFinalizer} })
+	if err := b.api.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	b.rendered("m-1")
+	b.passes()
+	if h := b.held(); h == nil || isSpecified(h) || h.Spec.UserData != nil || b.secretLabels("a")[clusterv1.ClusterNameLabel] != "" {
+		t.Errorf("the host is %+v, want one that the machine holds, without anything to deploy", h)
+	}
+	b.wantCondition(v1beta2.ReadyCondition, metav1.ConditionFalse, v1beta2.DeletingReason, "Machine m-1 is being deleted")
+	b.remove()
+	b.run()
+	b.isFreed("a")
+}
+
 func TestRunningMachineIsReadyWhateverBecomesOfItsData(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*testing.T, *bench, *v1beta2.Metal3Data)

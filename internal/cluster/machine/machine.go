@@ -193,6 +193,10 @@ func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
 		return ctrl.Result{RequeueAfter: poll}, err
 	}
 	if p.m.Spec.ProviderID == "" && !isSpecified(h) && !h.Spec.ExternallyProvisioned {
+		if p.machine != nil && !p.machine.DeletionTimestamp.IsZero() { // what is deployed now would only have to be removed
+			p.why = deletingMachine(p.machine)
+			return ctrl.Result{}, nil
+		}
 		if h, err = p.specify(ctx, h); h == nil || err != nil {
 			return ctrl.Result{RequeueAfter: poll}, err
 		}
@@ -206,7 +210,7 @@ func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure
 	case machine == nil:
 		return reason{v1beta2.WaitingForMetal3MachineOwnerRefReason, "No Machine owns this Metal3Machine yet."}
 	case !machine.DeletionTimestamp.IsZero(): // a host that is kept for the owner is for the next Machine
-		return reason{v1beta2.DeletingReason, fmt.Sprintf("Machine %s is being deleted and needs no host.", machine.Name)}
+		return deletingMachine(machine)
 	case cluster == nil:
 		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Cluster %q of Machine %s does not exist.", machine.Spec.ClusterName, machine.Name)}
 	case infrastructure == nil:
@@ -217,6 +221,11 @@ func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure
 		return reason{v1beta2.WaitingForBootstrapDataReason, fmt.Sprintf("Machine %s has no bootstrap data yet.", machine.Name)}
 	}
 	return reason{}
+}
+
+// deletingMachine says why a machine whose Machine is being deleted, which deletes it later, gets nothing any more.
+func deletingMachine(machine *clusterv1.Machine) reason {
+	return reason{v1beta2.DeletingReason, fmt.Sprintf("Machine %s is being deleted and needs no host.", machine.Name)}
 }
 
 // patchMachine changes metadata and spec of the machine, if there is something to change. The
