@@ -166,6 +166,9 @@ const (
 	WaitingForOtherRecoveryReason = "WaitingForOtherRecovery"
 	// WaitingForHealthReason means that the machine has time to become healthy. True.
 	WaitingForHealthReason = "WaitingForHealth"
+	// WaitingForHealthCheckReason means that this time is over and the Node is Ready, so that the health check has as long
+	// again to take the remediation back. True.
+	WaitingForHealthCheckReason = "WaitingForHealthCheck"
 	// MachineHandedOverReason means that the owner of the Machine has to replace it. True.
 	MachineHandedOverReason = "MachineHandedOver"
 )

@@ -37,7 +37,16 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 		now := metav1.NewTime(s.now)
 		return r.patchStatus(ctx, m, func() { status.ReleasedAt = &now })
 	case awaitHealth:
-		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationWaiting })
+		return r.patchStatus(ctx, m, func() {
+			status.Phase = v1beta2.RemediationWaiting
+			s.setCondition(waitsForHealth(s)) // not what was shown in an earlier attempt
+		})
+	case extend:
+		now := metav1.NewTime(s.now)
+		return r.patchStatus(ctx, m, func() {
+			status.ReleasedAt = &now
+			s.setCondition(waitsForHealthCheck(s))
+		})
 	case handOver:
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationDeletingMachine })
 	case fail:

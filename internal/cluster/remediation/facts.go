@@ -93,7 +93,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.deleting, s.finalizer = !m.DeletionTimestamp.IsZero(), controllerutil.ContainsFinalizer(m, v1beta2.RemediationFinalizer)
 	s.phase, s.released, s.retriesLeft = m.Status.Phase, m.Status.ReleasedAt != nil, m.Status.RetryCount < s.retryLimit
 	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
-	s.ahead = s.released && m.Status.ReleasedAt.After(s.now)
+	s.readTime()
 	s.inherited = s.phase == v1beta2.RemediationWaiting && !s.released
 	s.backup = hasBackup(m)
 	_, s.recorded = m.Annotations[v1beta2.OutOfServiceAnnotation]
@@ -117,6 +117,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.paused = related.IsPaused(s.cluster, m) || related.IsPaused(s.cluster, s.machine)
 	s.orphaned = s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero() || !s.machine.DeletionTimestamp.IsZero()
 	s.healthy = meta.IsStatusConditionTrue(s.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	_, s.controlPlane = s.machine.Labels[clusterv1.MachineControlPlaneLabel]
 	s.told = meta.IsStatusConditionFalse(s.machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 	s.awaited = meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition) != nil
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
@@ -163,6 +164,20 @@ func (s *scope) isHeld() bool { return len(holds(s.remediation, s.host)) > 0 }
 // the clock has been set back since, and that must not make the timeout longer.
 func (s *scope) isOver(since *metav1.Time) bool {
 	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout
+}
+
+// readTime reads what the time since the release tells.
+func (s *scope) readTime() {
+	if !s.released {
+		return
+	}
+	since := s.now.Sub(s.remediation.Status.ReleasedAt.Time)
+	shown := shownReason(s.remediation)
+	s.ahead, s.delayed = since < 0, since >= poll
+	if s.phase == v1beta2.RemediationWaiting {
+		s.unseen = since >= s.timeout+poll || shown == v1beta2.NodeUnknownReason // passes come more often than that
+		s.extended = shown == v1beta2.WaitingForHealthCheckReason
+	}
 }
 
 // hasMachine reports whether a remediation names a Machine as its owner, whether that exists
@@ -250,11 +265,12 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
+	judged := s.phase == v1beta2.RemediationWaiting && s.expired && !ends
 	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
-	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded:
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !judged:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
 		return nil
@@ -301,6 +317,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if s.leaving = !node.DeletionTimestamp.IsZero(); s.leaving {
 		s.why = fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", node.Name, strings.Join(node.Finalizers, ", "))
 	}
+	s.ready = slices.ContainsFunc(node.Status.Conditions, isReady)
 	s.incomplete = s.backup && putBack(s.remediation, node.DeepCopy())
 	if s.phase != v1beta2.RemediationRunning || s.released || !s.proven {
 		return nil

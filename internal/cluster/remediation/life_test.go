@@ -392,6 +392,10 @@ func TestAHostWhoseNodeMayHaveTheTaintStaysOffUntilThatIsKnownToBeGone(t *testin
 			if n := l.node(); len(n.Spec.Taints) > 0 {
 				t.Errorf("the Node has %v", n.Spec.Taints)
 			}
+			if name == "attempt goes on" || name == "restarted" {
+				l.leftAloneFor(timeout-30*time.Second, "after it was off for hours")
+				l.goesOn(0)
+			}
 		})
 	}
 }

@@ -23,8 +23,9 @@ const (
 	removeHold                        // let the host be powered on
 	restoreNode                       // give the Node that came back what it had
 	dropBackup                        // remove the record of that
-	releaseAnew                       // record that again, because the clock was set back since
+	releaseAnew                       // record that again, because the time since then tells nothing
 	awaitHealth                       // record that the machine has time to become healthy
+	extend                            // give the health check the same time again, because the Node is Ready
 	request                           // set the annotation of the Machine
 	withdraw                          // remove it
 	markHost                          // mark the host as unhealthy
@@ -120,6 +121,13 @@ type facts struct {
 	expired, late, abandoned bool
 	// ahead means that the host was released in what is the future now.
 	ahead bool
+	// delayed means that the host was released for so long that the remediation has kept it off since.
+	delayed bool
+	// unseen means that nobody has looked at the machine when its time was over, or that its Node was not known then. What
+	// the health check has said may not be so any more.
+	unseen bool
+	// extended means that the health check was given more time in this attempt.
+	extended bool
 
 	// endangered means that nothing of ours holds the host off, and that the control plane would lose
 	// its majority without the machine.
@@ -132,6 +140,8 @@ type facts struct {
 	// recovering means that recovery by annotation holds the host off.
 	recovering bool
 	unhealthy  bool
+	// controlPlane means that the Machine belongs to a control plane, which may be away because of it.
+	controlPlane bool
 	// ourMark means that this remediation has marked the host as unhealthy.
 	ourMark bool
 	// told means that the owner of the Machine was told to replace it.
@@ -143,6 +153,8 @@ type facts struct {
 	marked bool
 
 	node nodeState
+	// ready means that the Node is Ready.
+	ready bool
 	// otherNode means that the hold was not set for this Node.
 	otherNode bool
 	// leaving means that the Node is being deleted and has finalizers.
@@ -240,7 +252,7 @@ func fence(f facts) action {
 func powerOn(f facts) action {
 	switch {
 	case !f.isInService():
-		return putInService(f)
+		return letRun(f)
 	case f.expired:
 		return awaitHealth
 	case !f.poweredOn:
@@ -257,6 +269,15 @@ func powerOn(f facts) action {
 // isInService means that nothing of ours keeps the machine from its work.
 func (f facts) isInService() bool {
 	return f.taint != ourTaint && (!f.recorded || f.node == unknownNode) && f.hold == noHold && !f.stray
+}
+
+// letRun puts the machine in service. Its time to become healthy begins when nothing keeps it off any more.
+func letRun(f facts) action {
+	a := putInService(f)
+	if a == removeHold && f.delayed {
+		return releaseAnew
+	}
+	return a
 }
 
 // putInService removes taint and hold. As long as it is not known whether the Node has the taint, the
@@ -292,11 +313,13 @@ func recoverByAnnotation(f facts) action {
 	}
 }
 
-// wait gives the machine time to become healthy, and then tries again or gives it up.
+// wait gives the machine time to become healthy, and then tries again or gives it up. The health check does not take back
+// what it has said while it cannot see the Node, is paused or is away itself; so a machine is not powered off again for
+// something that may be long past. What is away together with a machine of a control plane comes back only with that.
 func wait(f facts) action {
 	switch {
 	case !f.isInService():
-		return putInService(f)
+		return letRun(f)
 	case f.inherited && f.node == unknownNode:
 		return waitForNode
 	case !f.released: // CAPM3 does not note it
@@ -305,14 +328,20 @@ func wait(f facts) action {
 		return restore(f)
 	case f.healthy, !f.expired:
 		return waitForHealth
+	case !f.retriesLeft && f.unhealthy && f.told:
+		return handOver
+	case f.node == unknownNode && !f.controlPlane:
+		return waitForNode
+	case f.unseen:
+		return releaseAnew
+	case f.ready && !f.extended:
+		return extend
 	case f.retriesLeft:
 		return begin
 	case !f.unhealthy:
 		return markHost
-	case !f.told:
-		return tellOwner
 	default:
-		return handOver
+		return tellOwner
 	}
 }
 

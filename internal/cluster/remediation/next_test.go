@@ -88,6 +88,8 @@ func TestEachSituationHasItsAction(t *testing.T) {
 
 		{"released with taint", released, func(f *facts) { f.taint, f.hold, f.poweredOn = ourTaint, currentHold, false }, untaintNode},
 		{"released with hold", released, func(f *facts) { f.hold, f.poweredOn = currentHold, false }, removeHold},
+		{"released with hold long ago", released, func(f *facts) { f.hold, f.delayed, f.expired = currentHold, true, true }, releaseAnew},
+		{"released with taint long ago", released, func(f *facts) { f.taint, f.hold, f.delayed = ourTaint, currentHold, true }, untaintNode},
 		{"released with hold and without an answer, never tainted", released, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
 		{"released with hold and without an answer, tainted perhaps", released, func(f *facts) {
 			f.hold, f.node, f.recorded, f.expired, f.late = currentHold, unknownNode, true, true, true
@@ -131,6 +133,14 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"waited long enough and healthy", ended, func(f *facts) { f.healthy = true }, waitForHealth},
 		{"waited long enough with retries", ended, func(f *facts) { f.retriesLeft = true }, begin},
 		{"waited long enough", ended, nil, markHost},
+		{"waited long enough with retries, without an answer", ended, func(f *facts) { f.retriesLeft, f.node = true, unknownNode }, waitForNode},
+		{"waited long enough without an answer", ended, func(f *facts) { f.node = unknownNode }, waitForNode},
+		{"host marked, without an answer", ended, func(f *facts) { f.unhealthy, f.node = true, unknownNode }, waitForNode},
+		{"owner told, without an answer", ended, func(f *facts) { f.unhealthy, f.told, f.node = true, true, unknownNode }, handOver},
+		{"waited long enough without an answer of its own API server", ended, func(f *facts) { f.controlPlane, f.node = true, unknownNode }, markHost},
+		{"waited while nobody looked", ended, func(f *facts) { f.unseen, f.retriesLeft = true, true }, releaseAnew},
+		{"waited long enough and the Node is Ready", ended, func(f *facts) { f.ready, f.retriesLeft = true, true }, extend},
+		{"waited long enough, and again, and the Node is Ready", ended, func(f *facts) { f.ready, f.extended, f.retriesLeft = true, true, true }, begin},
 		{"host marked", ended, func(f *facts) { f.unhealthy = true }, tellOwner},
 		{"owner told", ended, func(f *facts) { f.unhealthy, f.told = true, true }, handOver},
 		{"handed over", ended, func(f *facts) { f.phase = deleting }, rest},
@@ -141,6 +151,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back with annotation", taken, func(f *facts) { f.request = outdatedRequest }, withdraw},
 		{"taken back with somebody else's annotation", taken, func(f *facts) { f.request = foreignRequest }, removeFinalizer},
 		{"taken back with taint", taken, func(f *facts) { f.taint, f.hold = ourTaint, currentHold }, untaintNode},
+		{"taken back with hold long ago", taken, func(f *facts) { f.hold, f.delayed = currentHold, true }, removeHold},
 		{"taken back with hold", taken, func(f *facts) { f.hold = currentHold }, removeHold},
 		{"taken back with hold and without an answer, never tainted", taken, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
 		{"taken back with hold and without an answer, tainted perhaps", taken, func(f *facts) {
@@ -236,7 +247,7 @@ func every(check func(facts)) {
 
 // inTable are the actions that depend on facts which every does not have, and which the table above has.
 var inTable = map[action]bool{
-	fail: true, reopen: true, handOver: true, releaseAnew: true, unmarkHost: true, forgetRequest: true, waitForStart: true, waitForControlPlane: true,
+	fail: true, reopen: true, handOver: true, releaseAnew: true, extend: true, unmarkHost: true, forgetRequest: true, waitForStart: true, waitForControlPlane: true,
 }
 
 func TestWhatHoldsForEverySituation(t *testing.T) {
@@ -292,10 +303,16 @@ func broken(f facts, a action) string {
 		if f.retriesLeft || !f.expired || f.phase != waiting {
 			return "a machine is given up only after its retries and its time"
 		}
+		if f.node == unknownNode {
+			return "a machine is given up only when it is known what became of it"
+		}
 	case begin:
 		again := f.phase == waiting && f.expired && f.retriesLeft
 		if f.phase != "" && !again {
 			return "an attempt follows only after the time of the one before"
+		}
+		if again && f.node == unknownNode {
+			return "an attempt follows only when it is known what became of the one before"
 		}
 	case removeFinalizer:
 		if !f.deleting || f.hold != noHold || f.stray || f.taint == ourTaint || f.request == currentRequest {

@@ -53,6 +53,10 @@ func isOutOfService(t corev1.Taint) bool {
 	return t.Key == outOfService.Key && t.Effect == outOfService.Effect
 }
 
+func isReady(c corev1.NodeCondition) bool {
+	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+}
+
 // addTaint sets the taint and says whose it is.
 func addTaint(r *v1beta2.Metal3Remediation, node *corev1.Node) {
 	node.Spec.Taints = append(node.Spec.Taints, outOfService)

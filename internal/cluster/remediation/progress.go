@@ -41,12 +41,23 @@ func progressOf(s *scope, a action) *metav1.Condition {
 	case waitForRecovery:
 		return waitsForRecovery(s, late)
 	case waitForHealth:
-		return goesOn(v1beta2.WaitingForHealthReason, "The host was powered off and on, and the machine has %s to become healthy", s.timeout)
+		if s.extended {
+			return waitsForHealthCheck(s)
+		}
+		return waitsForHealth(s)
 	case rest:
 		return atTheEnd(s)
 	default:
 		return nil
 	}
+}
+
+func waitsForHealth(s *scope) *metav1.Condition {
+	return goesOn(v1beta2.WaitingForHealthReason, "The host was powered off and on, and the machine has %s to become healthy", s.timeout)
+}
+
+func waitsForHealthCheck(s *scope) *metav1.Condition {
+	return goesOn(v1beta2.WaitingForHealthCheckReason, "The machine had its time to become healthy and its Node is Ready, and the health check has %s to see that", s.timeout)
 }
 
 // beforeRecovery are the reasons for which recovery by annotation does not power a host off yet. It counts as late only
@@ -92,6 +103,8 @@ func waitsForNode(s *scope) *metav1.Condition {
 	switch {
 	case s.node == unknownNode && s.recorded && s.hold != noHold:
 		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the Node has the taint %s, and the host stays off until it is%s", outOfService.Key, because(s.why))
+	case s.node == unknownNode && s.phase == v1beta2.RemediationWaiting && s.expired:
+		return stuck(v1beta2.NodeUnknownReason, "The machine had its time to become healthy. It is not known whether it has become so, and until then nothing more is done%s", because(s.why))
 	case s.node == unknownNode:
 		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the machine has a Node%s", because(s.why))
 	case s.leaving:
@@ -153,8 +166,13 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 	if !changed && before.Message == c.Message && before.ObservedGeneration == m.Generation {
 		return false, nil
 	}
+	return changed, r.patchStatus(ctx, m, func() { s.setCondition(c) })
+}
+
+func (s *scope) setCondition(c *metav1.Condition) {
+	m := s.remediation
 	c.ObservedGeneration, c.LastTransitionTime = m.Generation, metav1.NewTime(s.now)
-	return changed, r.patchStatus(ctx, m, func() { meta.SetStatusCondition(&m.Status.Conditions, *c) })
+	meta.SetStatusCondition(&m.Status.Conditions, *c)
 }
 
 // shownReason is the reason that the condition has, or "".

@@ -36,6 +36,7 @@ func TestAHostThatIsNotProvenToBeOffInTimeIsInAConditionAMetricAndOneEvent(t *te
 	}
 	l.stuckPower = false
 	l.untilPhase(waiting)
+	l.pass()
 	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHealthReason)
 	l.counted("ingot_remediation_stuck", 0)
 }
