@@ -169,6 +169,9 @@ const (
 	// WaitingForHealthCheckReason means that this time is over and the Node is Ready, so that the health check has as long
 	// again to take the remediation back. True.
 	WaitingForHealthCheckReason = "WaitingForHealthCheck"
+	// RemediationSkippedReason means that the Machine has the annotation cluster.x-k8s.io/skip-remediation, so that no attempt
+	// begins and the machine is not given up. True.
+	RemediationSkippedReason = "RemediationSkipped"
 	// MachineHandedOverReason means that the owner of the Machine has to replace it. True.
 	MachineHandedOverReason = "MachineHandedOver"
 )

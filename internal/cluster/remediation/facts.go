@@ -120,6 +120,8 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	_, s.controlPlane = s.machine.Labels[clusterv1.MachineControlPlaneLabel]
 	s.told = meta.IsStatusConditionFalse(s.machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 	s.awaited = meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition) != nil
+	skip, skipped := s.machine.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	s.skipped = skipped && skip != v1beta2.SkipRemediationMarker // which suspends health checks for the recovery by annotation
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
 	s.early = isEarly(s)

@@ -43,6 +43,7 @@ const (
 	waitForRequest                    // somebody else has set the annotation of the Machine
 	waitForRecovery                   // what the annotation asks for is not done
 	waitForHealth                     // the health check has not taken the remediation back
+	waitWhileSkipped                  // somebody has set the annotation that keeps the Machine from being remediated
 	numberOfActions     int    = iota
 )
 
@@ -144,6 +145,8 @@ type facts struct {
 	controlPlane bool
 	// ourMark means that this remediation has marked the host as unhealthy.
 	ourMark bool
+	// skipped means that the Machine has the annotation that keeps it from being remediated, which somebody else has set.
+	skipped bool
 	// told means that the owner of the Machine was told to replace it.
 	told bool
 	// awaited means that the Machine has the condition with which the health check says that it waits for remediation.
@@ -197,6 +200,8 @@ func next(f facts) action {
 		return releaseAnew
 	case f.phase == v1beta2.RemediationWaiting:
 		return wait(f)
+	case f.skipped && f.isUntouched():
+		return waitWhileSkipped
 	case f.phase != v1beta2.RemediationRunning:
 		return begin
 	case f.strategy == v1beta2.AnnotationRemediation:
@@ -206,6 +211,12 @@ func next(f facts) action {
 	default:
 		return powerOn(f)
 	}
+}
+
+// isUntouched means that nothing was done to the machine in this attempt.
+func (f facts) isUntouched() bool {
+	begun := f.phase == v1beta2.RemediationRunning
+	return !begun || !f.released && f.hold == noHold && !f.stray && !f.recorded && !f.backup && f.request == noRequest
 }
 
 // fence has the host powered off and, once that is proven, the Node put out of service or
@@ -330,6 +341,8 @@ func wait(f facts) action {
 		return waitForHealth
 	case !f.retriesLeft && f.unhealthy && f.told:
 		return handOver
+	case f.skipped:
+		return waitWhileSkipped
 	case f.node == unknownNode && !f.controlPlane:
 		return waitForNode
 	case f.unseen:

@@ -49,6 +49,14 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"Machine being deleted before it began", reboot, func(f *facts) { f.phase, f.orphaned, f.node = "", true, absentNode }, rest},
 
 		{"began", reboot, nil, setHold},
+		{"new and is skipped", reboot, func(f *facts) { f.phase, f.skipped = "", true }, waitWhileSkipped},
+		{"began and is skipped", reboot, func(f *facts) { f.skipped = true }, waitWhileSkipped},
+		{"held and is skipped", reboot, func(f *facts) { f.skipped, f.hold = true, currentHold }, waitForPowerOff},
+		{"off and is skipped", off, func(f *facts) { f.skipped, f.recorded = true, true }, taintNode},
+		{"tainted without hold and is skipped", reboot, func(f *facts) { f.skipped, f.recorded = true, true }, setHold},
+		{"released and is skipped", released, func(f *facts) { f.skipped, f.poweredOn = true, false }, waitForPowerOn},
+		{"annotation: began and is skipped", byAnnotation, func(f *facts) { f.skipped = true }, waitWhileSkipped},
+		{"annotation: set and is skipped", byAnnotation, func(f *facts) { f.skipped, f.request = true, currentRequest }, waitForRecovery},
 		{"began and the control plane needs the machine", reboot, func(f *facts) { f.endangered = true }, waitForControlPlane},
 		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
 		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, setHold},
@@ -138,6 +146,10 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"host marked, without an answer", ended, func(f *facts) { f.unhealthy, f.node = true, unknownNode }, waitForNode},
 		{"owner told, without an answer", ended, func(f *facts) { f.unhealthy, f.told, f.node = true, true, unknownNode }, handOver},
 		{"waited long enough without an answer of its own API server", ended, func(f *facts) { f.controlPlane, f.node = true, unknownNode }, markHost},
+		{"waited long enough and is skipped", ended, func(f *facts) { f.skipped, f.retriesLeft = true, true }, waitWhileSkipped},
+		{"host marked and is skipped", ended, func(f *facts) { f.skipped, f.unhealthy = true, true }, waitWhileSkipped},
+		{"owner told and is skipped", ended, func(f *facts) { f.skipped, f.unhealthy, f.told = true, true, true }, handOver},
+		{"waiting and is skipped", inWait, func(f *facts) { f.skipped = true }, waitForHealth},
 		{"waited while nobody looked", ended, func(f *facts) { f.unseen, f.retriesLeft = true, true }, releaseAnew},
 		{"waited long enough and the Node is Ready", ended, func(f *facts) { f.ready, f.retriesLeft = true, true }, extend},
 		{"waited long enough, and again, and the Node is Ready", ended, func(f *facts) { f.ready, f.extended, f.retriesLeft = true, true, true }, begin},
@@ -247,7 +259,7 @@ func every(check func(facts)) {
 
 // inTable are the actions that depend on facts which every does not have, and which the table above has.
 var inTable = map[action]bool{
-	fail: true, reopen: true, handOver: true, releaseAnew: true, extend: true, unmarkHost: true, forgetRequest: true, waitForStart: true, waitForControlPlane: true,
+	fail: true, reopen: true, handOver: true, releaseAnew: true, extend: true, unmarkHost: true, forgetRequest: true, waitForStart: true, waitForControlPlane: true, waitWhileSkipped: true,
 }
 
 func TestWhatHoldsForEverySituation(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -45,6 +46,9 @@ func progressOf(s *scope, a action) *metav1.Condition {
 			return waitsForHealthCheck(s)
 		}
 		return waitsForHealth(s)
+	case waitWhileSkipped:
+		return goesOn(v1beta2.RemediationSkippedReason, "The Machine has the annotation %s, so that nothing more is begun; remove it to go on, or delete the Metal3Remediation to end it",
+			clusterv1.MachineSkipRemediationAnnotation)
 	case rest:
 		return atTheEnd(s)
 	default:

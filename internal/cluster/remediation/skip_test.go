@@ -1,0 +1,71 @@
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+)
+
+func (l *life) skip(value string) {
+	l.Helper()
+	m := l.machine()
+	l.write(m, func() { annotate(m, clusterv1.MachineSkipRemediationAnnotation, value) })
+}
+
+func (l *life) endSkip() {
+	l.Helper()
+	m := l.machine()
+	l.write(m, func() { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
+}
+
+func TestNothingIsBegunAndNoMachineGivenUpThatSomebodyKeepsFromBeingRemediated(t *testing.T) {
+	t.Parallel()
+	for way, change := range ways {
+		for name, until := range map[string]func(l *life){
+			"before the first attempt": func(*life) {},
+			"before the hold":          func(l *life) { l.untilPhase(running) },
+			"before the second":        func(l *life) { l.untilWaitAfter(0) },
+			"after the last":           func(l *life) { l.untilWaitAfter(1) },
+		} {
+			t.Run(way+", "+name, func(t *testing.T) {
+				t.Parallel()
+				l := newLife(t, change)
+				until(l)
+				l.skip("maintenance")
+				l.leftAloneFor(time.Hour, "while it is skipped")
+				l.shows(metav1.ConditionTrue, v1beta2.RemediationSkippedReason)
+				l.counted("ingot_remediation_stuck", 0)
+				l.endSkip()
+				l.untilPhase(deleting)
+			})
+		}
+	}
+}
+
+func TestWhatWasBegunGoesOnUntilTheHostIsOnAlthoughTheMachineIsSkippedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for way, change := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, change)
+			l.until("the host is off", func() bool { return !l.host().Status.PoweredOn })
+			l.skip("")
+			l.untilPhase(waiting)
+			l.leftAloneFor(time.Hour, "while it is skipped")
+			l.endSkip()
+			l.takeBack()
+			l.clean()
+		})
+	}
+}
+
+func TestWhatSuspendsHealthChecksForARecoveryByAnnotationKeepsNoMachineFromBeingRemediated(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, ways["annotation"])
+	l.skip(v1beta2.SkipRemediationMarker)
+	l.untilPhase(deleting)
+}
