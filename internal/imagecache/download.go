@@ -367,7 +367,7 @@ func (c *Cache) keepPart(d *download, err error, now time.Time) {
 }
 
 func (c *Cache) removePart(d *download) {
-	if err := c.contents.folder.remove(d.key, partEnding); err != nil {
+	if err := c.contents.remove(d.key, partEnding, d.size); err != nil {
 		c.log.Warn("The part of an image could not be removed", "err", err)
 	}
 }

@@ -29,7 +29,21 @@ type contents struct {
 	held   int64            // bytes that downloads have written or will write next
 	// free returns how many bytes the file system of the folder has left.
 	free func() (int64, error)
+	// uncounted is what was removed and that free may not count yet. What free returns beyond expected, its last
+	// answer less what was promised since, is counted.
+	uncounted []removed
+	expected  int64
 }
+
+// removed are bytes that were removed from the folder.
+type removed struct {
+	bytes int64
+	at    time.Time
+}
+
+// countedWithin is how long what was removed is taken to be free although the file system does not count it: some
+// free blocks later, and other images would be removed in vain.
+const countedWithin = time.Minute
 
 // reserve is how many bytes the images leave free on the file system of their folder, where the
 // database of the engine may be, too.
@@ -60,7 +74,7 @@ func (c *contents) retire(key string, by note) error {
 	for other, k := range c.images {
 		if strings.HasPrefix(other, key+"-") && k.users == 0 {
 			delete(c.images, other)
-			if err := c.folder.remove(other, imageEnding); err != nil {
+			if err := c.remove(other, imageEnding, k.size); err != nil {
 				return err
 			}
 		}
@@ -104,7 +118,7 @@ func (c *contents) fits(more int64) error {
 	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
 		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
 	}
-	free, err := c.free()
+	free, err := c.available()
 	for _, all := range []map[string]*kept{c.images, c.parts} {
 		for _, k := range all {
 			if k.users == 0 {
@@ -129,31 +143,62 @@ func (c *contents) hold(more int64) error {
 		return err
 	}
 	c.held += more
+	c.expected -= more
 	return nil
 }
 
 // makeRoom removes what was not used for longest: from the folder, and from a disk that would have less than the
-// reserve left. A file system that does not tell what it has is written to until it is full. What is removed is
-// counted here, because some file systems count it later.
+// reserve left. A file system that does not tell what it has is written to until it is full.
 func (c *contents) makeRoom(more int64) error {
 	for c.size() > c.limit-more {
-		if _, err := c.removeOldest(); err != nil {
+		if err := c.removeOldest(); err != nil {
 			return err
 		}
 	}
-	free, err := c.free()
-	for err == nil && free-more < reserve {
-		removed, err := c.removeOldest()
-		if err != nil {
+	for {
+		free, err := c.available()
+		if err != nil || free-more >= reserve {
+			return nil //nolint:nilerr // it does not tell
+		}
+		if err := c.removeOldest(); err != nil {
 			return err
 		}
-		free += removed
+	}
+}
+
+// available returns how many bytes the file system has left, with those of what was removed that it does not
+// count yet.
+func (c *contents) available() (int64, error) {
+	free, err := c.free()
+	if err != nil {
+		return 0, err
+	}
+	counted := max(free-c.expected, 0)
+	c.expected = free
+	c.uncounted = slices.DeleteFunc(c.uncounted, func(r removed) bool { return time.Since(r.at) >= countedWithin })
+	for i := range c.uncounted {
+		r := &c.uncounted[i]
+		seen := min(counted, r.bytes)
+		counted, r.bytes = counted-seen, r.bytes-seen
+		free += r.bytes
+	}
+	return free, nil
+}
+
+// remove removes the files of an image, or of the part of one, which have so many bytes.
+func (c *contents) remove(key, ending string, size int64) error {
+	_, told := c.available()
+	if err := c.folder.remove(key, ending); err != nil {
+		return err
+	}
+	if told == nil {
+		c.uncounted = append(c.uncounted, removed{size, time.Now()})
 	}
 	return nil
 }
 
-// removeOldest removes the part or image that was not used for longest, and returns its size.
-func (c *contents) removeOldest() (int64, error) {
+// removeOldest removes the part or image that was not used for longest.
+func (c *contents) removeOldest() error {
 	for _, from := range []struct {
 		all    map[string]*kept
 		ending string
@@ -167,10 +212,10 @@ func (c *contents) removeOldest() (int64, error) {
 		})
 		size := from.all[oldest].size
 		delete(from.all, oldest)
-		if err := c.folder.remove(oldest, from.ending); err != nil {
-			return 0, fmt.Errorf("remove an image that is not in use: %w", err)
+		if err := c.remove(oldest, from.ending, size); err != nil {
+			return fmt.Errorf("remove an image that is not in use: %w", err)
 		}
-		return size, nil
+		return nil
 	}
-	return 0, errors.New("all images in the cache are in use: set boot.cache_size higher")
+	return errors.New("all images in the cache are in use: set boot.cache_size higher")
 }

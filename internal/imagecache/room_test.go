@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/imagecache"
 )
@@ -76,6 +79,72 @@ func TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages(t *testing.T) {
 	if got := imagesIn(t, dir); len(got) != 8 { // with their notes
 		t.Errorf("the folder has %q, want that one image made room for the new one", got)
 	}
+}
+
+// TestLargeImageRemovesNoMoreThanItNeedsOfADiskThatCountsLate has an image whose room is asked for in several steps.
+func TestLargeImageRemovesNoMoreThanItNeedsOfADiskThatCountsLate(t *testing.T) {
+	const size = 14 << 20
+	for name, countsWrites := range map[string]bool{"what was removed": false, "and what was written": true} {
+		t.Run(name, func(t *testing.T) {
+			w, dir := newWeb(t), t.TempDir()
+			left, counts := int64(2*reserve), false
+			written := map[string]int64{} // of each image that ever was in the folder
+			free := func() (int64, error) {
+				sum := int64(0)
+				for _, name := range imagesIn(t, dir) {
+					if info, err := os.Stat(filepath.Join(dir, name)); err == nil && filepath.Ext(name) != ".json" {
+						name = strings.TrimSuffix(name, filepath.Ext(name))
+						written[name] = max(written[name], info.Size())
+					}
+				}
+				for _, bytes := range written {
+					sum += bytes
+				}
+				if !counts {
+					return left, nil
+				}
+				return left - sum, nil
+			}
+			c := open(t, dir, func(o *imagecache.Options) { o.Free, o.Limit = free, 8*size })
+			for i := range 4 {
+				read(t, c, w.set(fmt.Sprintf("/%d", i), content(i, size)))
+			}
+			if left = reserve + 1<<20; countsWrites {
+				left, counts = left+4*size, true
+			}
+			read(t, c, w.set("/new", content(9, size)))
+			if got := imagesIn(t, dir); len(got) != 8 { // with their notes
+				t.Errorf("the folder has %q, want that one image made room for the new one", got)
+			}
+		})
+	}
+}
+
+func TestWhatADiskDoesNotCountForAMinuteIsNotFree(t *testing.T) {
+	const large, small = limit / 2, limit / 8
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		left, web := int64(2*reserve), &inMemory{etag: `"a"`, body: content(1, large)}
+		c := open(t, dir, web.transport, func(o *imagecache.Options) {
+			o.Limit, o.Free = 4*limit, func() (int64, error) { return left, nil }
+		})
+		want := func(when string, images int) {
+			t.Helper()
+			if got := imagesIn(t, dir); len(got) != 2*images { // with their notes
+				t.Errorf("%s: the folder has %q, want %d images", when, got, images)
+			}
+		}
+		read(t, c, "http://web.example.com/1")
+		read(t, c, "http://web.example.com/2")
+		left, web.body = reserve, content(2, small)
+		read(t, c, "http://web.example.com/3")
+		want("of two large ones, one made room", 2)
+		read(t, c, "http://web.example.com/4")
+		want("there was room for another one", 3)
+		time.Sleep(time.Minute) //nolint:forbidigo // the clock is that of the bubble
+		read(t, c, "http://web.example.com/5")
+		want("after a minute, the other large one made room", 3)
+	})
 }
 
 // TestCacheThatIsOpenedMakesRoom: the database on the same disk may have none for the work that would begin a download.

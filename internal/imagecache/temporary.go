@@ -38,7 +38,7 @@ func (c *Cache) sweep() {
 		}
 		if left <= 0 {
 			delete(c.contents.images, key)
-			if err := c.contents.folder.remove(key, imageEnding); err != nil {
+			if err := c.contents.remove(key, imageEnding, image.size); err != nil {
 				c.log.Warn("A temporary image could not be removed", "err", err)
 			}
 			continue
