@@ -125,7 +125,7 @@ func Open(o Options) (*Cache, error) {
 		return nil, fmt.Errorf("open the cache of images: %w", err)
 	}
 	// A database without room stores no work that would begin a download, and so make some.
-	if err := c.contents.makeRoom(0); err != nil {
+	if err := c.contents.tidy(); err != nil {
 		c.log.Warn("The images in the cache do not leave enough room", "err", err)
 	}
 	life, stop := context.WithCancel(context.Background())

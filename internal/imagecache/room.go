@@ -133,6 +133,15 @@ func (c *contents) fits(more int64) error {
 	return nil
 }
 
+// tidy makes room in a folder that an earlier process has left. Images stay on a disk that would have less than the
+// reserve left without them, too: boots go on with them, and others could not be fetched.
+func (c *contents) tidy() error {
+	if err := c.fits(0); err != nil {
+		return errors.Join(err, c.keepLimit(0))
+	}
+	return c.makeRoom(0)
+}
+
 // hold promises more bytes to a download, for which it removes what was not used for
 // longest.
 func (c *contents) hold(more int64) error {
@@ -150,10 +159,8 @@ func (c *contents) hold(more int64) error {
 // makeRoom removes what was not used for longest: from the folder, and from a disk that would have less than the
 // reserve left. A file system that does not tell what it has is written to until it is full.
 func (c *contents) makeRoom(more int64) error {
-	for c.size() > c.limit-more {
-		if err := c.removeOldest(); err != nil {
-			return err
-		}
+	if err := c.keepLimit(more); err != nil {
+		return err
 	}
 	for {
 		free, err := c.available()
@@ -164,6 +171,16 @@ func (c *contents) makeRoom(more int64) error {
 			return err
 		}
 	}
+}
+
+// keepLimit removes what was not used for longest from a folder that would have more than its limit.
+func (c *contents) keepLimit(more int64) error {
+	for c.size() > c.limit-more {
+		if err := c.removeOldest(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // available returns how many bytes the file system has left, with those of what was removed that it does not

@@ -1,8 +1,10 @@
 package imagecache_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,5 +173,27 @@ func TestCacheThatIsOpenedMakesRoom(t *testing.T) {
 		if asked := w.asked(); len(asked) != 2 {
 			t.Errorf("%s: requests %q, want that the newer image stayed", name, asked)
 		}
+	}
+}
+
+func TestImagesStayOnADiskThatIsFullWithoutThem(t *testing.T) {
+	const size = limit / 4
+	w, dir := newWeb(t), t.TempDir()
+	before := open(t, dir)
+	for i := range 3 {
+		read(t, before, w.set(fmt.Sprintf("/%d", i), content(i, size)))
+	}
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	disk, logged := int64(reserve-1), &bytes.Buffer{}
+	open(t, dir, onDisk(t, dir, &disk), func(o *imagecache.Options) {
+		o.Limit, o.Logger = 2*size, slog.New(slog.NewTextHandler(logged, nil))
+	})
+	if left := imagesIn(t, dir); len(left) != 4 { // with their notes
+		t.Errorf("the folder has %q, want the two images that its limit permits", left)
+	}
+	if !strings.Contains(logged.String(), "make room there") {
+		t.Errorf("the log has %q, want what to do", logged)
 	}
 }
