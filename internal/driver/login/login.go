@@ -75,11 +75,18 @@ func (t *Tries) Unanswered() {
 	}
 }
 
-// Accept forgets all refusals: the BMC has accepted the credentials.
+// Accept forgets all refusals: the BMC has accepted the credentials, so it has started.
 func (t *Tries) Accept() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.accepted, t.refusals = true, 0
+	t.accepted, t.refusals, t.starts = true, 0, time.Time{}
+}
+
+// Started notes that the BMC has started: a refusal is about the credentials from now on.
+func (t *Tries) Started() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.starts = time.Time{}
 }
 
 // Refused reports whether the BMC has refused the credentials since it accepted them.

@@ -98,3 +98,20 @@ func TestPasswordThatWasChangedIsTriedSeldomAfterTheSecondRefusal(t *testing.T) 
 		t.Errorf("of a BMC that starts: %+v, want the next try soon", got)
 	}
 }
+
+func TestPasswordThatWasChangedAfterABMCHadStartedIsTriedSeldom(t *testing.T) {
+	for name, answers := range map[string]func(*login.Tries){"with a login": (*login.Tries).Accept, "in a session": (*login.Tries).Started} {
+		now := time.Date(2031, time.May, 6, 7, 8, 9, 0, time.UTC)
+		tries := login.NewTries(func() time.Time { return now }, 30*time.Second, "the_user and the_password")
+		tries.Accept()
+		tries.Unanswered()
+		answers(tries)
+		for i, pause := range []time.Duration{30 * time.Second, 20 * time.Minute} {
+			tries.Refuse()
+			if got := denial(t, tries); got == nil || !got.Next.Equal(now.Add(pause)) {
+				t.Errorf("a BMC that answered %s, refusal %d: %+v, want the next try in %s", name, i, got, pause)
+			}
+			now = now.Add(pause)
+		}
+	}
+}

@@ -114,7 +114,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	var out driver.Outcome
 	refused := false // the BMC has refused the credentials since it accepted them
 	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
-		if watches(turn.Phase) {
+		if watches(turn.Phase) { // anew in each turn: an answer of the BMC ends that
 			c.bmc.tries.MayStart()
 		}
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}

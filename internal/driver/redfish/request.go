@@ -113,6 +113,9 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 		return nil, err
 	case token == "":
 		return b.judge(r, answer)
+	case answer.StatusCode < http.StatusBadRequest:
+		b.tries.Started()
+		return answer, nil
 	case answer.StatusCode != http.StatusUnauthorized:
 		return answer, nil
 	}
