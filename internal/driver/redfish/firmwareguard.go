@@ -17,9 +17,7 @@ import (
 // the step has seen the end. Whatever becomes of the step, later operations know from it what
 // the BMC may still write.
 func (w updating) noted(out driver.Outcome) driver.Outcome {
-	mine := node.FirmwareUpdate{
-		Request: w.turn.Origin.Request, Component: w.file.component, AskedAt: w.bmc.clock().UTC(), Task: w.record.Update.Task,
-	}
+	mine := node.FirmwareUpdate{Request: w.turn.Origin.Request, Component: w.file.component, Task: w.record.Update.Task}
 	if mine.Task == "" {
 		mine.EarlierTasks = w.record.Update.Tasks
 	}
@@ -31,6 +29,9 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 	over := out.Phase == "" || strings.HasPrefix(out.Phase, switchOffPhase) // else it is asked for, or on its way
 	if over && i < 0 || !over && i >= 0 && stored[i].Equal(mine) {
 		return out
+	}
+	if i < 0 {
+		mine.AskedAt = w.bmc.clock().UTC()
 	}
 	apply := out.Apply
 	out.Apply = func(n *node.Node) {

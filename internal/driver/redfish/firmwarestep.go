@@ -96,10 +96,10 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	if r.Update.Item >= len(files) {
 		return driver.Outcome{}, nil
 	}
-	if step.AbortAfter && isUnasked(turn.Phase) {
-		return r.end(n), nil
-	}
 	file := files[r.Update.Item]
+	if step.AbortAfter && isUnasked(turn) {
+		return updating{node: n, file: file, turn: turn, record: r}.noted(r.end(n)), nil
+	}
 	sources := f.pool.options.FileOptions
 	served, err := sources.serves(n)
 	if err == nil {
@@ -170,8 +170,14 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 	return files, nil
 }
 
-// isUnasked reports whether the BMC was not asked for the update of a component in a phase.
-func isUnasked(phase string) bool { return phase == "" || phase == fetchPhase || phase == servedPhase }
+// isUnasked reports whether the BMC was not asked for the update of a component before a turn.
+func isUnasked(turn driver.Turn) bool {
+	switch turn.Phase {
+	case "", fetchPhase, servedPhase:
+		return true
+	}
+	return turn.Phase == sendPhase && turn.Attempt != driver.Unknown
+}
 
 // watches reports whether a phase only reads what the BMC says.
 func watches(phase string) bool {

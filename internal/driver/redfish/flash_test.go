@@ -445,6 +445,44 @@ func TestAbortLeavesOutTheComponentsThatWereNotAskedFor(t *testing.T) {
 	}
 }
 
+// TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet has a client abort right before the request, and while a lost one is
+// looked for.
+func TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet(t *testing.T) {
+	for _, phase := range []string{"send", "search"} {
+		m, d := newMachine(t, "dell")
+		flashedBefore(m)
+		node.StoreFirmwareUpdates(m.node, nil)
+		m.before = len(m.Server.Effects())
+		f := &flashing{m: m, d: d, step: firmwareStep("bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"))}
+		f.turn.Origin.Request = "update"
+		for f.turn.Phase != phase {
+			out, err := f.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(m, out)
+			if out.Phase == "send" && phase == "search" {
+				f.turn.Attempt = driver.Unknown
+			}
+		}
+		if noted := node.FirmwareUpdatesOf(m.node); len(noted) != 1 {
+			t.Fatalf("in phase %q, %d updates are noted, want one", phase, len(noted))
+		}
+		f.step.AbortAfter = true
+		for done := false; !done; {
+			out, err := f.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(m, out)
+			done = out.Done()
+		}
+		if noted := node.FirmwareUpdatesOf(m.node); len(m.Effects()) != 0 || len(noted) != 0 {
+			t.Errorf("aborted in phase %q: effects %q, and noted is %+v; want neither", phase, m.Effects(), noted)
+		}
+	}
+}
+
 func TestUpdateReadsNothingElseThanItsComponent(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	flashedBefore(m)
