@@ -1,13 +1,16 @@
 package conductor
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -147,6 +150,50 @@ func TestStepOnAChildGoesOnInAnotherProcess(t *testing.T) {
 	for _, child := range children {
 		if got := w.stored(child.UUID); got.Lease != (node.Lease{}) || !strings.Contains(got.DriverInternalInfo.String(), "bios") {
 			t.Errorf("%s: lease %v, %s", child.Name, got.Lease, got.DriverInternalInfo)
+		}
+	}
+}
+
+// notingStepper is an interface that notes the step that it is to run.
+type notingStepper struct {
+	driver.Implementation
+	ran *node.Step
+}
+
+func (s notingStepper) Steps(*node.Node, driver.StepKind) []node.Step { return nil }
+
+func (s notingStepper) RunStep(_ context.Context, _ *node.Node, _ driver.StepKind, step node.Step, _ driver.Turn) (driver.Outcome, error) {
+	*s.ran = step
+	return driver.Outcome{}, nil
+}
+
+func TestAbortIsThatOfTheNodeThatShowsTheStep(t *testing.T) {
+	c := emptyWorld(t).idle("conductor-1")
+	var ran node.Step
+	var err error
+	c.drivers, err = driver.New(driver.Config{EnabledHardwareTypes: []string{"redfish"}}, driver.Implementations{
+		node.FirmwareInterface: {"redfish": notingStepper{fake.New(nil), &ran}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, listed := step("firmware.update"), step("firmware.update")
+	own.AbortAfter = true
+	for name, tc := range map[string]struct {
+		step node.Step
+		want bool
+	}{
+		"its own step": {listed, true},
+		"a step of its parent, after a step of its own": {onChildren("firmware.update", "blade1"), false},
+	} {
+		n := &node.Node{UUID: "blade1", Driver: "redfish", CleanStep: own.Object()}
+		n.Interfaces[node.FirmwareInterface] = "redfish"
+		operations := c.stepOperation(runner.Task{Node: n}, cleanFlow, 0, tc.step)
+		if _, err := operations[0].Change(t.Context(), n, driver.Turn{Attempt: driver.Continued}); err != nil {
+			t.Fatal(err)
+		}
+		if ran.AbortAfter != tc.want {
+			t.Errorf("%s is aborted: %t, want %t", name, ran.AbortAfter, tc.want)
 		}
 	}
 }

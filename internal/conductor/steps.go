@@ -123,7 +123,7 @@ func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) 
 		}
 		return operations
 	}
-	operation.Change, operation.After = c.stepChange(f, step), f.abortedAfter(step)
+	operation.Change, operation.After = c.ownStepChange(f, step), f.abortedAfter(step)
 	if operations, ok := c.coreOperations(t, f, i, step, operation); ok {
 		return operations
 	}
@@ -169,9 +169,17 @@ func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 		if err != nil {
 			return driver.Outcome{}, err
 		}
+		return stepper.RunStep(ctx, n, f.kind, step, turn)
+	}
+}
+
+// ownStepChange returns the change that runs a step on the node that shows it, which a client may abort
+// meanwhile. No abort is accepted while a step runs on a child; what a child shows is a step of its own work.
+func (c *Conductor) ownStepChange(f flow, step node.Step) runner.Change {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		running, _ := node.StepOf(*f.shown(n))
 		step.AbortAfter = running.AbortAfter
-		return stepper.RunStep(ctx, n, f.kind, step, turn)
+		return c.stepChange(f, step)(ctx, n, turn)
 	}
 }
 
