@@ -182,8 +182,7 @@ func (a raidArgument) of(n *node.Node, step node.Step) (bool, error) {
 const (
 	// raidWithin bounds how long each change may take: a machine may restart once for each.
 	raidWithin = 2 * time.Hour
-	// appearWithin bounds how long a machine that was switched on may take to show its
-	// drives.
+	// appearWithin bounds how long a machine that is on may take to show its drives.
 	appearWithin = 15 * time.Minute
 	// settleFor is how long these must stay the same: some controllers appear later than
 	// others.

@@ -154,20 +154,25 @@ func TestStorageOfABMCThatIsNotReadyIsReadLater(t *testing.T) {
 		}
 		bmc.ServeHTTP(w, r)
 	})
-	do := m.stepTurn(d, raidStep("create_configuration", nil))
-	ready.Store(m.Now().Add(time.Minute).Unix())
-	_, err := do(t.Context(), fresh)
+	for _, on := range []bool{true, false} { // it may have started right before
+		if !on {
+			if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
+				t.Fatal(err)
+			}
+			m.Pass(time.Minute)
+		}
+		ready.Store(m.Now().Add(2 * time.Minute).Unix())
+		for _, step := range []string{"create_configuration", "delete_configuration"} {
+			if phases, err := run(m, m.stepTurn(d, raidStep(step, nil))); err != nil || (len(m.Volumes()) == 1) != (step == "create_configuration") {
+				t.Errorf("of a machine that is on: %t, %s: %v after %q, volumes %q", on, step, err, phases, m.names())
+			}
+		}
+	}
+	ready.Store(m.Now().Add(time.Hour).Unix())
+	_, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil)))
 	var failure *node.DriverError
 	if !errors.As(err, &failure) || !failure.Retryable || !strings.Contains(failure.Reason, "SWC0700") {
-		t.Errorf("of a machine that is on: %v, want a temporary failure with the message", err)
-	}
-	if err := m.Reset(&bmc.Call{}, bmc.ResetForceOff); err != nil {
-		t.Fatal(err)
-	}
-	m.Pass(time.Minute)
-	ready.Store(m.Now().Add(2 * time.Minute).Unix())
-	if phases, err := run(m, do); err != nil || len(m.Volumes()) != 1 {
-		t.Errorf("of one that was switched on: %v after %q, volumes %q; want one", err, phases, m.names())
+		t.Errorf("of a machine that stays so: %v, want a temporary failure with the message", err)
 	}
 }
 

@@ -161,7 +161,7 @@ func (w raiding) begin() (driver.Outcome, error) {
 	if w.turn.Phase == "" && system.PowerState == schemas.OffPowerState {
 		return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 	}
-	appears := w.record.WasOff && w.record.took(w.turn) < appearWithin
+	appears := w.record.took(w.turn) < appearWithin
 	units, err := w.allStorage()
 	switch {
 	case appears && isUnready(err):
