@@ -355,6 +355,34 @@ func TestDeletionWithoutATimeOfChoiceMayNeedARestart(t *testing.T) {
 	}
 }
 
+// TestDeletionsAtARestartWithoutATimeOfChoiceWaitForOneRestart has a controller that deletes at the next restart only, whose BMC
+// takes no time for it.
+func TestDeletionsAtARestartWithoutATimeOfChoiceWaitForOneRestart(t *testing.T) {
+	m, d := raidMachine(t, "hpe", mirror(), stripe())
+	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/Volumes/") && r.ContentLength != 0 {
+			said(w, http.StatusBadRequest, `{"error": {"message": "see", "@Message.ExtendedInfo": [
+				{"MessageId": "Base.1.12.PropertyUnknown", "MessageArgs": ["@Redfish.OperationApplyTime"]}]}}`)
+			return
+		}
+		bmc.ServeHTTP(w, r)
+	})
+	phases, err := run(m, m.stepTurn(d, raidStep("delete_configuration", nil)))
+	if err != nil {
+		t.Fatalf("%v after %q", err, phases)
+	}
+	if got := m.Effects(); !slices.Equal(got, []string{"delete volume", "delete volume", "power off", "power on"}) {
+		t.Errorf("effects = %q, want one restart for both deletions", got)
+	}
+	if waits := len(slices.DeleteFunc(phases, func(phase string) bool { return phase != "follow" })); waits != 2 {
+		t.Errorf("each deletion was waited for: %d turns", waits)
+	}
+}
+
 // TestTaskInTheAnswerToADeletionIsFollowed has a BMC that names the task there alone.
 func TestTaskInTheAnswerToADeletionIsFollowed(t *testing.T) {
 	m, d := raidMachine(t, "dell", mirror())

@@ -62,7 +62,9 @@ func (w raiding) requestVolume(change *volumeChange) (*schemas.TaskMonitorInfo, 
 func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo, error) {
 	task, err := w.delete(change.Path, change.Apply)
 	if change.Apply != "" && refusedFor(err, "OperationApplyTime") { // this BMC takes none here
-		change.Apply = ""
+		if change.Apply == schemas.ImmediateOperationApplyTime { // nobody knows when it does it
+			change.Apply = ""
+		}
 		task, err = w.delete(change.Path, "")
 	}
 	if statusOf(err) == http.StatusNotFound {
