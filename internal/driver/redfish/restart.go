@@ -19,6 +19,8 @@ type record struct {
 	WasOff bool `json:"was_off,omitempty"`
 	// Since is how long the step had taken when its present part began, in seconds.
 	Since float64 `json:"since,omitempty"`
+	// Boot is what the BMC showed of the last boot before a machine was asked to restart itself.
+	Boot *bootMark `json:"boot,omitempty"`
 	// Update is how far an update of firmware has come.
 	Update *update `json:"update,omitempty"`
 	// RAID is how far a change of volumes has come.
@@ -67,7 +69,7 @@ func (r record) from(turn driver.Turn) record {
 const switchOffPhase = "switch off"
 
 // softOffWithin bounds how long an operating system may take to shut down before the
-// machine is switched off.
+// machine is switched off, or restarted without being asked.
 const softOffWithin = 10 * time.Minute
 
 // rebootOf is how a step restarts the machine: one in use gets the time to shut down.
@@ -91,7 +93,7 @@ func (c *call) beginRestart(n *node.Node, kind driver.StepKind, r record, elapse
 
 // restart makes a turn of the restart, after which the step verifies what it did, or of
 // switching the machine off again. A machine that does not shut down in time is
-// switched off.
+// switched off, or restarted without that if it must stay on.
 func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r record) (driver.Outcome, error) {
 	target, ends := rebootOf(kind), verifyPhase
 	switch {
@@ -100,8 +102,12 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 		turn.Phase = legOff.phase + strings.TrimPrefix(turn.Phase, switchOffPhase)
 	case turn.Phase == legSoftOff.sent() && r.took(turn) > softOffWithin:
 		target, turn.Phase = node.Rebooting, legOff.phase
-	case turn.Phase == legOff.phase, turn.Phase == legOff.sent():
+	case legOff.is(turn.Phase), legRestart.is(turn.Phase):
 		target = node.Rebooting
+	case legSoftRestart.is(turn.Phase):
+		if out, err := c.awaitSoftRestart(turn, &r); err != nil || !out.Done() {
+			return r.outcome(out), err
+		}
 	}
 	out, err := c.changePower(n, target, turn)
 	switch {
