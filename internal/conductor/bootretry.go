@@ -32,7 +32,7 @@ func (c *Conductor) retryBoot(n *node.Node, item string, skip bool) (operations 
 			Ref: runner.Ref{Name: "wait before boot retry"}, Change: c.awaitBoot(number), Harmless: true, Decides: true,
 			Skip: seen(n) || c.cfg.Limits.BootRetry <= 0,
 		}
-		again := slices.Concat([]runner.Operation{c.bootRamdiskOperation(n)}, c.restart(n))
+		again := slices.Concat([]runner.Operation{c.offForRamdisk(n), c.bootRamdiskOperation(n)}, c.restart(n))
 		again = labelled(again, "", n.DriverInternalInfo.Text(bootRetryKey) != number) // whatever the setting is now
 		operations = append(operations, labelled(append([]runner.Operation{wait}, again...), item+" retry "+number, skip)...)
 	}

@@ -40,6 +40,8 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	byHand := start && !c.switches(t.Node, node.PowerOn)
 	off, on := c.switchTo(t.Node, node.PowerOff), c.switchTo(t.Node, node.PowerOn)
 	off.Skip = !start || byHand || off.Skip
+	offFirst := c.offForRamdisk(t.Node)
+	offFirst.Skip = off.Skip // no inspection keeps a ramdisk
 	on.Skip, on.Change = !start || byHand, c.powerOnAnew
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
@@ -48,6 +50,7 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	}
 	operations = append(operations, labelled(c.matchBootMode(t.Node), "", boot != managedBoot)...)
 	return append(operations, []runner.Operation{
+		offFirst,
 		{Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
 		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
 		off, on,

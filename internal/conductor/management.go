@@ -95,7 +95,11 @@ func (c *Conductor) SetBootDevice(ctx context.Context, ident string, device node
 		if err := management.Validate(n); err != nil {
 			return driver.Outcome{}, err
 		}
-		return management.SetBootDevice(ctx, n, device, turn)
+		out, err := management.SetBootDevice(ctx, n, device, turn)
+		if err == nil && !out.Done() && out.Note != "" { // nothing was done, and no client waits that long
+			err = &node.DriverError{Op: "set boot device to " + device.Device, Retryable: true, Refused: true, Reason: out.Note}
+		}
+		return out, err
 	})
 }
 

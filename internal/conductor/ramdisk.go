@@ -15,6 +15,7 @@ import (
 // Names of the operations that start a ramdisk and end it, as they are stored.
 const (
 	chooseRamdiskName = "choose ramdisk"
+	offForRamdiskName = "power off for ramdisk"
 	bootRamdiskName   = "boot ramdisk"
 	startByHandName   = "ask for start by hand"
 	awaitRamdiskName  = "wait for ramdisk"
@@ -88,7 +89,7 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 		c.awaitKeptRamdisk(n),
 	}
 	operations = append(operations, labelled(slices.Concat(c.matchBootMode(n), c.withoutSecureBoot(n)), "", kept(n))...)
-	operations = append(operations, c.bootRamdiskOperation(n))
+	operations = append(operations, c.offForRamdisk(n), c.bootRamdiskOperation(n))
 	operations = labelled(append(operations, c.restart(n)...), item, skip)
 	return slices.Concat(operations, c.retryBoot(n, item, skip), labelled([]runner.Operation{
 		awaitRamdiskOperation,
@@ -96,8 +97,19 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 	}, item, skip))
 }
 
+// offForRamdisk switches a machine off before it is told to boot the ramdisk: some BMCs refuse
+// that while the machine starts, which one that hangs never ends, and a start by somebody else
+// would use up what is for one boot.
+func (c *Conductor) offForRamdisk(n *node.Node) runner.Operation {
+	off := c.switchTo(n, node.PowerOff)
+	off.Name = offForRamdiskName
+	off.Skip = off.Skip || kept(n) || !c.switches(n, node.PowerOn)
+	return off
+}
+
 // restart switches a machine off and on again so that it boots the ramdisk, or asks
-// people to.
+// people to. It is off already unless somebody has switched it on since, or the work began in a
+// release without offForRamdisk.
 func (c *Conductor) restart(n *node.Node) []runner.Operation {
 	byHand := !c.switches(n, node.PowerOn)
 	off, on := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn)
@@ -199,7 +211,7 @@ func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.O
 			*f.shown(n) = start.Object()
 			return nil
 		}},
-		c.bootRamdiskOperation(n), byAgent,
+		c.offForRamdisk(n), c.bootRamdiskOperation(n), byAgent,
 	}
 	operations = append(operations, c.restart(n)[1:]...) // nobody has to start it by hand
 	return labelled(append(operations, awaitRamdiskOperation), "before "+item, false)

@@ -309,7 +309,7 @@ func TestKeptRamdiskWithoutAHeartbeatIsStartedAnewAfterAWhile(t *testing.T) {
 func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 	const limit, wait = time.Minute, "wait before boot retry"
 	token := node.ObjectOf(map[string]any{agent.TokenKey: "t"})
-	again := []string{wait, bootRamdiskName, powerOffName, powerOnName}
+	again := []string{wait, offForRamdiskName, bootRamdiskName, powerOffName, powerOnName}
 	twice := slices.Concat(again, again)
 	for name, tc := range map[string]struct {
 		change func(*Conductor, *node.Node)

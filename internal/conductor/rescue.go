@@ -60,7 +60,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 	}
 	operations = append(operations, c.matchBootMode(t.Node)...)
 	operations = append(operations, c.withoutSecureBoot(t.Node)...)
-	operations = append(operations, c.bootRamdiskOperation(t.Node))
+	operations = append(operations, c.offForRamdisk(t.Node), c.bootRamdiskOperation(t.Node))
 	operations = append(operations, c.restart(t.Node)...)
 	operations = append(operations, c.retryBoot(t.Node, "", false)...)
 	return append(operations, awaitRamdiskOperation,

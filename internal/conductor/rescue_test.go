@@ -22,7 +22,7 @@ func TestRescueBootsTheRamdiskAndUnrescueTheInstance(t *testing.T) {
 	c, _, n := withRamdisk(t, inTheRamdisk)
 	task := runner.Task{Work: &store.Work{ID: 7, Kind: workRescue}, Node: n}
 	start, err := c.rescueOperations(task)
-	want := []string{"begin rescue", bootRamdiskName, powerOffName, powerOnName, awaitRamdiskName, "set rescue password"}
+	want := []string{"begin rescue", offForRamdiskName, bootRamdiskName, powerOffName, powerOnName, awaitRamdiskName, "set rescue password"}
 	if diff := cmp.Diff(want, unskipped(start)); err != nil || diff != "" {
 		t.Errorf("rescue: %v (-want +got):\n%s", err, diff)
 	}

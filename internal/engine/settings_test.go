@@ -139,3 +139,16 @@ func hiding(t *testing.T, machine *redfishtest.Server, hidden ...string) string 
 	t.Cleanup(server.Close)
 	return server.URL
 }
+
+// TestBootDeviceThatTheBMCDoesNotTakeNowIsRefused asks an iLO for one while its machine starts.
+func TestBootDeviceThatTheBMCDoesNotTakeNowIsRefused(t *testing.T) {
+	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
+	machine := redfishtest.Start(t, "hpe", redfishtest.Options{Times: bmc.Times{POST: time.Hour}})
+	ident := r.register(t, bootMAC, withBMC(t, machine, "ipxe"))
+	machine.Switch(true)
+	path := "/v1/nodes/" + ident + "/management/boot_device"
+	refused := r.do(t, "PUT", path, `{"boot_device": "pxe"}`).want(t, http.StatusServiceUnavailable)
+	if !strings.Contains(refused.body, "while the machine starts") || len(machine.Effects()) > 0 {
+		t.Errorf("the answer is %s, effects = %q, want that nothing was done, and why", refused.body, machine.Effects())
+	}
+}

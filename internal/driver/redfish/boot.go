@@ -88,14 +88,19 @@ func (c *call) quirks(system *schemas.ComputerSystem) quirks {
 	return q
 }
 
+// startsWithin bounds how long a machine may take to start whose BMC takes no boot device
+// meanwhile.
+const startsWithin = 15 * time.Minute
+
 // SetBootDevice sets the boot override. Where a BMC refuses one beyond the next boot, it
-// is for the next boot.
+// is for the next boot. One that refuses it while the machine starts is asked again.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootSources, func(row bootSource) bool { return row.device == device.Device })
 	if i < 0 {
 		return driver.Outcome{}, node.Invalid("The driver redfish has no boot device %q.", node.CutText(device.Device))
 	}
-	return driver.Outcome{}, d.with(ctx, n, "set boot device to "+device.Device, turn, func(c *call) error {
+	var out driver.Outcome
+	err := d.with(ctx, n, "set boot device to "+device.Device, turn, func(c *call) error {
 		system, err := c.system()
 		if err != nil {
 			return err
@@ -115,8 +120,16 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 		if err := checkSource(system, want.BootSourceOverrideTarget); err != nil {
 			return err
 		}
-		return c.override(system, want, q)
+		err = c.override(system, want, q)
+		if saysOneOf(err, []string{startsMessage}) && turn.Elapsed < startsWithin {
+			out, err = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll)}, nil
+			if turn.Attempt != driver.Continued {
+				out.Note = "The BMC takes no boot device while the machine starts."
+			}
+		}
+		return err
 	})
+	return out, err
 }
 
 // checkSource refuses a boot source that the system does not list.

@@ -56,7 +56,7 @@ func (q quirks) describe() []string {
 // temporaryMessages are messages of refusals that end by themselves although their
 // status says otherwise, by the end of their identifier.
 var temporaryMessages = []string{
-	"UnableToModifyDuringSystemPOST", // iLO: boot settings while the machine starts
+	startsMessage,
 	"InvalidOperationForSystemState", // iLO: a reset while the power state changes
 	"ServiceTemporarilyUnavailable",  // Base registry
 	"ResourceInUse",                  // Base registry
@@ -65,6 +65,9 @@ var temporaryMessages = []string{
 	"SWC0700",                        // iDRAC: it starts and is not ready
 	"SYS518",                         // iDRAC: it cannot read its data for now
 }
+
+// startsMessage is how an iLO refuses boot settings while the machine starts.
+const startsMessage = "UnableToModifyDuringSystemPOST"
 
 // temporary reports whether the messages of an answer say that a refusal will end.
 func temporary(err error) bool { return saysOneOf(err, temporaryMessages) }

@@ -81,17 +81,22 @@ func TestPersistentDeviceBecomesOneForTheNextBootWhereTheBMCHasNoOther(t *testin
 	}
 }
 
-func TestRefusalDuringPOSTIsTemporary(t *testing.T) {
-	m, d := newMachine(t, "hpe", redfishtest.Options{Times: bmc.Times{POST: time.Minute}})
-	isOn(m)
-	_, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh)
-	var failure *node.DriverError
-	if !errors.As(err, &failure) || !failure.Retryable || !failure.Refused {
-		t.Fatalf("error = %v, want a temporary refusal", err)
-	}
-	m.Pass(2 * time.Minute)
-	if _, err := d.SetBootDevice(t.Context(), m.node, node.BootDevice{Device: "pxe"}, fresh); err != nil {
-		t.Errorf("after POST: %v", err)
+func TestBootDeviceIsAskedForUntilTheMachineHasStarted(t *testing.T) {
+	for name, test := range map[string]struct {
+		post time.Duration
+		want []string
+	}{"in ten minutes": {10 * time.Minute, []string{"power on", "boot device"}}, "never": {24 * time.Hour, []string{"power on"}}} {
+		t.Run(name, func(t *testing.T) {
+			m, d := newMachine(t, "hpe", redfishtest.Options{Times: bmc.Times{POST: test.post}})
+			isOn(m)
+			_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetBootDevice(ctx, m.node, node.BootDevice{Device: "pxe"}, turn)
+			})
+			failure, failed := errors.AsType[*node.DriverError](err)
+			if got := m.Effects(); !slices.Equal(got, test.want) || failed != (len(test.want) == 1) || failed && (!failure.Retryable || !failure.Refused) {
+				t.Errorf("error = %v, effects = %q, want %q, or else a temporary refusal", err, got, test.want)
+			}
+		})
 	}
 }
 
