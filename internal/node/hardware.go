@@ -104,6 +104,9 @@ type Medium struct {
 	// Beside is the URL of an image that stays where it is: this one goes into another
 	// virtual device. Only boot interfaces set it.
 	Beside string `json:"-"`
+	// Stays says of an attached medium that it must not make room for another one, because it
+	// may be that of another machine. Only drivers set it.
+	Stays bool `json:"-"`
 }
 
 // HardwareAttributes are the properties that all machines of a hardware type share.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
+	"regexp"
 )
 
 // RamdiskBootKey is the key of driver_internal_info for the RamdiskBoot of a node.
@@ -100,6 +101,18 @@ func WithdrawRamdiskBoot(n *Node) {
 func (b RamdiskBoot) Opens(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(b.Secret), []byte(secret)) == 1
 }
+
+// BootedFrom returns the UUID of the node for which the boot service serves what is at a URL; empty
+// when it does not look like one of its files.
+func BootedFrom(url string) string {
+	if match := servedURL.FindStringSubmatch(url); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
+// servedURL matches what Path returns, in a URL.
+var servedURL = regexp.MustCompile(bootPath + `([^/]+)/[0-9a-f]{32}/`)
 
 // bootPath begins the paths of what the boot service serves for single nodes.
 const bootPath = "/boot/"

@@ -34,6 +34,19 @@ func TestRamdiskBootOpensForItsSecretOnly(t *testing.T) {
 	}
 }
 
+func TestBootIsKnownByTheURLsOfItsFiles(t *testing.T) {
+	const uuid = "11111111-2222-4333-8444-555555555555"
+	path := node.RamdiskBoot{Secret: node.NewBootSecret()}.Path(uuid, node.BootMediumFile)
+	for url, want := range map[string]string{
+		"https://192.0.2.1:6386" + path: uuid, "http://192.0.2.1/prefix" + path: uuid, path: uuid,
+		"http://192.0.2.1/boot.iso": "", "http://192.0.2.1/boot/" + uuid + "/boot.iso": "", "": "",
+	} {
+		if got := node.BootedFrom(url); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+}
+
 func TestRecordWithoutAWholeSecretServesNothing(t *testing.T) {
 	for _, info := range []map[string]any{nil, {"ramdisk_boot": "x"}, {"ramdisk_boot": map[string]any{}}, {"ramdisk_boot": map[string]any{"secret": "abc"}}} {
 		if boot, ok := node.RamdiskBootOf(&node.Node{DriverInternalInfo: node.ObjectOf(info)}); ok {

@@ -220,13 +220,15 @@ func explained(err error, medium node.Medium) error {
 }
 
 // makeRoom makes a turn of detaching media of the same type, which could not be detached when
-// they were withdrawn: the machine might boot from one of them.
+// they were withdrawn: the machine might boot from one of them. What may be another machine's stays.
 func makeRoom(ctx context.Context, n *node.Node, media driver.VirtualMedia, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
 	attached, err := media.Media(ctx, n)
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	other := func(a node.Medium) bool { return a.DeviceType == medium.DeviceType && a.ImageURL != medium.ImageURL }
+	other := func(a node.Medium) bool {
+		return a.DeviceType == medium.DeviceType && a.ImageURL != medium.ImageURL && !a.Stays
+	}
 	if !slices.ContainsFunc(attached, other) {
 		return driver.Outcome{}, nil
 	}

@@ -25,6 +25,7 @@ type virtualDrive struct {
 	beside   string        // that the second one was to be beside
 	elapsed  time.Duration // of the last turn of the latest change
 	left     string        // URL of what is in another drive that is a CD, too
+	stays    bool          // that may be another machine's
 	attempts []driver.Attempt
 	before   func()
 	failed   error
@@ -57,7 +58,7 @@ func (d *virtualDrive) Media(context.Context, *node.Node) ([]node.Medium, error)
 	var attached []node.Medium
 	for _, url := range []string{d.left, strings.TrimPrefix(d.medium, "cdrom ")} {
 		if url != "" {
-			attached = append(attached, node.Medium{DeviceType: "cdrom", ImageURL: url})
+			attached = append(attached, node.Medium{DeviceType: "cdrom", ImageURL: url, Stays: d.stays && url == d.left})
 		}
 	}
 	return attached, nil
@@ -165,6 +166,14 @@ func TestMediumOfAnEarlierBootIsDetachedBeforeTheNextOneIsAttached(t *testing.T)
 	}
 	if want := []driver.Attempt{driver.Fresh, driver.Continued}; !slices.Equal(d.attempts, want) {
 		t.Errorf("attempts %q, want %q", d.attempts, want)
+	}
+}
+
+func TestMediumOfAnotherMachineStays(t *testing.T) {
+	const left = "http://192.0.2.1:6386/boot/of-another-node/boot.iso"
+	n, d := inspected(nil, nil), &virtualDrive{left: left, stays: true}
+	if err := play(t, n, mediaBoot(d, &bootDevices{devices: []string{"cdrom"}}).BootRamdisk); err != nil || d.medium == "" || d.left != left {
+		t.Errorf("got %v, with %q in the drive and %q in the other", err, d.medium, d.left)
 	}
 }
 

@@ -141,10 +141,10 @@ type SlotFacts struct {
 func (d Driver) SlotFacts(ctx context.Context, n *node.Node) ([]SlotFacts, error) {
 	var facts []SlotFacts
 	err := d.with(ctx, n, "read virtual media", driver.Turn{}, func(c *call) error {
-		slots, owner, err := c.slotsAndOwner()
-		for _, slot := range slots {
+		found, err := c.drives()
+		for _, slot := range found.slots {
 			facts = append(facts, SlotFacts{
-				Path: slot.ODataID, Owner: owner, Devices: devicesOf(slot), Inserts: slot.SupportsMediaInsert, Occupied: inserted(slot),
+				Path: slot.ODataID, Owner: found.owner, Devices: devicesOf(slot), Inserts: slot.SupportsMediaInsert, Occupied: inserted(slot),
 			})
 		}
 		slices.SortFunc(facts, func(a, b SlotFacts) int { return strings.Compare(a.Path, b.Path) })

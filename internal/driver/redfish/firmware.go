@@ -108,6 +108,7 @@ func (c *call) version(name string) (string, error) {
 type manager struct {
 	FirmwareVersion string
 	VirtualMedia    schemas.Link
+	Links           struct{ ManagerForServers schemas.Links }
 }
 
 // managers reads the managers of a system.

@@ -28,41 +28,6 @@ var mediaTypes = []mediaType{
 	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},
 }
 
-// slots reads the virtual devices of the node's machine.
-func (c *call) slots() ([]*schemas.VirtualMedia, error) {
-	slots, _, err := c.slotsAndOwner()
-	return slots, err
-}
-
-// slotsAndOwner reads the virtual devices of the node's machine, and says what has them: the
-// system, or else its managers.
-func (c *call) slotsAndOwner() (slots []*schemas.VirtualMedia, owner string, err error) {
-	system, err := c.system()
-	if err != nil {
-		return nil, "", err
-	}
-	relations, err := relationsOf(system)
-	if err != nil {
-		return nil, "", err
-	}
-	slots, err = c.slotsOf(relations.VirtualMedia)
-	if err != nil || len(slots) > 0 {
-		return slots, "system", err
-	}
-	managers, err := c.managers(system)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, manager := range managers {
-		of, err := c.slotsOf(manager.VirtualMedia)
-		if err != nil {
-			return nil, "", err
-		}
-		slots = append(slots, of...)
-	}
-	return slots, "manager", nil
-}
-
 // slotsOf reads the virtual devices of a collection, one after the other as [readEach] does.
 // The library reads each, because it inserts and ejects.
 func (c *call) slotsOf(collection schemas.Link) ([]*schemas.VirtualMedia, error) {
@@ -161,10 +126,10 @@ func mayBe(slot *schemas.VirtualMedia, device string) bool {
 func (d Driver) Media(ctx context.Context, n *node.Node) ([]node.Medium, error) {
 	media := []node.Medium{}
 	err := d.with(ctx, n, "read virtual media", driver.Turn{}, func(c *call) error {
-		slots, err := c.slots()
-		for _, slot := range slots {
+		found, err := c.drives()
+		for _, slot := range found.slots {
 			if inserted(slot) {
-				media = append(media, node.Medium{DeviceType: deviceOf(slot), ImageURL: slot.Image})
+				media = append(media, node.Medium{DeviceType: deviceOf(slot), ImageURL: slot.Image, Stays: !found.mayReplace(slot, n)})
 			}
 		}
 		return err
@@ -181,15 +146,16 @@ const mediumWithin = 2 * time.Minute
 const mediumSent = "inserted"
 
 // AttachMedium makes a turn of inserting an image into the virtual device of its type.
-// What is in there is ejected first.
+// What is in there is ejected first, unless it may be another system's.
 func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
 	const op = "attach the medium"
 	var out driver.Outcome
 	err := d.with(ctx, n, op, turn, func(c *call) error {
-		slots, err := c.slots()
+		found, err := c.drives()
 		if err != nil {
 			return err
 		}
+		slots := found.slots
 		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
 			took := turn.Phase == mediumSent && slot.ODataID == turn.Handle && mayShow(slot, medium.ImageURL)
 			return inserted(slot) && canBe(slot, medium.DeviceType) && (slot.Image == medium.ImageURL || took)
@@ -204,7 +170,11 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 			able := slices.DeleteFunc(slotsFor(slots, medium.DeviceType), func(slot *schemas.VirtualMedia) bool {
 				return medium.Beside != "" && inserted(slot) && mayShow(slot, medium.Beside)
 			})
-			if len(able) == 0 {
+			own := slices.DeleteFunc(slices.Clone(able), func(slot *schemas.VirtualMedia) bool { return !found.mayReplace(slot, n) })
+			if len(own) == 0 && len(able) > 0 {
+				return &node.DriverError{Op: op, Refused: true, Reason: found.inUse(able[0])}
+			}
+			if able = own; len(able) == 0 {
 				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no " + free(medium) + "virtual device of the type " + node.CutText(medium.DeviceType)}
 			}
 			if filled, err = c.insertInto(able, medium.ImageURL); err != nil {
@@ -333,7 +303,7 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 	const op = "detach virtual media"
 	var out driver.Outcome
 	err := d.with(ctx, n, op, turn, func(c *call) error {
-		full, err := c.full(deviceTypes)
+		full, err := c.ownMedia(n, deviceTypes)
 		if err != nil || len(full) == 0 {
 			return err
 		}
@@ -343,7 +313,7 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 					return err
 				}
 			}
-			if full, err = c.full(deviceTypes); err != nil {
+			if full, err = c.ownMedia(n, deviceTypes); err != nil {
 				return err
 			}
 		}
@@ -357,12 +327,4 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 		return nil
 	})
 	return out, err
-}
-
-// full lists the virtual devices of these types that have an image; none means all.
-func (c *call) full(deviceTypes []string) ([]*schemas.VirtualMedia, error) {
-	slots, err := c.slots()
-	return slices.DeleteFunc(slots, func(slot *schemas.VirtualMedia) bool {
-		return !inserted(slot) || len(deviceTypes) > 0 && !slices.ContainsFunc(deviceTypes, func(device string) bool { return mayBe(slot, device) })
-	}), err
 }

@@ -88,11 +88,11 @@ func (c *call) ejectMedia(n *node.Node, args node.Object) (any, error) {
 		}
 		devices = []string{device}
 	}
-	full, err := c.full(devices)
+	found, err := c.drives()
 	if err != nil {
 		return nil, err
 	}
-	for _, slot := range full {
+	for _, slot := range found.full(devices) {
 		if err := eject(slot); err != nil {
 			return nil, err
 		}

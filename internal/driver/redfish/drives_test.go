@@ -1,0 +1,126 @@
+package redfish_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ingot-metal/ingot/internal/driver/redfish"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
+)
+
+// sharing returns the nodes of two systems that have the virtual devices of one manager.
+func sharing(t *testing.T, answer func(http.ResponseWriter, *http.Request, http.Handler)) (m *machine, d redfish.Driver, a, b *node.Node) {
+	t.Helper()
+	m, d = newMachine(t, "hpe", redfishtest.Options{Systems: 2})
+	const manager = "/redfish/v1/Managers/1"
+	links := map[string]string{
+		manager: fmt.Sprintf(`{"Links": {"ManagerForServers": [{"@odata.id": %q}, {"@odata.id": %q}]}}`, m.SystemPath(0), m.SystemPath(1)),
+	}
+	for position := range 2 {
+		links[m.SystemPath(position)] = `{"Links": {"ManagedBy": [{"@odata.id": "` + manager + `"}]}}`
+	}
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		m.shows(links, w, r, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if answer != nil {
+				answer(w, r, bmc)
+				return
+			}
+			bmc.ServeHTTP(w, r)
+		}))
+	})
+	a, b = m.system(0), m.system(1)
+	b.UUID = "22222222-2222-4333-8444-555555555555"
+	return m, d, a, b
+}
+
+// bootOf is the medium of a new boot of a node.
+func bootOf(n *node.Node) node.Medium {
+	path := node.RamdiskBoot{Secret: node.NewBootSecret()}.Path(n.UUID, node.BootMediumFile)
+	return node.Medium{DeviceType: "cdrom", ImageURL: "http://192.0.2.1" + path}
+}
+
+// inDrives lists the images that the virtual devices of the first system have.
+func inDrives(m *machine) []string {
+	var images []string
+	for _, medium := range m.Media() {
+		if medium.Image != "" {
+			images = append(images, medium.Image)
+		}
+	}
+	return images
+}
+
+func detachCD(t *testing.T, d redfish.Driver, n *node.Node) {
+	t.Helper()
+	if _, err := d.DetachMedia(t.Context(), n, []string{"cdrom"}, fresh); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSystemsThatShareVirtualDevicesLeaveEachOthersMedia(t *testing.T) {
+	m, d, a, b := sharing(t, nil)
+	running := bootOf(b)
+	if err := insert(t, d, b, running); err != nil {
+		t.Fatal(err)
+	}
+	err := insert(t, d, a, bootOf(a))
+	if err == nil || !strings.Contains(err.Error(), "by node "+b.UUID) || !strings.Contains(err.Error(), m.SystemPath(1)) {
+		t.Errorf("error = %v, want a refusal that names node %s and its system", err, b.UUID)
+	}
+	if detachCD(t, d, a); !slices.Equal(inDrives(m), []string{running.ImageURL}) {
+		t.Errorf("the virtual devices have %q, want that of the machine that runs from it", inDrives(m))
+	}
+	if media, err := d.Media(t.Context(), a); err != nil || len(media) != 1 || !media[0].Stays {
+		t.Errorf("media = %+v, %v, want one that stays", media, err)
+	}
+	if detachCD(t, d, b); len(inDrives(m)) > 0 {
+		t.Errorf("after its own node has left it: %q", inDrives(m))
+	}
+	for range 2 { // the second replaces the first
+		next := bootOf(a)
+		if err := insert(t, d, a, next); err != nil || !slices.Equal(inDrives(m), []string{next.ImageURL}) {
+			t.Errorf("error = %v, the virtual devices have %q, want %q", err, inDrives(m), next.ImageURL)
+		}
+	}
+}
+
+func TestImageThatNobodyBootedIsNotReplacedWhereSystemsShareVirtualDevices(t *testing.T) {
+	m, d, a, b := sharing(t, nil)
+	if err := insert(t, d, b, bootISO); err != nil {
+		t.Fatal(err)
+	}
+	if err := insert(t, d, a, bootOf(a)); err == nil || !slices.Equal(inDrives(m), []string{bootISO.ImageURL}) {
+		t.Errorf("error = %v, the virtual devices have %q, want a refusal", err, inDrives(m))
+	}
+	if detachCD(t, d, a); len(inDrives(m)) > 0 { // as a client asks for
+		t.Errorf("after detaching: %q", inDrives(m))
+	}
+	if err := insert(t, d, b, bootOf(b)); err != nil {
+		t.Fatal(err)
+	}
+	m.node = a
+	if _, err := vendorCall(m, d, "eject_vmedia", nil); err != nil || len(inDrives(m)) > 0 {
+		t.Errorf("error = %v, the virtual devices have %q, want that the vendor method ejects everything", err, inDrives(m))
+	}
+}
+
+func TestNodeReplacesItsOwnMediumBesideThatOfAnotherSystem(t *testing.T) {
+	two := virtualSlots{{}, {}}
+	_, d, a, b := sharing(t, two.answer)
+	ofB, next := bootOf(b), bootOf(a)
+	for _, attached := range []struct {
+		n      *node.Node
+		medium node.Medium
+	}{{b, ofB}, {a, bootOf(a)}, {a, next}} {
+		if err := insert(t, d, attached.n, attached.medium); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if two[0].image != ofB.ImageURL || two[1].image != next.ImageURL {
+		t.Errorf("the virtual devices have %q and %q, want %q and %q", two[0].image, two[1].image, ofB.ImageURL, next.ImageURL)
+	}
+}
