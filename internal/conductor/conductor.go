@@ -95,6 +95,7 @@ type Discovery struct {
 type Database interface {
 	runner.Database
 	Ping(ctx context.Context) error
+	Older() <-chan struct{}
 }
 
 // Conductor serves the nodes of one database. Its methods are safe for
@@ -248,6 +249,7 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-c.store.Older():
 		}
 		var copied bool
 		err := c.store.Write(ctx, func(tx *store.Tx) (err error) {

@@ -127,8 +127,8 @@ func (c *Conductor) resumeByHeartbeat(tx *store.Tx, n *node.Node) (*runner.Job, 
 		return nil, nil
 	}
 	n.ProvisionUpdatedAt = tx.Now()
-	if n.Lease.Suspended() {
-		return nil, nil
+	if waits, err := waitsForPerson(tx, n); waits || err != nil {
+		return nil, err
 	}
 	return c.wakeParked(tx, n, runner.Call)
 }

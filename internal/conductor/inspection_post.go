@@ -328,7 +328,13 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if len(p.kept) > 0 {
 		intent[keptIntent] = p.kept
 	}
-	if n.Lease.Suspended() {
+	waits := false
+	if !p.enrolled { // else nothing is known of the machine from before
+		if waits, err = waitsForPerson(tx, n); err != nil {
+			return err
+		}
+	}
+	if waits {
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})
 	}
 	w, err := c.leasedWork(tx, n, workProcess, node.ObjectOf(intent))

@@ -8,8 +8,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
+// waitsForPerson reports whether the work that is stored for a node is suspended, or will be:
+// nothing that a database asks for is begun when it was put back and no signature has told so yet.
+func waitsForPerson(tx *store.Tx, n *node.Node) (bool, error) {
+	if n.Lease.Suspended() {
+		return true, nil
+	}
+	return tx.Older()
+}
+
 // unhold resumes held work after the step that held it.
 func (c *Conductor) unhold(tx *store.Tx, n *node.Node) (*runner.Job, error) {
+	if waits, err := waitsForPerson(tx, n); err != nil {
+		return nil, err
+	} else if waits {
+		return nil, &node.SuspendedError{Node: n.UUID}
+	}
 	return c.wakeParked(tx, n, func(step string) (string, bool, error) { return step, true, nil })
 }
 

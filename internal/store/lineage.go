@@ -78,15 +78,22 @@ func (tx *Tx) Sign() (*Copied, error) {
 }
 
 // Older reports whether the database was put back under a running engine, which the next
-// signature will say. Until then nothing is begun that it asks for. A data folder is
-// locked while an engine runs.
+// signature will say. Until then nothing is begun that it asks for, and Store.Older tells
+// that a signature is due. A data folder is locked while an engine runs.
 func (tx *Tx) Older() (bool, error) {
 	if tx.shared == nil {
 		return false, nil
 	}
 	var signatures int64 // -1 when a dump has filled the tables
 	_, err := tx.one("SELECT CASE WHEN written_in = xmin::text THEN signatures ELSE -1 END FROM lineage WHERE id = 1", nil, &signatures)
-	return signatures < tx.memory.recall(), err
+	older := err == nil && signatures < tx.memory.recall()
+	if older {
+		select {
+		case tx.shared.writer.older <- struct{}{}:
+		default: // it is told already
+		}
+	}
+	return older, err
 }
 
 // hasNodes reports whether there is a node: a new database has none.

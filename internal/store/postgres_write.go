@@ -62,6 +62,7 @@ type postgresWriter struct {
 	clock   *serverClock
 	texts   *statementTexts
 	memory  processMemory
+	older   chan struct{} // see Store.Older
 	faults  *faultPoints
 
 	mu      sync.Mutex
@@ -72,7 +73,7 @@ type postgresWriter struct {
 func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
 		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
-		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, closed: make(chan struct{}),
+		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, older: make(chan struct{}, 1), closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}}, faults: newFaultPoints(),
 	}
 }

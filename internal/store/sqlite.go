@@ -102,6 +102,8 @@ func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
 
 func (s *sqlite) now() time.Time { return s.clock() }
 
+func (s *sqlite) toldOlder() <-chan struct{} { return nil } // its folder is locked
+
 func (s *sqlite) ping(ctx context.Context) error {
 	return s.read(ctx, func(tx *Tx) error {
 		_, err := tx.one("SELECT 1", nil, new(any))

@@ -45,6 +45,7 @@ type engine interface {
 	readSingle(ctx context.Context, fn func(*Tx) error) error
 	ping(ctx context.Context) error
 	now() time.Time
+	toldOlder() <-chan struct{}
 	close() error
 }
 
@@ -69,6 +70,10 @@ func (s *Store) Close() error { return s.db.close() }
 
 // Now is the time by the database's clock, which leases are measured with.
 func (s *Store) Now() time.Time { return s.db.now() }
+
+// Older receives when a write has found that the database is older than it was, so that
+// Tx.Sign is called at once. It is nil for a database that cannot be put back meanwhile.
+func (s *Store) Older() <-chan struct{} { return s.db.toldOlder() }
 
 // Write runs fn in a transaction and returns after the commit is on disk. When fn
 // returns an error, nothing of it is written and that error is returned. fn must not

@@ -269,6 +269,8 @@ func (d *database) Now() time.Time { return d.r.w.db.Now() }
 
 func (d *database) Ping(ctx context.Context) error { return d.r.w.db.Ping(ctx) }
 
+func (d *database) Older() <-chan struct{} { return d.r.w.db.Older() }
+
 // logs keeps what the replicas log, for runs that fail.
 func (w *world) logs(name string) slog.Handler {
 	return slog.NewTextHandler(&logWriter{w: w, name: name}, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
