@@ -85,11 +85,12 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	return suspended, true, err
 }
 
-// forgetLeases drops every lease, whose owners have nothing to do with this state of
-// the database, and lets none get an epoch that one was granted after it: the time in
-// milliseconds is more than there ever were.
+// forgetLeases ends every lease, whose owners have nothing to do with this state of
+// the database, but keeps nodes while calls to their machines are on their way. It lets none
+// get an epoch that one was granted after this state: the time in milliseconds is more than
+// there ever were.
 func (tx *Tx) forgetLeases() error {
-	if err := tx.exec("DELETE FROM leases"); err != nil {
+	if err := tx.endLeases("epoch <> ?", 0); err != nil {
 		return err
 	}
 	ahead := tx.Now().UnixMilli()

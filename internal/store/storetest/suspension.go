@@ -16,6 +16,7 @@ var suspensionBehaviours = []behaviour{
 	{"the end of a suspension frees its work and begins waits anew", checkEndOfSuspension},
 	{"work under a lease goes on unless the database was restored", checkSuspensionAndLeases},
 	{"work behind a call of a process that is gone is suspended, too", checkSuspensionAndHolds},
+	{"a restore keeps nodes until the calls to their machines have ended", checkRestoreAndCalls},
 	{"a suspension in force stays, unless the database was restored", checkSecondSuspension},
 	{"epochs of before a restore are never granted again", checkEpochsAfterRestore},
 	{"differences of power are noted once and listed", checkPowerDifferences},
@@ -177,6 +178,29 @@ func checkSuspensionAndHolds(t *testing.T, e *env) {
 		e.write(func(tx *store.Tx) error {
 			return errors.Join(tx.EndSuspension(), tx.FinishWork(w), tx.DropLeases(here))
 		})
+	}
+}
+
+func checkRestoreAndCalls(t *testing.T, e *env) {
+	const call = 15 * time.Second
+	called, idle, other := e.createNode(), e.createNode(), e.createNode()
+	w, free := e.addWork(called, "test", time.Time{}), e.addWork(other, "test", time.Time{})
+	for _, n := range []*node.Node{called, idle} {
+		lease := e.acquire(n, here)
+		e.hold(&lease, call)
+	}
+	if suspended, _ := e.suspend(node.Restored); len(suspended) != 2 || suspended[0].ID != w.ID {
+		t.Errorf("suspended %v, want all work", suspended)
+	}
+	e.write(func(tx *store.Tx) error { return tx.EndSuspension() })
+	e.wantLocked(called)
+	e.wantLocked(idle)
+	if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != free.ID {
+		t.Errorf("claimed %v, want the work of the machine that nobody calls", claimed)
+	}
+	e.clock.Advance(call)
+	if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != w.ID {
+		t.Errorf("claimed %v, want the work whose call has ended", claimed)
 	}
 }
 
