@@ -37,6 +37,10 @@ type memory interface {
 	remember(signatures int64)
 }
 
+// ahead is by how many signatures a copy that was found out gets ahead of all that anybody
+// remembers: other processes remember a few more than the one that found it out.
+const ahead = 1_000_000
+
 // Sign notes that an engine uses the database, and returns what gives it away as a
 // copy of an older state, nil when nothing does. It tells that once: in the same
 // commit, what follows from it has to be stored.
@@ -65,7 +69,10 @@ func (tx *Tx) Sign() (*Copied, error) {
 	case signatures < known && (found || tx.hasNodes()):
 		copied = &Copied{How: "an engine has seen it in a later state before"}
 	}
-	if copied == nil {
+	next := max(signatures, known) + 1
+	if copied != nil {
+		next += ahead
+	} else {
 		// The commit of this signature may fail: the one before is on disk.
 		tx.memory.remember(signatures)
 	}
@@ -74,7 +81,7 @@ func (tx *Tx) Sign() (*Copied, error) {
 		writtenIn = "pg_current_xact_id()::xid::text"
 	}
 	return copied, tx.exec("INSERT INTO lineage (id, signatures, written_in) VALUES (1, ?, "+writtenIn+
-		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", max(signatures, known)+1)
+		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", next)
 }
 
 // Older reports whether the database was put back under a running engine, which the next

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +223,33 @@ func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
 	wantCopy(t, sign(t, s), "")
 	if claimed := claim(); len(claimed) != 1 {
 		t.Errorf("claimed %d pieces of work afterwards, want 1", len(claimed))
+	}
+}
+
+func TestADatabaseThatGoesBackUnderSeveralEnginesIsToldOfOnce(t *testing.T) {
+	url := storetest.NewSchema(t)
+	var engines []*store.Store
+	for range 3 {
+		s, err := store.Open(t.Context(), store.Options{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		engines = append(engines, s)
+	}
+	for range 3 { // each remembers one more than the one before
+		for _, s := range engines {
+			wantCopy(t, sign(t, s), "")
+		}
+	}
+	for range 3 {
+		storetest.GoBack(t, url)
+	}
+	wantCopy(t, sign(t, engines[0]), "in a later state")
+	for range 2 {
+		for _, s := range slices.Backward(engines) { // first the one that remembers the most
+			wantCopy(t, sign(t, s), "")
+		}
 	}
 }
 
