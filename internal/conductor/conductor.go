@@ -121,6 +121,8 @@ type Conductor struct {
 	allocate   chan struct{} // wakes allocateLoop
 	garbage    chan struct{} // wakes garbageLoop
 
+	suspendedSince time.Time // of the last suspension that was told of; for Start and registerLoop
+
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -181,7 +183,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 		return c.register(tx)
 	})
 	if err == nil {
-		err = c.logSuspension(ctx, copied)
+		err = c.followSuspension(ctx, copied)
 	}
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
@@ -239,8 +241,8 @@ const (
 	registerTick = 20 * time.Second // how often one registers again
 )
 
-// registerLoop registers this conductor again and again, which shows that it is alive,
-// and notices when the database became an older one meanwhile.
+// registerLoop shows again and again that this conductor is alive, and at once when the
+// database was found to be an older one.
 func (c *Conductor) registerLoop(ctx context.Context) {
 	timer := time.NewTimer(registerTick)
 	defer timer.Stop()
@@ -251,21 +253,26 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 		case <-timer.C:
 		case <-c.store.Older():
 		}
-		var copied bool
-		err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
-			if copied, err = c.sign(tx); err != nil {
-				return err
-			}
-			return c.register(tx)
-		})
-		if err == nil && copied {
-			err = c.logSuspension(ctx, true)
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := c.showLife(ctx); err != nil && ctx.Err() == nil {
 			c.runner.Interrupted()
 			c.log.Error("Conductor could not register that it is alive", "err", err)
 		}
 	}
+}
+
+// showLife registers this conductor, and notices when the database became an older one
+// or somebody suspended work meanwhile.
+func (c *Conductor) showLife(ctx context.Context) error {
+	err := c.store.Write(ctx, func(tx *store.Tx) error {
+		if _, err := c.sign(tx); err != nil {
+			return err
+		}
+		return c.register(tx)
+	})
+	if err != nil {
+		return err
+	}
+	return c.followSuspension(ctx, true)
 }
 
 // ListeningSince is since when this process hears agents without a break, by the database's

@@ -65,21 +65,28 @@ func suspensionText(reason node.SuspensionReason, detail string) string {
 	return detail
 }
 
-// logSuspension tells the log what is suspended, and whether that began now, and goes
-// on with it when the configuration says so.
-func (c *Conductor) logSuspension(ctx context.Context, began bool) error {
+// followSuspension tells the log once what is suspended, and whether that began while this
+// conductor ran, and goes on with it when the configuration says so.
+func (c *Conductor) followSuspension(ctx context.Context, began bool) error {
 	suspension, err := c.Suspension(ctx)
-	switch {
-	case err != nil || !suspension.InForce():
+	if err != nil || !suspension.InForce() {
 		return err
-	case suspension.Reason == node.Restored && c.cfg.ResumeAfterRestore:
+	}
+	news := !suspension.Since.Equal(c.suspendedSince)
+	c.suspendedSince = suspension.Since
+	resume := suspension.Reason == node.Restored && c.cfg.ResumeAfterRestore
+	switch {
+	case !news:
+	case resume:
 		c.log.Warn("The database is a copy of an older state, its work goes on", "because", suspension.Detail, "nodes", suspension.Nodes)
-		return c.Resume(ctx, "")
 	case began:
 		c.log.Error("Work is suspended, and power states are not restored, until a person lets them go on: see ingot suspension",
 			"reason", suspension.Reason, "detail", suspension.Detail, "nodes", suspension.Nodes)
 	default:
 		c.log.Warn("Work is still suspended", "reason", suspension.Reason, "detail", suspension.Detail, "since", suspension.Since, "nodes", suspension.Nodes)
+	}
+	if resume {
+		return c.Resume(ctx, "")
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package conductor
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,5 +85,46 @@ func TestNothingResumesWorkOfADatabaseThatWentBackBeforeThatIsTold(t *testing.T)
 				t.Error("the work was done")
 			}
 		})
+	}
+}
+
+// suspendElsewhere suspends work as another replica does.
+func (w *world) suspendElsewhere() {
+	w.t.Helper()
+	w.clock.Advance(time.Second)
+	w.write(func(tx *store.Tx) error {
+		_, _, err := tx.Suspend(node.Restored, "another replica has found out")
+		return err
+	})
+}
+
+func TestASettingLetsRestoredWorkGoOnWhoeverFoundOut(t *testing.T) {
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1", func(c *Config) { c.ResumeAfterRestore = true })
+	for range 2 {
+		w.suspendElsewhere()
+		if err := w.showLife(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.suspension(); s.InForce() {
+			t.Errorf("suspended %+v", s)
+		}
+	}
+}
+
+func TestEachReplicaSaysOnceThatWorkIsSuspended(t *testing.T) {
+	w, out := emptyWorld(t), &strings.Builder{}
+	w.out = out
+	w.Conductor = w.idle("conductor-1")
+	for times := range 3 {
+		for range 2 {
+			if err := w.showLife(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if told := strings.Count(out.String(), "level=ERROR msg=\"Work is suspended"); told != times {
+			t.Errorf("%d suspensions were told of %d times:\n%s", times, told, out)
+		}
+		w.suspendElsewhere()
 	}
 }
