@@ -121,6 +121,8 @@ type Conductor struct {
 	allocate   chan struct{} // wakes allocateLoop
 	garbage    chan struct{} // wakes garbageLoop
 
+	registered registrations
+
 	suspendedSince time.Time // of the last suspension that was told of; for Start and registerLoop
 
 	stop    context.CancelFunc
@@ -173,6 +175,7 @@ func jitter(d time.Duration) time.Duration {
 // that is a copy of an older state, it suspends the work.
 func (c *Conductor) Start(ctx context.Context) error {
 	var copied bool
+	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
 		if copied, err = c.sign(tx); err != nil {
 			return err
@@ -180,9 +183,11 @@ func (c *Conductor) Start(ctx context.Context) error {
 		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
 			return err
 		}
+		at = tx.Now()
 		return c.register(tx)
 	})
 	if err == nil {
+		c.registered.add(at)
 		err = c.followSuspension(ctx, copied)
 	}
 	if err != nil {
@@ -237,8 +242,9 @@ func (c *Conductor) Stop(ctx context.Context) error {
 
 // Times of conductors.
 const (
-	aliveFor     = time.Minute      // one that has not registered for longer counts as dead
-	registerTick = 20 * time.Second // how often one registers again
+	aliveFor      = time.Minute      // one that has not registered for longer counts as dead
+	registerTick  = 20 * time.Second // how often one registers again
+	registerAgain = 2 * time.Second  // how soon, when that failed
 )
 
 // registerLoop shows again and again that this conductor is alive, and at once when the
@@ -246,14 +252,16 @@ const (
 func (c *Conductor) registerLoop(ctx context.Context) {
 	timer := time.NewTimer(registerTick)
 	defer timer.Stop()
-	for ; ; timer.Reset(registerTick) {
+	for wait := registerTick; ; timer.Reset(wait) {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-c.store.Older():
 		}
+		wait = registerTick
 		if err := c.showLife(ctx); err != nil && ctx.Err() == nil {
+			wait = registerAgain
 			c.runner.Interrupted()
 			c.log.Error("Conductor could not register that it is alive", "err", err)
 		}
@@ -263,15 +271,18 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 // showLife registers this conductor, and notices when the database became an older one
 // or somebody suspended work meanwhile.
 func (c *Conductor) showLife(ctx context.Context) error {
+	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := c.sign(tx); err != nil {
 			return err
 		}
+		at = tx.Now()
 		return c.register(tx)
 	})
 	if err != nil {
 		return err
 	}
+	c.registered.add(at)
 	return c.followSuspension(ctx, true)
 }
 

@@ -2,6 +2,8 @@ package conductor
 
 import (
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -33,12 +35,49 @@ func watcher(n *node.Node, conductors []node.Conductor) string {
 	return node.Responsible(n.UUID, n.ConductorGroup, others)
 }
 
+// registrations are the times of a conductor's own registrations, by the database's clock.
+type registrations struct {
+	mu           sync.Mutex
+	last, before time.Time // before is at least registerTick earlier; zero when there was none
+}
+
+func (r *registrations) add(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last.IsZero() || at.Sub(r.last) >= registerTick {
+		r.last, r.before = at, r.last
+	}
+}
+
+// since is the time that others are measured by, false without registrations.
+func (r *registrations) since() (at time.Time, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.before.IsZero() {
+		return r.last, !r.last.IsZero()
+	}
+	return r.before, true
+}
+
+// conductors returns the conductors of the database. For what they work on, another one
+// counts as dead when it was silent for aliveFor while this conductor was not: a database
+// that does not answer lets none of them register, and then one is the first.
+func (c *Conductor) conductors(tx *store.Tx) ([]node.Conductor, error) {
+	conductors, err := tx.Conductors(aliveFor)
+	if since, ok := c.registered.since(); ok {
+		for i := range conductors {
+			conductors[i].Alive = since.Sub(conductors[i].UpdatedAt) <= aliveFor
+		}
+	}
+	return conductors, err
+}
+
 // serves reports whether this conductor may work on the nodes of a group.
 func (c *Conductor) serves(tx *store.Tx, group string) (bool, error) {
 	if group == c.cfg.Group {
 		return true, nil
 	}
-	conductors, err := tx.Conductors(aliveFor)
+	conductors, err := c.conductors(tx)
 	if err != nil {
 		return false, err
 	}
@@ -64,7 +103,7 @@ func (c *Conductor) startServed(tx *store.Tx, n *node.Node, kind store.WorkKind,
 // that this version does not know. A conductor that is alone claims all work: work of
 // an unknown kind then is logged and not done.
 func (c *Conductor) Scope(tx *store.Tx) (store.WorkScope, error) {
-	conductors, err := tx.Conductors(aliveFor)
+	conductors, err := c.conductors(tx)
 	if err != nil {
 		return store.WorkScope{}, err
 	}

@@ -25,7 +25,7 @@ func TestWorkOfANewerVersionIsLeftToIt(t *testing.T) {
 		t.Fatalf("node = %+v, want it left to the other conductor", got)
 	}
 
-	w.clock.Advance(2 * aliveFor) // the other one is gone
+	w.outlive()
 	w.runner.ClaimDue(t.Context())
 	w.eventually("the work to be left alone", func() bool {
 		return w.runner.ClaimDue(t.Context()) > time.Millisecond && len(w.runner.Load().Leases) == 0

@@ -24,7 +24,7 @@ func (c *Conductor) newPowerSync() *powersync.Syncer {
 // Watch returns which nodes this conductor watches, see watcher. The version changes
 // when a conductor starts or ends.
 func (o powerOwner) Watch(tx *store.Tx) (watches func(*node.Node) bool, version string, err error) {
-	conductors, err := tx.Conductors(aliveFor)
+	conductors, err := o.c.conductors(tx)
 	if err != nil {
 		return nil, "", err
 	}

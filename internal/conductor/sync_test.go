@@ -81,7 +81,7 @@ func TestPowerIsSyncedByTheLivingConductorThatWatchesTheNode(t *testing.T) {
 		return nil
 	})
 	_, beside := watch()
-	w.clock.Advance(aliveFor + time.Second)
+	w.outlive()
 	w.write(func(tx *store.Tx) error { return tx.RegisterConductor(w.self()) })
 	again, after := watch()
 	if !alone || !again || before == beside || before != after {

@@ -1,0 +1,71 @@
+package conductor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// outlive has all other conductors count as dead.
+func (w *world) outlive() {
+	w.t.Helper()
+	w.clock.Advance(aliveFor + time.Second)
+	w.registered.add(w.clock.Now())
+	w.clock.Advance(registerTick)
+	w.registered.add(w.clock.Now())
+}
+
+// TestOutageOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors has a conductor that is the first
+// one to register behind an outage.
+func TestOutageOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	n := w.fake(node.Verifying, nil, func(n *node.Node) { n.ConductorGroup = "row1" })
+	w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workVerify}) })
+	other := func() {
+		w.write(func(tx *store.Tx) error {
+			return tx.RegisterConductor(node.Conductor{Hostname: "conductor-2", Group: "row1"})
+		})
+	}
+	own := func() {
+		if err := w.showLife(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantClaimed := func(when string, want int) {
+		t.Helper()
+		w.runner.ClaimDue(t.Context())
+		if held := len(w.runner.Load().Leases); held != want {
+			t.Errorf("%s: %d pieces of work of the group are claimed, want %d", when, held, want)
+		}
+		w.read(func(tx *store.Tx) error {
+			watches, _, err := powerOwner{w.Conductor}.Watch(tx)
+			if err == nil && watches(n) != (want > 0) {
+				t.Errorf("%s: power is synchronized: %v", when, watches(n))
+			}
+			return err
+		})
+	}
+	for range 3 {
+		other()
+		w.clock.Advance(registerTick - time.Second)
+		own()
+	}
+	w.clock.Advance(aliveFor + time.Second)
+	wantClaimed("nobody has registered again", 0)
+	own()
+	wantClaimed("this one was the first", 0)
+	other()
+	for range 3 {
+		w.clock.Advance(registerTick)
+		own()
+		wantClaimed("all have registered", 0)
+	}
+	for range 2 {
+		w.clock.Advance(registerTick)
+		own()
+	}
+	wantClaimed("the conductor of the group is dead", 1)
+}
