@@ -155,6 +155,35 @@ func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
 	}
 }
 
+// TestLeasesThatRanOutInAnOutageAreLeftToTheirHoldersForAWhile has another conductor see the end
+// of an outage first.
+func TestLeasesThatRanOutInAnOutageAreLeftToTheirHoldersForAWhile(t *testing.T) {
+	w := emptyWorld(t)
+	holder, other := w.idle("conductor-1"), w.idle("conductor-2")
+	if _, err := send(t, holder, unknown(1)); err != nil {
+		t.Fatal(err)
+	}
+	wantHolder := func(want string) {
+		t.Helper()
+		for range 2 {
+			other.runner.ClaimDue(t.Context())
+		}
+		if got := w.all()[0].Lease.Owner; got != want {
+			t.Fatalf("holder = %q, want %q", got, want)
+		}
+	}
+	ttl := holder.cfg.LeaseTTL
+	w.clock.Advance(2 * ttl)
+	other.runner.Interrupted()
+	wantHolder("conductor-1")
+	w.clock.Advance(ttl / 3)
+	holder.runner.RenewLeases(t.Context())
+	w.clock.Advance(ttl / 2)
+	wantHolder("conductor-1")
+	w.clock.Advance(ttl) // the holder is gone
+	wantHolder("conductor-2")
+}
+
 // hangingCall starts a conductor whose first call of a machine lasts until its context ends. The
 // first channel is closed when that call begins, the second one has why it ended.
 func hangingCall(t *testing.T, w *world, changes ...func(*Config)) (m *standIn, began <-chan struct{}, ended <-chan error) {

@@ -121,10 +121,12 @@ func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 }
 
 // scope is what this process may work on: what its owner leaves it, without rows
-// that only a newer version can read, and what it is at already.
+// that only a newer version can read, and what it is at already. Behind a break in which no
+// process could renew its leases, each gets the time to do so.
 func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
+	now := r.db.Now()
 	scope, err := r.owner.Scope(tx)
-	scope.NotIDs, scope.Held = r.ignored.list(r.db.Now()), r.leases.epochs()
+	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.settles(now, r.cfg.LeaseTTL/2)
 	return scope, err
 }
 

@@ -8,17 +8,18 @@ import (
 // uptime is since when this process works on its database without a break. Before, it
 // could not hear any agent.
 type uptime struct {
-	mu     sync.Mutex
-	since  time.Time // by the database's clock
-	looked time.Time // by the machine's clock; zero before the first look
-	broken bool
+	mu      sync.Mutex
+	since   time.Time // by the database's clock
+	looked  time.Time // by the machine's clock; zero before the first look
+	broken  bool
+	resumed bool // since is the end of a break
 }
 
 // begin starts it anew.
 func (u *uptime) begin(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.since, u.broken = now, false
+	u.since, u.broken, u.resumed = now, false, false
 }
 
 // interrupt says that the database does not answer, or refuses to be changed.
@@ -33,8 +34,15 @@ func (u *uptime) resume(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.broken {
-		u.since, u.broken = now, false
+		u.since, u.broken, u.resumed = now, false, true
 	}
+}
+
+// settles reports whether a break lasts, or ended less than a while ago.
+func (u *uptime) settles(now time.Time, while time.Duration) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.broken || u.resumed && now.Sub(u.since) < while
 }
 
 // look is called at short intervals. After a longer one the process, or its machine, was

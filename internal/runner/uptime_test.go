@@ -37,6 +37,24 @@ func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
 	}
 }
 
+func TestABreakSettlesAWhileAfterItsEnd(t *testing.T) {
+	const while = 15 * time.Second
+	var u uptime
+	want := func(now time.Time, want bool) {
+		t.Helper()
+		if got := u.settles(now, while); got != want {
+			t.Errorf("settles %v at %s, want %v", got, now, want)
+		}
+	}
+	u.begin(noon)
+	want(noon, false) // nobody waits for a process that starts
+	u.interrupt()
+	want(noon.Add(time.Hour), true)
+	u.resume(noon.Add(time.Hour))
+	want(noon.Add(time.Hour+while-1), true)
+	want(noon.Add(time.Hour+while), false)
+}
+
 func TestAbsencesAreLeftOutOnlySoOften(t *testing.T) {
 	cp := checkpoint{Operation: Ref{Name: "a"}, Since: noon}
 	for i := range maxAbsences {

@@ -213,12 +213,17 @@ func (tx *Tx) endLeases(which string, arg any) error {
 // expiredAtOnce bounds how many leases that have run out one write removes.
 const expiredAtOnce = 100
 
-// endExpired removes leases that have run out but those of held epochs, so that their
+// endExpired removes leases that have run out but those that a scope leaves, so that their
 // work is free. One that another write is at stays.
-func (tx *Tx) endExpired(held []int64) error {
-	notHeld, epochs := tx.notHeld(held)
-	return tx.exec("DELETE FROM leases WHERE epoch IN (SELECT epoch FROM leases WHERE expires_at <= ? AND "+notHeld+" ORDER BY expires_at LIMIT ?"+
-		tx.locking(" FOR UPDATE SKIP LOCKED")+")", tx.Now().UnixMicro(), epochs, expiredAtOnce)
+func (tx *Tx) endExpired(owner string, scope WorkScope) error {
+	ends, epochs := tx.notHeld(scope.Held)
+	args := []any{tx.Now().UnixMicro(), epochs}
+	if scope.Spare {
+		ends += " AND owner = ?"
+		args = append(args, owner)
+	}
+	return tx.exec("DELETE FROM leases WHERE epoch IN (SELECT epoch FROM leases WHERE expires_at <= ? AND "+ends+" ORDER BY expires_at LIMIT ?"+
+		tx.locking(" FOR UPDATE SKIP LOCKED")+")", append(args, expiredAtOnce)...)
 }
 
 // notHeld is the condition that a lease is none of these, however many they are, and its

@@ -66,6 +66,8 @@ type WorkScope struct {
 	Kinds     []WorkKind // the only ones that are wanted; empty means all
 	NotIDs    []int64    // rows
 	Held      []int64    // epochs of leases that their owner still works under, which do not end for it when they run out
+	// Spare leaves leases of others that have run out to them, who may renew them.
+	Spare bool
 }
 
 // condition is the scope as a part of a WHERE clause over work and nodes.
@@ -93,9 +95,9 @@ func (s WorkScope) condition() (condition string, args []any) {
 
 // ClaimWork takes up to limit pieces of work in a scope that are due and whose
 // node nobody works on, and leases their nodes to owner. It ends leases that have
-// run out but those that are Held. Work that another write is at is left out, and all in a database that is Older.
+// run out but those that are Held, or of others that it Spares. Work that another write is at is left out, and all in a database that is Older.
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
-	if err := tx.endExpired(scope.Held); err != nil {
+	if err := tx.endExpired(owner, scope); err != nil {
 		return nil, err
 	}
 	nodes, err := tx.dueNodes(limit, scope)
@@ -201,12 +203,16 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 
 // NextDue returns when ClaimWork may find more: when the earliest work in a scope
 // that nobody works on is due, or a lease runs out, whichever is first; ok is false
-// when there is neither. A lease that has run out and is Held is none.
+// when there is neither. A lease that has run out and is Held is none, and so is each that has
+// run out as long as others are Spared.
 func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	condition, args := scope.condition()
 	notHeld, held := tx.notHeld(scope.Held)
+	if scope.Spare {
+		notHeld += " AND 1 = 0"
+	}
 	var due, end sql.NullInt64
-	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases WHERE expires_at > ? OR "+notHeld+")",
+	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases WHERE expires_at > ? OR ("+notHeld+"))",
 		slices.Concat(args, []any{tx.Now().UnixMicro(), held}), &due, &end)
 	if end.Valid && (!due.Valid || end.Int64 < due.Int64) {
 		due = end

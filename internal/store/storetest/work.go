@@ -23,6 +23,7 @@ var workBehaviours = []behaviour{
 	{"work is free again however its lease ends", checkWorkFreed},
 	{"leases that ran out are removed", checkExpiredLeases},
 	{"work outside a scope is neither claimed nor due", checkWorkScope},
+	{"leases of others that ran out can be spared", checkSparedLeases},
 	{"a lease that is held outlives its end for its owner alone", checkHeldLeases},
 }
 
@@ -273,6 +274,35 @@ func checkExpiredLeases(t *testing.T, e *env) {
 	}
 	if got := e.node(n.UUID).Lease; got != (node.Lease{}) {
 		t.Errorf("lease = %+v, want none", got)
+	}
+}
+
+func checkSparedLeases(t *testing.T, e *env) {
+	others, own := e.createNode(), e.createNode()
+	w, free := e.addWork(others, "test", time.Time{}), e.addWork(own, "test", time.Time{})
+	e.acquire(others, there)
+	e.acquire(own, here)
+	e.clock.Advance(ttl)
+	spare := store.WorkScope{Spare: true}
+	var claimed []*store.Work
+	e.write(func(tx *store.Tx) (err error) {
+		claimed, err = tx.ClaimWork(here, ttl, 100, spare)
+		return err
+	})
+	if len(claimed) != 1 || claimed[0].ID != free.ID {
+		t.Errorf("claimed %v, want the work under a lease of one's own", claimed)
+	}
+	e.write(func(tx *store.Tx) error { return tx.EndLease(claimed[0].Lease) })
+	e.write(func(tx *store.Tx) error { return tx.FinishWork(free) })
+	e.read(func(tx *store.Tx) error {
+		at, due, err := tx.NextDue(spare)
+		if due {
+			t.Errorf("due at %v, want nothing", at)
+		}
+		return err
+	})
+	if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != w.ID {
+		t.Errorf("claimed %v, want the work whose lease is not spared", claimed)
 	}
 }
 
