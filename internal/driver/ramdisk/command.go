@@ -48,6 +48,9 @@ type order struct {
 	// keep is what the result of the command changes in the node, or why the result is a failure
 	// although the agent calls it a success. Nil keeps nothing.
 	keep func(result json.RawMessage) (func(*node.Node), error)
+	// names reports whether a result is that of this order, and of no other with the same command.
+	// Nil means that there is no other.
+	names func(result json.RawMessage) bool
 }
 
 // last is the name of the command without its extension, as the agent lists it.
@@ -56,11 +59,17 @@ func (o order) last() string {
 	return name
 }
 
+// shownBy reports whether the last command of an agent is that of the order. One that has not
+// succeeded has no result that names the order, but work goes on to no other behind such a one.
+func (o order) shownBy(last agent.Command) bool {
+	return last.Name == o.last() && (o.names == nil || last.Status != agent.CommandSucceeded || o.names(last.Result))
+}
+
 // run makes a turn of a command. Its outcome is done when the command has succeeded.
 func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	switch turn.Phase {
 	case "":
-		return d.prepare(ctx, n, o)
+		return d.prepare(ctx, n, o, turn)
 	case phaseToSend, phaseInDoubt:
 		return d.send(ctx, n, o, turn)
 	case phaseSent:
@@ -69,13 +78,17 @@ func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn
 	return driver.Outcome{}, driver.OutcomeUnknown(o.does(n))
 }
 
-// prepare stores what the last command of the agent is. One that has had none since its
-// start gets a harmless one first: its name tells this start from a later one, of which the
+// prepare stores what the last command of the agent is. When what was stored of the order may be
+// lost, that may be the command itself. An agent that has had none since its start gets a harmless one first:
+// its name tells this start from a later one, of which the
 // list of commands may be empty again.
-func (d Driver) prepare(ctx context.Context, n *node.Node, o order) (driver.Outcome, error) {
+func (d Driver) prepare(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	commands, err := d.options.Agents.Commands(ctx, n)
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if turn.Attempt == driver.Unknown && len(commands) > 0 && o.shownBy(commands[len(commands)-1]) {
+		return judge(n, o, commands[len(commands)-1])
 	}
 	if len(commands) == 0 {
 		first, err := d.options.Agents.Execute(ctx, n, partitionUUIDs, nil, true)

@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -321,3 +322,45 @@ func TestStepGetsWhatItReadsOfTheNode(t *testing.T) {
 		}
 	}
 }
+
+// TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost has turns of an order of which an older database knows
+// only that it may have begun.
+func TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost(t *testing.T) {
+	wipe := node.Step{Interface: "deploy", Step: "erase_devices", Args: map[string]any{"passes": 2}}
+	ran := func(step string) json.RawMessage {
+		return json.RawMessage(`{"clean_result":null,"clean_step":` + step + `}`)
+	}
+	for name, test := range map[string]struct {
+		last agent.Command
+		sent int
+		want func(out driver.Outcome, err error) bool
+	}{
+		"it runs": {agent.Command{Status: agent.CommandRunning}, 0, func(out driver.Outcome, err error) bool {
+			return err == nil && out.Callback && out.Phase == phaseSent && out.Handle == "c1"
+		}},
+		"it has succeeded": {agent.Command{
+			Status: agent.CommandSucceeded, Result: ran(`{"interface":"deploy","step":"erase_devices","priority":10,"args":{"passes":2}}`),
+		}, 0, func(out driver.Outcome, err error) bool { return err == nil && out.Done() }},
+		"it has failed": {agent.Command{Status: agent.CommandFailed}, 0, func(_ driver.Outcome, err error) bool { return err != nil }},
+		"another step has succeeded": {agent.Command{
+			Status: agent.CommandSucceeded, Result: ran(`{"interface":"deploy","step":"erase_devices_metadata","args":{"passes":2}}`),
+		}, 1, waits},
+		"the step has succeeded with other arguments": {agent.Command{
+			Status: agent.CommandSucceeded, Result: ran(`{"interface":"deploy","step":"erase_devices","args":{}}`),
+		}, 1, waits},
+		"another command has succeeded": {agent.Command{Name: "get_clean_steps", Status: agent.CommandSucceeded}, 1, waits},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.last.ID, test.last.Name = "c1", cmp.Or(test.last.Name, "execute_clean_step")
+			s := &standIn{commands: []agent.Command{test.last}}
+			d := driverOf(s, true)
+			out, err := turns(t, d, d.stepOrder(machine, driver.CleanSteps, wipe), driver.Turn{Attempt: driver.Unknown})
+			if !test.want(out, err) || len(s.sent) != test.sent {
+				t.Errorf("got %+v, %v, and %d commands were sent, want %d", out, err, len(s.sent), test.sent)
+			}
+		})
+	}
+}
+
+// waits reports whether a turn waits for the command that was sent.
+func waits(out driver.Outcome, err error) bool { return err == nil && out.Callback }

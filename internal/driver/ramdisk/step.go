@@ -1,6 +1,7 @@
 package ramdisk
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -166,5 +167,25 @@ func (d Driver) stepOrder(n *node.Node, kind driver.StepKind, step node.Step) or
 			params["step"], params[string(kind)+"_version"] = sent, version
 			return params, nil
 		},
+		names: func(result json.RawMessage) bool { return namesStep(result, kind, step) },
 	}
+}
+
+// namesStep reports whether the result of a step is that of this one. The arguments of the step
+// that writes the image are the engine's own, and it happens once.
+func namesStep(result json.RawMessage, kind driver.StepKind, step node.Step) bool {
+	var named map[string]json.RawMessage
+	var ran node.Step
+	if json.Unmarshal(result, &named) != nil || json.Unmarshal(named[string(kind)+"_step"], &ran) != nil {
+		return false
+	}
+	same := ran.Interface == step.Interface && ran.Step == step.Step
+	return same && (step.Step == writeImage.Step || len(ran.Args)+len(step.Args) == 0 || equalJSON(ran.Args, step.Args))
+}
+
+// equalJSON reports whether two values are the same document.
+func equalJSON(a, b any) bool {
+	first, err := json.Marshal(a)
+	second, other := json.Marshal(b)
+	return err == nil && other == nil && bytes.Equal(first, second)
 }
