@@ -143,7 +143,7 @@ func (m *machine) begin(e effect, by *replica) {
 	}
 	if slices.Contains(once, e.kind) && e.origin.Request != "" &&
 		slices.ContainsFunc(m.log, func(o effect) bool {
-			return o.kind == e.kind && o.origin.Request == e.origin.Request && !m.w.forgotten(o.at)
+			return o.kind == e.kind && o.origin.Request == e.origin.Request && !m.w.forgotten(m, o.at)
 		}) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
 	}

@@ -109,11 +109,12 @@ func (w *world) forget() {
 	}
 }
 
-// forgotten reports whether what happened at a time is in no database any more: whoever lets work go on that did it has
-// it done again.
-func (w *world) forgotten(at time.Time) bool {
+// forgotten reports whether what happened to a machine at a time is in no database any more, and the machine cannot tell
+// of it either: whoever lets work go on that did it has it done again. A fake machine tells of all requests, an agent of
+// its last command only, and a BMC of updates that have not ended.
+func (w *world) forgotten(m *machine, at time.Time) bool {
 	r := w.restored
-	return !r.put.IsZero() && !at.Before(r.copied) && at.Before(r.put)
+	return w.computerOf(m.uuid) != nil && !r.put.IsZero() && !at.Before(r.copied) && at.Before(r.put)
 }
 
 // suspended reports whether work waits for a person.

@@ -291,7 +291,7 @@ func (m *machine) repeats(e effect) bool {
 	}
 	tells := m.w.computerOf(m.uuid) == nil
 	return slices.ContainsFunc(m.log, func(o effect) bool {
-		return o.kind == e.kind && o.detail == e.detail && o.origin.Request == e.origin.Request && !m.w.forgotten(o.at) &&
+		return o.kind == e.kind && o.detail == e.detail && o.origin.Request == e.origin.Request && !m.w.forgotten(m, o.at) &&
 			(tells || !anyWithin(m.unsure, o.at, e.at))
 	})
 }

@@ -55,6 +55,8 @@ type update struct {
 	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began
 	Task   string   `json:"task,omitempty"`  // that follows it; empty when the BMC named none
 	Began  float64  `json:"began,omitempty"` // how long the step had taken when it began, in seconds
+	// Doubted: the request may have been made although nothing that is stored tells so.
+	Doubted bool `json:"doubted,omitempty"`
 	// Found: the task was found after the outcome of the request was lost.
 	Found bool `json:"found,omitempty"`
 	// Seen: the BMC has shown that it works on the update.
@@ -93,6 +95,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	if r.Update == nil {
 		r.Update = &update{}
 	}
+	r.Update.Doubted = r.Update.Doubted || turn.Phase == "" && turn.Attempt == driver.Unknown
 	if r.Update.Item >= len(files) {
 		return driver.Outcome{}, nil
 	}

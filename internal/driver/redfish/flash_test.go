@@ -74,6 +74,27 @@ func TestSlowRequestIsNotSentAgainBeforeItsTaskIsListed(t *testing.T) {
 	}
 }
 
+// TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself has a step that may have
+// begun, as far as its row tells.
+func TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	m.before = len(m.Server.Effects())
+	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", file), turn: driver.Turn{Attempt: driver.Unknown}}
+	m.SlowTasks()
+	if _, err := m.Update(t.Context(), &bmc.Call{}, file, "bmc"); err != nil { // whose row was lost
+		t.Fatal(err)
+	}
+	m.Heal()
+	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
+		t.Errorf("error = %v, want that nobody can know", err)
+	}
+	if got := m.Effects(); !slices.Equal(got, []string{"flash"}) {
+		t.Errorf("effects = %q, want the first flash alone", got)
+	}
+}
+
 func TestBMCWithoutAnUpdateServiceIsAskedAgain(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")

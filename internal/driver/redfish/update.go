@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -79,6 +80,11 @@ func (w updating) begin() (driver.Outcome, error) {
 	tasks, err := w.taskPaths()
 	if err != nil {
 		return driver.Outcome{}, err
+	}
+	if w.record.Update.Doubted {
+		if unfinished, err := w.anyUnfinished(tasks); err != nil || unfinished {
+			return driver.Outcome{}, cmp.Or(err, w.unknown())
+		}
 	}
 	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Heard = version, tasks, w.turn.Elapsed.Seconds()
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
