@@ -38,7 +38,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 		return nil, err
 	}
 	aborted, mark, before := store.WorkKind(""), "", n.ProvisionState
-	changed := slices.ContainsFunc(flows, func(f flow) bool { return changesSettings(n, f) })
+	changed := slices.ContainsFunc(flows, func(f flow) bool { return leavesSettings(n, f) })
 	for _, w := range works {
 		if c.drivesState(w.Kind) {
 			aborted, mark = w.Kind, workMark(w)

@@ -281,7 +281,7 @@ func TestSettingsAreReadAgainAfterStepsThatChangedThem(t *testing.T) {
 
 // TestSettingsAreReadAfterFailedWorkThatMayHaveChangedThem leaves a machine in order whose work had a step.
 func TestSettingsAreReadAfterFailedWorkThatMayHaveChangedThem(t *testing.T) {
-	for name, want := range map[string]bool{"firmware.update": true, "bios.apply_configuration": true, "deploy.erase_devices": false} {
+	for name, want := range map[string]bool{"firmware.update": true, "bios.apply_configuration": true, "raid.create_configuration": true, "deploy.erase_devices": false} {
 		for _, f := range flows {
 			c, _, n := withRamdisk(t, func(n *node.Node) {
 				n.DriverInternalInfo = node.ObjectOf(map[string]any{f.listKey(): []node.Step{step(name)}})

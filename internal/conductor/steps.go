@@ -246,8 +246,17 @@ var settingInterfaces = []string{"bios", "firmware", "management", "vendor"}
 
 // changesSettings reports whether one of a flow's steps may have changed the
 // machine's settings.
-func changesSettings(n *node.Node, f flow) bool {
-	return slices.ContainsFunc(f.stored(n), func(step node.Step) bool { return slices.Contains(settingInterfaces, step.Interface) })
+func changesSettings(n *node.Node, f flow) bool { return hasStepOf(n, f, settingInterfaces...) }
+
+// leavesSettings is changesSettings for steps that failed or were aborted. A RAID step that succeeded has stored the
+// volumes itself.
+func leavesSettings(n *node.Node, f flow) bool {
+	return changesSettings(n, f) || hasStepOf(n, f, node.RAIDInterface.String())
+}
+
+// hasStepOf reports whether a flow has a step of some interfaces.
+func hasStepOf(n *node.Node, f flow, interfaces ...string) bool {
+	return slices.ContainsFunc(f.stored(n), func(step node.Step) bool { return slices.Contains(interfaces, step.Interface) })
 }
 
 // endSteps ends work in steps.

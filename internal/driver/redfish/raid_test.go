@@ -199,6 +199,28 @@ func TestVolumesStayUnlessTheNewOnesFit(t *testing.T) {
 	}
 }
 
+// TestDeletedVolumesAreForgottenThoughTheNewOnesFail: what is read after the step may be a machine that is off.
+func TestDeletedVolumesAreForgottenThoughTheNewOnesFail(t *testing.T) {
+	eachVendor(t, func(t *testing.T, vendor string) {
+		t.Helper()
+		m, d := raidMachine(t, vendor, stripe())
+		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
+			t.Fatal(err)
+		}
+		if m.node.RAIDConfig.IsEmpty() {
+			t.Fatal("the new volume is not stored")
+		}
+		m.wants(mirror())
+		m.Fail(effect.Faults{FailTask: 1, Only: []string{"create volume"}})
+		if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", map[string]any{"delete_existing": true}))); err == nil || len(m.Volumes()) != 0 {
+			t.Fatalf("error = %v, volumes %q; want a failure after the deletion", err, m.names())
+		}
+		if !m.node.RAIDConfig.IsEmpty() {
+			t.Errorf("raid_config = %s, want no volume", m.node.RAIDConfig)
+		}
+	})
+}
+
 func TestMachineThatIsOffIsOnWhileItsVolumesAreMade(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()

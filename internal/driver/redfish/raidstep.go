@@ -254,14 +254,16 @@ func (w raiding) stage(stage raidStage, changes []volumeChange, units []storageU
 	return w.await(0)
 }
 
-// end goes on behind a stage: with the next one, or with the end of the step, which stores
-// the volumes that are there now.
+// end goes on behind a stage, with the next one or with the end of the step, and stores the volumes that are there now.
 func (w raiding) end(units []storageUnit) (driver.Outcome, error) {
-	if w.record.RAID.Stage == deleting && len(w.wanted.makes) > 0 {
-		return w.make(units)
-	}
 	config := configOf(units)
-	out := driver.Outcome{Apply: func(n *node.Node) { n.RAIDConfig = config }}
+	store := func(n *node.Node) { n.RAIDConfig = config }
+	if w.record.RAID.Stage == deleting && len(w.wanted.makes) > 0 {
+		out, err := w.make(units)
+		out.Apply = store
+		return out, err
+	}
+	out := driver.Outcome{Apply: store}
 	if w.record.WasOff && !w.node.DisablePowerOff {
 		out.Again, out.Phase = driver.NextTurn, switchOffPhase
 	}
