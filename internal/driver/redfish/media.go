@@ -219,7 +219,8 @@ func decoded(text string) string {
 
 // insertInto puts an image into the first of these virtual devices that does not refuse it for
 // good, and returns its path if it was empty, so that it tells by being full that it has the
-// image. Only the best is emptied for it: what is in the others may be somebody else's. The
+// image. Only the best is emptied for it: what is in the others may be somebody else's. One that
+// refuses to be emptied for good may take the image all the same. The
 // error of a refusal is that of the best.
 func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (filled string, refusal error) {
 	for i, slot := range able {
@@ -227,7 +228,7 @@ func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (filled st
 			continue
 		}
 		empty, err := c.empty(slot)
-		if err == nil {
+		if err == nil || isRefusal(err) && !retryable(err) {
 			err = insert(slot, image)
 		}
 		switch {
@@ -247,7 +248,7 @@ func (c *call) empty(slot *schemas.VirtualMedia) (bool, error) {
 	if !inserted(slot) {
 		return true, nil
 	}
-	if err := eject(slot); err != nil {
+	if err := eject(slot); err != nil && !isEmpty(err) {
 		return false, err
 	}
 	now, err := schemas.GetVirtualMedia(c.api, slot.ODataID)
@@ -294,7 +295,25 @@ func transferOf(image string) schemas.TransferProtocolType {
 	return schemas.HTTPTransferProtocolType
 }
 
-// mediaEjected is the phase after the BMC has accepted to eject.
+// ejectAll ejects what is in virtual devices, and returns the paths of those of which the BMC says that
+// they have nothing, whatever it shows. One that refuses keeps nothing in the others.
+func (c *call) ejectAll(full []*schemas.VirtualMedia) (empty []string, first error) {
+	for _, slot := range full {
+		err := eject(slot)
+		switch {
+		case isEmpty(err):
+			empty = append(empty, slot.ODataID)
+		case err != nil && statusOf(err) == 0: // it does not answer
+			return empty, err
+		default:
+			first = cmp.Or(first, err)
+		}
+	}
+	return empty, first
+}
+
+// mediaEjected is the phase after the BMC has accepted to eject. Its handle are the paths of the virtual
+// devices that have nothing, although they may show something, with spaces.
 const mediaEjected = "ejected"
 
 // DetachMedia makes a turn of ejecting the images in the virtual devices of these types;
@@ -307,22 +326,22 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 		if err != nil || len(full) == 0 {
 			return err
 		}
+		empty := strings.Fields(turn.Handle)
 		if turn.Phase != mediaEjected {
-			for _, slot := range full {
-				if err := eject(slot); err != nil {
-					return err
-				}
+			if empty, err = c.ejectAll(full); err != nil {
+				return err
 			}
 			if full, err = c.ownMedia(n, deviceTypes); err != nil {
 				return err
 			}
 		}
+		full = slices.DeleteFunc(full, func(slot *schemas.VirtualMedia) bool { return slices.Contains(empty, slot.ODataID) })
 		switch {
 		case len(full) == 0:
 		case turn.Elapsed > mediumWithin:
 			return &node.DriverError{Op: op, Reason: "the BMC accepted the request and shows the medium still after " + mediumWithin.String()}
 		default:
-			out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediaEjected}
+			out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediaEjected, Handle: strings.Join(empty, " ")}
 		}
 		return nil
 	})

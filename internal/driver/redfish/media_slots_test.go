@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -20,6 +22,8 @@ type virtualSlot struct {
 	wants  []string
 	shows  any  // what it shows for the URL of an image; nil for the URL itself
 	sticks bool // it accepts to eject, and does not
+	ghost  bool // it shows an image that is not there, until it gets one
+	keeps  int  // the status with which it refuses to eject; 0 for none
 
 	image string           // in it
 	asked []map[string]any // requests to insert an image
@@ -58,6 +62,10 @@ func (b virtualSlots) answer(w http.ResponseWriter, r *http.Request, bmc http.Ha
 		shown(w, one.document(fmt.Sprintf("%s/%d", at, i)))
 	case (r.Method == http.MethodPatch) != one.plain:
 		said(w, http.StatusMethodNotAllowed, `{}`)
+	case body["Image"] == nil && one.ghost:
+		said(w, http.StatusBadRequest, `{"error": {"@Message.ExtendedInfo": [{"MessageId": "iLO.2.14.NoVirtualMediaConnectionAvailable"}]}}`)
+	case body["Image"] == nil && one.keeps != 0:
+		said(w, one.keeps, `{}`)
 	case body["Image"] == nil:
 		if _, named := body["Image"]; !one.sticks && (named || !one.plain) {
 			one.image = ""
@@ -83,6 +91,7 @@ func (b *virtualSlot) insert(w http.ResponseWriter, body map[string]any) {
 		}
 	}
 	if !b.plain || body["Inserted"] == true && b.image == "" {
+		b.ghost = false
 		b.image, _ = body["Image"].(string)
 	}
 	said(w, http.StatusOK, `{}`)
@@ -263,5 +272,61 @@ func TestMediaWithoutAURLAreBesideEachOther(t *testing.T) {
 	err := insert(t, d, m.node, third)
 	if err == nil || unnamed[0].image != bootISO.ImageURL || unnamed[1].image != second.ImageURL {
 		t.Errorf("error = %v, the virtual devices have %q and %q, want a refusal", err, unnamed[0].image, unnamed[1].image)
+	}
+}
+
+const otherISO = "http://192.0.2.9/other.iso"
+
+func TestMediumThatIsShownAndNotThereIsDetached(t *testing.T) {
+	m, d := newMachine(t, "hpe")
+	two := virtualSlots{{image: otherISO, ghost: true}, {image: otherISO, sticks: true}}
+	m.behind(two.answer)
+	turns := 0
+	_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		if turns++; turns == 3 { // the BMC has ejected the other one at last
+			two[1].image = ""
+		}
+		return d.DetachMedia(ctx, m.node, nil, turn)
+	})
+	if err != nil || turns != 3 {
+		t.Errorf("error = %v after %d turns, want that both are detached", err, turns)
+	}
+}
+
+func TestMediumThatIsNotEjectedKeepsNoOtherAttached(t *testing.T) {
+	for name, detach := range map[string]func(*machine, redfish.Driver) error{
+		"detach": func(m *machine, d redfish.Driver) error {
+			_, err := d.DetachMedia(m.t.Context(), m.node, nil, fresh)
+			return err
+		},
+		"as a vendor method": func(m *machine, d redfish.Driver) error {
+			_, err := vendorCall(m, d, "eject_vmedia", nil)
+			return err
+		},
+	} {
+		m, d := newMachine(t, "hpe")
+		two := virtualSlots{{image: otherISO, keeps: http.StatusForbidden}, {image: otherISO}}
+		m.behind(two.answer)
+		if err := detach(m, d); err == nil || two[0].image == "" || two[1].image != "" {
+			t.Errorf("%s: error = %v, the virtual devices have %q and %q, want an error and the second one empty", name, err, two[0].image, two[1].image)
+		}
+	}
+}
+
+func TestImageIsInsertedThoughTheOneBeforeIsNotEjected(t *testing.T) {
+	for name, test := range map[string]struct {
+		slot  virtualSlot
+		fails bool
+	}{
+		"it is not there":                    {virtualSlot{image: otherISO, ghost: true}, false},
+		"the BMC refuses, and replaces it":   {virtualSlot{image: otherISO, keeps: http.StatusBadRequest}, false},
+		"the BMC refuses both":               {virtualSlot{image: otherISO, keeps: http.StatusBadRequest, refuses: http.StatusBadRequest}, true},
+		"the BMC cannot do anything for now": {virtualSlot{image: otherISO, keeps: http.StatusServiceUnavailable}, true},
+	} {
+		m, d := newMachine(t, "hpe")
+		m.behind(virtualSlots{&test.slot}.answer)
+		if err := insert(t, d, m.node, bootISO); (err != nil) != test.fails || (test.slot.image == bootISO.ImageURL) == test.fails {
+			t.Errorf("%s: error = %v, it has %q; want an error: %t", name, err, test.slot.image, test.fails)
+		}
 	}
 }

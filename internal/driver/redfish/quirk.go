@@ -72,6 +72,16 @@ const startsMessage = "UnableToModifyDuringSystemPOST"
 // temporary reports whether the messages of an answer say that a refusal will end.
 func temporary(err error) bool { return saysOneOf(err, temporaryMessages) }
 
+// emptyMessages are messages of refusals to eject that say that there is nothing to eject, by the end of
+// their identifier. Some BMCs show a medium that is not there any more.
+var emptyMessages = []string{
+	"NoVirtualMediaConnectionAvailable", // iLO
+	"VRM0009",                           // iDRAC
+}
+
+// isEmpty reports whether a BMC refuses to eject because there is nothing to eject.
+func isEmpty(err error) bool { return saysOneOf(err, emptyMessages) }
+
 // isCommitted reports whether a BMC refuses a change of the BIOS because an earlier one waits
 // for the next start of the machine.
 func isCommitted(err error) bool {

@@ -92,12 +92,8 @@ func (c *call) ejectMedia(n *node.Node, args node.Object) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, slot := range found.full(devices) {
-		if err := eject(slot); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
+	_, err = c.ejectAll(found.full(devices))
+	return nil, err
 }
 
 // subscription is what is shown of a subscription (DSP0268, EventDestination).
