@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Errors that callers tell apart with errors.Is.
@@ -108,7 +109,10 @@ type DriverError struct {
 	// Refused says that the machine did nothing. Otherwise a failed call may have
 	// changed the machine all the same.
 	Refused bool
-	Reason  string // for people, shortened by CutText, without credentials
+	// RetryAfter is how long the machine asks to be left alone, at most some minutes; 0 when it
+	// does not say.
+	RetryAfter time.Duration
+	Reason     string // for people, shortened by CutText, without credentials
 }
 
 func (e *DriverError) Error() string { return e.Op + ": " + e.Reason }

@@ -266,7 +266,7 @@ func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) 
 		if err := change(tx, &p); err != nil {
 			return err
 		}
-		if p.cp.Done != s.cp.Done {
+		if p.cp.Done != s.cp.Done || p.cp.Failing != s.cp.Failing {
 			p.work.Attempts = 0
 		}
 		return s.write(tx, before, &p)

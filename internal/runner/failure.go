@@ -35,7 +35,8 @@ func final(err error) bool {
 }
 
 // failed decides how the work goes on after a failed operation: it is tried again, it
-// fails, or the operation was optional, for which failed returns nil.
+// fails, or the operation was optional, for which failed returns nil. What leaves the machine
+// of failed work in order has as many attempts as the work had: a machine in use may be off.
 func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 	_, over := ended(err)
 	var later *LaterError
@@ -49,17 +50,18 @@ func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 		return s.later(ctx, later)
 	case op != nil && op.Optional != nil:
 		return s.advance(ctx, op, op.Optional(err))
-	case s.cp.Failing != "":
-		return s.endFailed(ctx, node.CutText(s.cp.Failing+" Then, leaving the machine in order failed: "+err.Error()))
 	}
 	s.r.log.Warn("Work failed", "work", s.j.work.Kind, "node", s.j.work.NodeUUID, "attempt", s.j.work.Attempts+1, "err", err)
+	permanent := s.script.NoRetry || final(err)
 	switch {
-	case final(err), s.script.NoRetry:
-		return s.fail(ctx, err)
-	case s.j.work.Attempts+1 >= s.r.cfg.MaxAttempts:
-		return s.fail(ctx, fmt.Errorf("gave up after %d attempts%s: %w", s.j.work.Attempts+1, s.doubt(op), err))
+	case !permanent && s.j.work.Attempts+1 < s.r.cfg.MaxAttempts:
+		return s.postpone(ctx, err)
+	case s.cp.Failing != "":
+		return s.endFailed(ctx, node.CutText(s.cp.Failing+" Then, leaving the machine in order failed: "+err.Error()))
+	case !permanent:
+		err = fmt.Errorf("gave up after %d attempts%s: %w", s.j.work.Attempts+1, s.doubt(op), err)
 	}
-	return s.postpone(ctx)
+	return s.fail(ctx, err)
 }
 
 // doubt says of work that ends in the middle of a change that nobody knows what became of it.
@@ -105,8 +107,13 @@ func (s *session) later(ctx context.Context, later *LaterError) error {
 }
 
 // postpone stores when the work is tried again, with what is known of the call that
-// failed, and gives the lease back.
-func (s *session) postpone(ctx context.Context) error {
+// failed, and gives the lease back. A machine that asks to be left alone for longer is.
+func (s *session) postpone(ctx context.Context, cause error) error {
+	pause := s.r.cfg.Jitter(retryAfter << s.j.work.Attempts)
+	var asked *node.DriverError
+	if errors.As(cause, &asked) {
+		pause = max(pause, asked.RetryAfter)
+	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
 		if err := s.dropChild(tx, p); err != nil {
 			return err
@@ -114,7 +121,7 @@ func (s *session) postpone(ctx context.Context) error {
 		if p.cp.Operation != (Ref{}) {
 			p.cp.Attempt = s.attempt
 		}
-		p.work.NotBefore = tx.Now().Add(s.r.cfg.Jitter(retryAfter << p.work.Attempts))
+		p.work.NotBefore = tx.Now().Add(pause)
 		p.work.Attempts++
 		p.ending = errPostponed
 		return nil

@@ -51,23 +51,19 @@ func (b biosInterface) RunStep(ctx context.Context, n *node.Node, kind driver.St
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	var out driver.Outcome
-	err = b.with(ctx, n, "change the BIOS", turn, func(c *call) (err error) {
+	return b.withRecord(ctx, n, "change the BIOS", turn, done, func(c *call, done record) (driver.Outcome, error) {
 		switch {
 		case turn.Phase == "" && step.Step == factoryReset:
-			out, err = c.requestReset(n, kind)
+			return c.requestReset(n, kind)
 		case turn.Phase == "":
-			out, err = c.requestSettings(n, kind, wanted)
+			return c.requestSettings(n, kind, wanted)
 		case turn.Phase == verifyPhase:
-			out, err = c.verifySettings(n, wanted, turn, done)
+			return c.verifySettings(n, wanted, turn, done)
 		case turn.Elapsed > biosWithin:
-			err = c.endLate(done, late("its console shows why it does not start"))
-		default:
-			out, err = c.restart(n, kind, turn, done)
+			return driver.Outcome{}, c.endLate(done, late("its console shows why it does not start"))
 		}
-		return err
+		return c.restart(n, kind, c.turn, done)
 	})
-	return out, err
 }
 
 // settingsArgument reads the argument settings of a step. Values are texts, numbers and

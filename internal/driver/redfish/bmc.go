@@ -190,6 +190,11 @@ func (b *bmc) carry(r *http.Request) (*http.Response, error) {
 	if err != nil && !errors.Is(err, context.Canceled) {
 		b.tries.Unanswered()
 	}
+	note, pause := traceOf(r.Context()), time.Duration(0)
+	if err == nil {
+		pause = pauseOf(answer, b.clock())
+	}
+	note.asksFor(pause)
 	return answer, err
 }
 

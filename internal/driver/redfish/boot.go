@@ -179,10 +179,16 @@ func (d Driver) SetBootMode(ctx context.Context, n *node.Node, mode string, turn
 	if !ok {
 		return driver.Outcome{}, node.Invalid("There is no boot mode %q.", node.CutText(mode))
 	}
-	var out driver.Outcome
-	err := d.with(ctx, n, "set boot mode to "+mode, turn, func(c *call) (err error) {
-		out, err = c.setBootMode(n, wanted, turn)
-		return err
+	done, err := recordOf(turn)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	out, err := d.withRecord(ctx, n, "set boot mode to "+mode, turn, done, func(c *call, done record) (driver.Outcome, error) {
+		out, err := c.setBootMode(n, wanted, c.turn)
+		if err == nil && !out.Done() {
+			out = done.outcome(out)
+		}
+		return out, err
 	})
 	if err == nil && out.Done() {
 		out.Apply = func(n *node.Node) { n.BootMode = mode }
@@ -254,19 +260,16 @@ func (d Driver) SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn d
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	var out driver.Outcome
-	err = d.with(ctx, n, "set secure boot", turn, func(c *call) (err error) {
+	out, err := d.withRecord(ctx, n, "set secure boot", turn, done, func(c *call, done record) (driver.Outcome, error) {
 		switch {
 		case turn.Phase == "":
-			out, err = c.requestSecureBoot(n, on)
+			return c.requestSecureBoot(n, on)
 		case turn.Phase == verifyPhase:
-			out, err = c.verifySecureBoot(n, on, turn, done)
+			return c.verifySecureBoot(n, on, turn, done)
 		case done.took(turn) > secureBootWithin:
-			err = c.endLate(done, lateSecureBoot())
-		default:
-			out, err = c.restart(n, driver.CleanSteps, turn, done)
+			return driver.Outcome{}, c.endLate(done, lateSecureBoot())
 		}
-		return err
+		return c.restart(n, driver.CleanSteps, c.turn, done)
 	})
 	if err == nil && out.Done() {
 		out.Apply = func(n *node.Node) { n.SecureBoot = &on }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/stmcginnis/gofish/schemas"
 
@@ -30,8 +31,9 @@ type trace struct {
 	read     atomic.Int64
 
 	mu      sync.Mutex
-	sent    bool // there was one
-	changed bool // one may have had its effect
+	sent    bool          // there was one
+	changed bool          // one may have had its effect
+	pause   time.Duration // for which the last answer asks
 }
 
 type traceKey struct{}
@@ -85,6 +87,27 @@ func (t *trace) ends(method string, answer *http.Response, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.changed = true
+}
+
+// asksFor notes how long the BMC asks to be left alone.
+func (t *trace) asksFor(pause time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pause = pause
+}
+
+// retryAfter is how long the BMC asked in its last answer to be left alone.
+func (t *trace) retryAfter() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.pause
+}
+
+// mayHaveChanged reports whether a request may have had its effect.
+func (t *trace) mayHaveChanged() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changed
 }
 
 // refused reports whether a failed call is sure to have changed nothing. A read that
@@ -184,7 +207,7 @@ func (c *call) failure(op string, err error) error {
 		return &cleaned
 	}
 	failed := &node.DriverError{
-		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn),
+		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn), RetryAfter: c.trace.retryAfter(),
 		Reason: node.CutText(c.cleaned(reason(err))),
 	}
 	if errors.As(err, &denied) {

@@ -2,13 +2,10 @@ package redfish
 
 import (
 	"context"
-	"errors"
-	"net/http"
 	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
-	"github.com/ingot-metal/ingot/internal/driver/login"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -29,12 +26,7 @@ const (
 	// blindFor how long an update is given of which the BMC shows nothing.
 	staleFor = time.Minute
 	blindFor = 10 * time.Minute
-	// defaultSilence is how long a BMC may be silent while its firmware is changed.
-	defaultSilence = 5 * time.Minute
 )
-
-// silenceKey is the key of driver_info that replaces defaultSilence, in seconds.
-const silenceKey = "firmware_update_unresponsive_bmc_wait"
 
 // Phases of an update. Those of the restart are between follow and verify.
 const (
@@ -65,8 +57,6 @@ type update struct {
 	Restarted bool `json:"restarted,omitempty"`
 	// Ended: the BMC has said that the update succeeded.
 	Ended bool `json:"ended,omitempty"`
-	// Heard is how long the step had taken when the BMC answered last, in seconds.
-	Heard float64 `json:"heard,omitempty"`
 }
 
 // firmwareFile is one entry of the argument settings. A checksum follows the URL as its
@@ -114,35 +104,17 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	if served && (turn.Phase == "" || turn.Phase == fetchPhase) {
 		return sources.fetch(ctx, file, turn, r)
 	}
-	var out driver.Outcome
-	refused := false // the BMC has refused the credentials since it accepted them
-	err = f.with(ctx, n, "update the firmware of "+file.component, turn, func(c *call) (err error) {
+	return f.withRecord(ctx, n, "update the firmware of "+file.component, turn, r, func(c *call, r record) (driver.Outcome, error) {
 		if watches(turn.Phase) { // anew in each turn: an answer of the BMC ends that
 			c.bmc.tries.MayStart()
 		}
-		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: turn, record: r}
-		if out, err = w.next(); err == nil {
+		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: c.turn, record: r}
+		out, err := w.next()
+		if err == nil {
 			out = w.noted(out)
 		}
-		refused = err != nil && c.bmc.tries.Refused()
-		if statusOf(err) == http.StatusNotFound && watches(turn.Phase) { // a BMC that starts does not serve all
-			err = &node.DriverError{Op: "read the progress", Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
-		}
-		return err
+		return out, err
 	})
-	var denied *login.RefusedError
-	var failure *node.DriverError
-	switch {
-	case err == nil || !restarts(turn.Phase, err):
-	case errors.As(err, &denied) && turn.Elapsed.Seconds()-r.Update.Began < updateWithin.Seconds(): // the next try tells more
-		wait := denied.Next.Sub(f.pool.options.Clock())
-		return r.outcome(driver.Outcome{Park: max(wait, time.Second), Phase: turn.Phase}), nil
-	case turn.Elapsed.Seconds()-max(r.Update.Heard, r.Since) < silence(n).Seconds():
-		return r.outcome(driver.Outcome{Park: parkFor(r.took(turn)), Phase: turn.Phase}), nil
-	case refused && errors.As(err, &failure): // after the wait for each other try its failures would be counted anew
-		failure.Retryable = false
-	}
-	return out, err
 }
 
 // filesArgument reads the argument settings.
@@ -173,13 +145,12 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 	return files, nil
 }
 
+// prepares reports whether a phase comes before the request of a component's update.
+func prepares(phase string) bool { return phase == "" || phase == fetchPhase || phase == servedPhase }
+
 // isUnasked reports whether the BMC was not asked for the update of a component before a turn.
 func isUnasked(turn driver.Turn) bool {
-	switch turn.Phase {
-	case "", fetchPhase, servedPhase:
-		return true
-	}
-	return turn.Phase == sendPhase && turn.Attempt != driver.Unknown
+	return prepares(turn.Phase) || turn.Phase == sendPhase && turn.Attempt != driver.Unknown
 }
 
 // watches reports whether a phase only reads what the BMC says.
@@ -189,20 +160,4 @@ func watches(phase string) bool {
 		return true
 	}
 	return false
-}
-
-// restarts reports whether a failure may be that of a BMC that restarts with its new
-// firmware.
-func restarts(phase string, err error) bool {
-	var failure *node.DriverError
-	return watches(phase) && errors.As(err, &failure) && failure.Retryable
-}
-
-// silence is how long the BMC may be silent.
-func silence(n *node.Node) time.Duration {
-	var seconds float64
-	if n.DriverInfo.Get(silenceKey, &seconds) && seconds > 0 {
-		return time.Duration(seconds * float64(time.Second))
-	}
-	return defaultSilence
 }

@@ -208,11 +208,8 @@ func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.St
 		r.RAID = &raidWork{}
 	}
 	r.RAID.noteSent()
-	var out driver.Outcome
-	err = i.with(ctx, n, "change the RAID volumes", turn, func(c *call) (err error) {
-		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: turn, record: r, listed: map[string][]volume{}}
-		out, err = w.next()
-		return err
+	return i.withRecord(ctx, n, "change the RAID volumes", turn, r, func(c *call, r record) (driver.Outcome, error) {
+		w := raiding{survey: &survey{call: c}, node: n, kind: kind, wanted: wanted, turn: c.turn, record: r, listed: map[string][]volume{}}
+		return w.next()
 	})
-	return out, err
 }

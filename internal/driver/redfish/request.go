@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stmcginnis/gofish/schemas"
 )
@@ -207,6 +209,26 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 	}
 	answer.Body = bounded(answer.Body, note)
 	return answer, nil
+}
+
+// longestPause bounds for how long a BMC is left alone because it asks for that.
+const longestPause = 5 * time.Minute
+
+// pauseOf is how long a BMC that cannot answer now asks to be left alone (RFC 9110, section 10.2.3); 0
+// when it does not say.
+func pauseOf(answer *http.Response, now time.Time) time.Duration {
+	if answer.StatusCode != http.StatusServiceUnavailable && answer.StatusCode != http.StatusTooManyRequests {
+		return 0
+	}
+	asked := answer.Header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(asked); err == nil {
+		return time.Duration(min(max(seconds, 0), int(longestPause.Seconds()))) * time.Second
+	}
+	at, err := http.ParseTime(asked)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), longestPause)
 }
 
 func discard(answer *http.Response) {

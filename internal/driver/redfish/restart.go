@@ -25,6 +25,11 @@ type record struct {
 	Update *update `json:"update,omitempty"`
 	// RAID is how far a change of volumes has come.
 	RAID *raidWork `json:"raid,omitempty"`
+	// Silent is how long the step had taken when the BMC could first not answer, in seconds; 0
+	// while it does.
+	Silent float64 `json:"silent,omitempty"`
+	// Doubt: nobody knows what became of the last call.
+	Doubt bool `json:"doubt,omitempty"`
 }
 
 // recordOf reads the record of the last turn.

@@ -53,9 +53,8 @@ func (w updating) took() time.Duration {
 	return w.turn.Elapsed - time.Duration(w.record.Update.Began*float64(time.Second))
 }
 
-// in is the outcome that goes on with a phase after a pause. The BMC has answered.
+// in is the outcome that goes on with a phase after a pause.
 func (w updating) in(phase string) driver.Outcome {
-	w.record.Update.Heard = w.turn.Elapsed.Seconds()
 	return w.record.outcome(driver.Outcome{Park: parkFor(w.took()), Phase: phase})
 }
 
@@ -86,7 +85,7 @@ func (w updating) begin() (driver.Outcome, error) {
 			return driver.Outcome{}, cmp.Or(err, w.unknown())
 		}
 	}
-	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Heard = version, tasks, w.turn.Elapsed.Seconds()
+	w.record.Update.Before, w.record.Update.Tasks = version, tasks
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 

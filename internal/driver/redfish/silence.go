@@ -1,0 +1,80 @@
+package redfish
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/login"
+	"github.com/ingot-metal/ingot/internal/node"
+)
+
+// defaultSilence is how long a BMC may be silent in the middle of a change.
+const defaultSilence = 5 * time.Minute
+
+// silenceKey is the key of driver_info that replaces defaultSilence, in seconds.
+const silenceKey = "firmware_update_unresponsive_bmc_wait"
+
+// silence is how long the BMC may be silent.
+func silence(n *node.Node) time.Duration {
+	var seconds float64
+	if n.DriverInfo.Get(silenceKey, &seconds) && seconds > 0 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return defaultSilence
+}
+
+// follows reports whether a phase comes after a request. What is under way then must not be left
+// in the middle because the BMC is away for a while: the machine may be off.
+func follows(phase string) bool { return !prepares(phase) && phase != sendPhase }
+
+// withRecord makes a turn of a change of several turns. One that follows a request, and in which the BMC
+// cannot answer, is made again, for as long as a BMC may be silent.
+func (d Driver) withRecord(
+	ctx context.Context, n *node.Node, op string, turn driver.Turn, r record, do func(*call, record) (driver.Outcome, error),
+) (driver.Outcome, error) {
+	if r.Doubt {
+		turn.Attempt = driver.Unknown
+	}
+	r.Silent, r.Doubt = 0, false
+	var out driver.Outcome
+	changed, refused := false, false
+	err := d.with(ctx, n, op, turn, func(c *call) (err error) {
+		out, err = do(c, r)
+		changed = c.trace.mayHaveChanged()
+		refused = err != nil && c.bmc.tries.Refused()
+		if statusOf(err) == http.StatusNotFound && follows(turn.Phase) { // a BMC that starts does not serve all
+			err = &node.DriverError{Op: op, Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
+		}
+		return err
+	})
+	var failure *node.DriverError
+	if !errors.As(err, &failure) || !failure.Retryable || !follows(turn.Phase) || errors.Is(ctx.Err(), context.Canceled) {
+		return out, err
+	}
+	before, unread := recordOf(turn) // what this turn has noted is void
+	if unread != nil {
+		return out, err
+	}
+	before.Doubt = changed || turn.Attempt == driver.Unknown
+	if before.Silent == 0 {
+		before.Silent = max(turn.Elapsed, time.Millisecond).Seconds()
+	}
+	silent := turn.Elapsed - time.Duration(before.Silent*float64(time.Second))
+	wait := max(parkFor(silent), failure.RetryAfter)
+	now := d.pool.options.Clock()
+	var denied *login.RefusedError
+	switch {
+	case errors.As(err, &denied) && denied.Next.Sub(now) <= longestPause: // the next try tells more
+		wait = max(denied.Next.Sub(now), time.Second)
+	case silent < silence(n):
+	case refused: // after the wait for each other try its failures would be counted anew
+		failure.Retryable = false
+		return out, err
+	default:
+		return out, err
+	}
+	return before.outcome(driver.Outcome{Park: wait, Phase: turn.Phase}), nil
+}
