@@ -117,6 +117,22 @@ func TestMachineInUseIsOnAgainThoughItsBMCWasAwayDuringItsRestart(t *testing.T) 
 	}
 }
 
+// TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls has a BMC whose answers take 1.5
+// seconds, where other calls have 10.
+func TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls(t *testing.T) {
+	w := emptyWorld(t)
+	m := redfishtest.Start(t, "dell", redfishtest.WithDrives("dell", 4))
+	n := w.behindBMC(m, node.Manageable, 1500*time.Millisecond)
+	before, after := w.stored(n.UUID), *w.stored(n.UUID)
+	after.TargetRAIDConfig = node.ObjectOf(map[string]any{"logical_disks": []any{map[string]any{"size_gb": 20, "raid_level": "1"}}})
+	w.update(before, &after)
+	w.send(n, "clean", with(step("raid.create_configuration")))
+	w.live(m, func() {})
+	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || len(m.Volumes()) != 1 {
+		t.Errorf("state %q (%s), volumes %v, want one", got.ProvisionState, got.LastError, m.Volumes())
+	}
+}
+
 // TestMachineOfFailedWorkIsLeftInOrderAfterAWhile has what leaves it in order fail in turn.
 func TestMachineOfFailedWorkIsLeftInOrderAfterAWhile(t *testing.T) {
 	broken := runner.Final(errors.New("no brush"))

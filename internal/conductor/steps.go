@@ -112,6 +112,9 @@ func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) 
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{f.indexKey(): i})
 		},
 	}
+	if step.Interface == node.RAIDInterface.String() && !step.RequiresRamdisk {
+		operation.Within = c.storageWithin()
+	}
 	if step.Step == node.StepHold {
 		operation.Hold = true
 		return []runner.Operation{operation}
@@ -128,6 +131,14 @@ func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) 
 		return operations
 	}
 	return []runner.Operation{operation}
+}
+
+// storageWithin bounds a call that reads all the storage of a machine through its BMC, which takes a request
+// for each controller, drive and volume. A machine in use never needs one: a step for such a
+// machine goes on sooner after a crash.
+func (c *Conductor) storageWithin() time.Duration {
+	const usual, longest = 12, 10 * time.Minute // three minutes for calls of 15 seconds
+	return min(usual*c.cfg.CallTimeout, longest)
 }
 
 // abortedAfter ends the work after a step for whose end an abort waits.

@@ -192,6 +192,7 @@ func (b *bmc) carry(r *http.Request) (*http.Response, error) {
 	}
 	note, pause := traceOf(r.Context()), time.Duration(0)
 	if err == nil {
+		note.answers.Add(1)
 		pause = pauseOf(answer, b.clock())
 	}
 	note.asksFor(pause)

@@ -29,6 +29,7 @@ type trace struct {
 	origin   string // who makes the call; empty for one that only reads
 	registry bool   // the next answer is the registry of BIOS attributes
 	read     atomic.Int64
+	answers  atomic.Int64 // how many there were
 
 	mu      sync.Mutex
 	sent    bool          // there was one
@@ -192,6 +193,9 @@ func mayRefuse(ungranted error) bool {
 		!saysOneOf(ungranted, sessionMessages) && !temporary(ungranted)
 }
 
+// manyAnswers is how many answers a BMC that is only slow has given in a call that took too long.
+const manyAnswers = 5
+
 // failure turns an error of the library or the network into one of the driver.
 func (c *call) failure(op string, err error) error {
 	var invalid *node.ValidationError
@@ -206,9 +210,13 @@ func (c *call) failure(op string, err error) error {
 		cleaned.Reason = c.cleaned(known.Reason)
 		return &cleaned
 	}
+	why := reason(err)
+	if answers := c.trace.answers.Load(); errors.Is(err, context.DeadlineExceeded) && answers >= manyAnswers {
+		why = fmt.Sprintf("the BMC answered %d requests of one call, and no more in time: if it is slow, raise conductor.call_timeout", answers)
+	}
 	failed := &node.DriverError{
 		Op: op, Retryable: retryable(err), Refused: c.trace.refused(c.turn), RetryAfter: c.trace.retryAfter(),
-		Reason: node.CutText(c.cleaned(reason(err))),
+		Reason: node.CutText(c.cleaned(why)),
 	}
 	if errors.As(err, &denied) {
 		return &deniedError{DriverError: failed, denied: denied}

@@ -167,3 +167,28 @@ func TestBMCSaysForHowLongItIsToBeLeftAlone(t *testing.T) {
 		}
 	}
 }
+
+// answersOnly is the way to a BMC that has no time for more answers than these.
+type answersOnly struct {
+	http.RoundTripper
+	left int
+}
+
+func (a *answersOnly) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.left--; a.left < 0 {
+		return nil, context.DeadlineExceeded
+	}
+	return a.RoundTripper.RoundTrip(r)
+}
+
+func TestBMCThatIsOnlySlowIsSaidToBe(t *testing.T) {
+	for answers, slow := range map[int]bool{0: false, 12: true} {
+		m, _ := newMachine(t, "dell")
+		d := redfish.New(redfish.Options{Transport: &answersOnly{m.Client().Transport, answers}})
+		t.Cleanup(func() { _ = d.Close(context.Background()) })
+		_, err := d.Interfaces()[node.RAIDInterface].(driver.RAID).RAIDConfig(t.Context(), m.node)
+		if err == nil || strings.Contains(err.Error(), "raise conductor.call_timeout") != slow {
+			t.Errorf("after %d answers: %v, want that it says what to do: %t", answers, err, slow)
+		}
+	}
+}
