@@ -195,20 +195,25 @@ type postgresWrite struct {
 	release func()    // of the row that it began with; nil for none
 	id      string    // of the transaction, as pg_xact_status takes it; empty before the first trip
 	at      time.Time // by the database's clock; zero before the first trip
-	changes bool
-	last    bool // whether this is the last attempt
+	// signatures are those that the database had when the write began; see Tx.Older
+	signatures int64
+	changes    bool
+	last       bool // whether this is the last attempt
 
 	keys map[string]int64 // reserved keys by table
 }
 
 // beginWrite keeps migrations out, and processes of the version before, which take
-// this lock for themselves alone while they write. The time is that after the wait.
+// this lock for themselves alone while they write. The time is that after the wait. The signatures are those
+// of the database (lineage.go), -1 when a dump has filled the tables.
 // Isolation is read committed: each statement sees what was committed before it
 // began, so what is read behind a lock is what the lock protects.
 const (
 	beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	enterWrite = `WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(` + writeLock + `))
-		SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_current_xact_id()::text FROM lock`
+		SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, pg_current_xact_id()::text,
+			coalesce((SELECT CASE WHEN written_in = xmin::text THEN signatures ELSE -1 END FROM lineage WHERE id = 1), 0)
+		FROM lock`
 )
 
 // run makes the attempt. Nothing is sent before fn asks for something, so the
@@ -309,8 +314,8 @@ func (t *postgresWrite) connect() error {
 // began takes the answer to enterWrite.
 func (t *postgresWrite) began(r row) error {
 	var micros int64
-	if err := r.Scan(&micros, &t.id); err != nil {
-		return fmt.Errorf("read the time of the database: %w", err)
+	if err := r.Scan(&micros, &t.id, &t.signatures); err != nil {
+		return fmt.Errorf("read the time and the signatures of the database: %w", err)
 	}
 	t.at = t.writer.clock.measured(time.UnixMicro(micros).UTC())
 	return nil
