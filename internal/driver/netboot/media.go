@@ -103,7 +103,7 @@ func (m mediaInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 func (m mediaInterface) withBootLoader(n *node.Node, boot node.RamdiskBoot) (node.RamdiskBoot, error) {
 	boot.BootLoader = cmp.Or(n.DriverInfo.Text(bootLoaderKey), m.config.BootLoader)
 	if boot.BootLoader == "" {
-		return boot, node.Invalid("There is no boot loader for virtual media of node %s: set driver_info.%s, or boot.boot_loader in the configuration, "+
+		return boot, node.Invalid("There is no boot loader for virtual media of node %s: set boot.boot_loader in the configuration, or driver_info.%s, "+
 			"to the URL of an EFI system partition with GRUB.", n.UUID, bootLoaderKey)
 	}
 	return boot, nil

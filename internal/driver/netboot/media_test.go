@@ -189,6 +189,8 @@ func TestVirtualMediaNeedABootLoader(t *testing.T) {
 	boot := netboot.New(config, &cachedImages{}, nil, nil).Interfaces()["redfish-virtual-media"].(driver.RamdiskBoot)
 	if err := boot.Validate(inspected(nil, nil)); err == nil || !strings.Contains(err.Error(), "boot loader") {
 		t.Errorf("got %v, want the missing boot loader", err)
+	} else if setting, key, _ := strings.Cut(err.Error(), "driver_info.bootloader"); !strings.Contains(setting, "set boot.boot_loader") || key == "" {
+		t.Errorf("got %v, want the setting for all nodes before the key of one, which operators remove", err)
 	}
 	own := inspected(map[string]any{"bootloader": "http://images/own"}, nil)
 	if err := boot.Validate(own); err != nil {
