@@ -164,6 +164,9 @@ var repairs = map[node.State][]string{
 }
 
 func failureAdvice(f Facts) string {
+	if f.Host != nil && f.Host.HasBMC {
+		return managedFailureAdvice(f)
+	}
 	if f.Node.discoveryFailed() {
 		return "Fix what the error names, delete the node with: ingot node delete " + f.Node.UUID +
 			", and boot the machine into the ramdisk, which enrols it again."
@@ -177,6 +180,20 @@ func failureAdvice(f Facts) string {
 		commands[i] = fmt.Sprintf("ingot node %s --wait %s", verb, f.Node.UUID)
 	}
 	return "Fix what the error names, and try again with: " + strings.Join(commands, "; then ")
+}
+
+// managedFailureAdvice is failureAdvice for the node of a host with a BMC: its operator asks the engine again, and gives the node
+// the access to the BMC that the host has.
+func managedFailureAdvice(f Facts) string {
+	access := "spec.bmc"
+	if f.Host.Secret != "" {
+		access += " and the Secret " + f.Host.Secret
+	}
+	next := "then try again"
+	if len(repairs[f.Node.State]) > 0 || f.Host.ErrorMessage != "" {
+		next = "the operator retries by itself"
+	}
+	return fmt.Sprintf("Fix what the error names; %s. Correct the access to the BMC in %s of the host, not in the node, which gets it from there.", next, access)
 }
 
 // skipAdvice says what to do about each reason of a discovery resource but the lack of an inventory.

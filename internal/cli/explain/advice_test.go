@@ -6,6 +6,7 @@ import (
 	"time"
 
 	discovery "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -55,5 +56,33 @@ func TestNodeIsUsedByItsStateInstanceOrOwner(t *testing.T) {
 		if got := n.facts().Used; got != tt.want {
 			t.Errorf("%s: used %t, want %t", name, got, tt.want)
 		}
+	}
+}
+
+func TestFailureOfAHostWithABMCIsMendedInTheHost(t *testing.T) {
+	refused := func(n *Node) {
+		n.LastError = "the BMC refuses the user name or password: check redfish_username and redfish_password"
+	}
+	withBMC := func(h *Host) { h.HasBMC, h.Secret = true, "web-1-bmc" }
+	for name, tt := range map[string]struct {
+		host    *Host
+		node    *Node
+		retries bool
+	}{
+		"registering": {aHost(v1alpha1.StateRegistering, withBMC), aNode(node.Enroll, refused), true},
+		"inspecting":  {aHost(v1alpha1.StateInspecting, withBMC), aNode(node.InspectFailed, refused), true},
+		"deploying":   {aHost(v1alpha1.StateProvisioning, withBMC, func(h *Host) { h.ErrorMessage = "no" }), aNode(node.DeployFailed, refused), true},
+		"in use":      {aHost(v1alpha1.StateProvisioned, withBMC), aNode(node.Active, refused), false},
+	} {
+		got := advice(Facts{Now: now, Host: tt.host, Node: tt.node})[0]
+		if !strings.Contains(got, "spec.bmc and the Secret web-1-bmc of the host, not in the node") || strings.Contains(got, "ingot node") {
+			t.Errorf("%s: %q, want it to lead to the host and not to the node", name, got)
+		}
+		if strings.Contains(got, "the operator retries by itself") != tt.retries {
+			t.Errorf("%s: %q, want retries %t", name, got, tt.retries)
+		}
+	}
+	if got := hostFacts(&v1alpha1.BareMetalHost{Spec: v1alpha1.BareMetalHostSpec{BMC: v1alpha1.BMCDetails{Address: "a", CredentialsName: "web-1-bmc"}}}).Secret; got != "web-1-bmc" {
+		t.Errorf("Secret %q, want that of the host", got)
 	}
 }

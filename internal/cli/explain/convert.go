@@ -28,6 +28,7 @@ func hostFacts(host *v1alpha1.BareMetalHost) *Host {
 		NodeID:       host.Status.Provisioning.ID,
 		MAC:          host.Spec.BootMACAddress,
 		HasBMC:       host.Spec.BMC.Address != "" || host.Spec.BMC.CredentialsName != "",
+		Secret:       host.Spec.BMC.CredentialsName,
 		Paused:       paused,
 		PausedBy:     pausedBy,
 		Created:      host.CreationTimestamp.Time,

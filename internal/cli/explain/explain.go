@@ -51,8 +51,9 @@ type Host struct {
 	NodeID string
 	// MAC is spec.bootMACAddress.
 	MAC string
-	// HasBMC reports whether there are BMC details.
+	// HasBMC reports whether there are BMC details, and Secret is the name of the Secret with the credentials.
 	HasBMC bool
+	Secret string
 	// Consumer is the object that uses the host, as "Kind namespace/name".
 	Consumer string
 	// Paused reports whether the annotation is there, PausedBy its value.
