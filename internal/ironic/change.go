@@ -135,6 +135,13 @@ func (c *Client) SetMaintenance(ctx context.Context, ident, reason string) error
 	})
 }
 
+// ReadBootDevice has the engine ask the BMC of a node for its boot device, and tells only whether the BMC answers.
+func (c *Client) ReadBootDevice(ctx context.Context, ident string) error {
+	return c.onNode(ctx, "read boot device of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
+		return nodes.GetBootDevice(ctx, service, segment).Err
+	})
+}
+
 // AttachMedium puts the image at url into a virtual CD drive of the machine. The API has
 // it from 1.89 on.
 func (c *Client) AttachMedium(ctx context.Context, ident, url string) error {

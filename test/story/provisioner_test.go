@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -104,6 +105,14 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	if again := p.update(t, id, provisioner.UpdateOptions{}); again.UpdatedAt != p.settles(t, id, node.Manageable).UpdatedAt {
 		t.Error("an update without a difference changed the node")
 	}
+	p.registration.Credentials.Password = "wrong, too"
+	p.update(t, id, provisioner.UpdateOptions{WithCredentials: true})
+	if err := p.CheckAccess(ctx, id); !errors.Is(err, provisioner.ErrFailed) || !strings.Contains(err.Error(), "refuses the user name or password") {
+		t.Errorf("access with a wrong password of a manageable node: %v, want the refusal of the BMC", err)
+	}
+	p.registration.Credentials = right
+	p.update(t, id, provisioner.UpdateOptions{WithCredentials: true})
+	p.ask(t, func(ctx context.Context) error { return p.CheckAccess(ctx, id) })
 
 	p.ask(t, func(ctx context.Context) error { return p.Inspect(ctx, id) })
 	p.settles(t, id, node.Manageable)

@@ -23,6 +23,11 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	})
 }
 
+// CheckAccess tries the credentials of a node, for which the engine calls its BMC; see [provisioner.Registrar].
+func (e *Engine) CheckAccess(ctx context.Context, id string) error {
+	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.CheckAccess(ctx, id) })
+}
+
 // Version reads the API version; see [provisioner.Reader].
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	return recall(ctx, e, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })

@@ -260,7 +260,7 @@ func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Regist
 	case errors.Is(latest.err, provisioner.ErrUnsupported):
 		reason = fmt.Sprintf("Whether the BMC belongs to the machine of this host is not known: %v", latest.err)
 	case latest.err != nil:
-		err = fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, latest.err)
+		err = fmt.Errorf("read which machine the BMC at %s belongs to: %w", wanted.Access.Endpoint, advised(s.host, latest.err))
 	default:
 		if v, reason = decideAll(expected, latest.told); v == verdictUnknown {
 			reason = "The BMC tells nothing that was also found on the machine when it was inspected"

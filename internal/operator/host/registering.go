@@ -123,13 +123,18 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err != nil {
 		return result{stop: true}, err
 	}
-	if takesOver(s.host, n) || changesBMC(s.host, wanted) {
+	if takesOver(s.host, n) || changesBMC(s.host, wanted) || untried(s, n) {
 		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
 			return result{requeueAfter: pause, stop: true}, nil
 		}
 	}
 	if n, err = p.update(ctx, s, n, wanted); err != nil {
 		return result{stop: true}, refused(v1alpha1.OperationRegister, "update", n.ID, err)
+	}
+	if s.bmc != "" && untried(s, n) {
+		if err := p.try(ctx, s, n); err != nil {
+			return result{stop: true}, err
+		}
 	}
 	s.node = &n
 	if s.state() != v1alpha1.StateRegistering && s.host.Status.ErrorType == v1alpha1.ErrorRegistration {
@@ -263,10 +268,33 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	}
 	p.applied.put(s.host.UID, mark, updated)
 	s.reaches(wanted)
-	if changed && updated.State != node.Enroll {
+	if changed && updated.State != node.Enroll && !untried(s, updated) {
 		p.accept(s)
 	}
 	return updated, nil
+}
+
+// untried is pure: whether nobody has tried the credentials of a host that is being registered, although its node is beyond
+// the state in which engines do so. They were tried when this operator had asked for that with them. A node that
+// somebody else has made manageable may have had others then, such as a password that a person wrote into it.
+func untried(s *scope, n provisioner.Node) bool {
+	record := s.host.Status.Operation
+	tried := record.Name == v1alpha1.OperationRegister && record.Request == askManage && record.Accepted && !s.isOutdated(record)
+	return s.state() == v1alpha1.StateRegistering && s.credentials != nil && n.State != node.Enroll && n.State != node.Verifying &&
+		!tried && !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
+}
+
+// try has the engine try the credentials that the node has got, and accepts those that the BMC takes.
+func (p registration) try(ctx context.Context, s *scope, n provisioner.Node) error {
+	if !p.identity.turns.take(s.host.Namespace) {
+		return errNoTurn
+	}
+	defer p.identity.turns.give(s.host.Namespace)
+	if err := p.engine.CheckAccess(ctx, n.ID); err != nil {
+		return refused(v1alpha1.OperationRegister, "verify", n.ID, advised(s.host, err))
+	}
+	p.accept(s)
+	return nil
 }
 
 // nicsOf are the NICs that were found on the machine of a host. A host without inspection shows what a person wrote.
@@ -374,9 +402,14 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 		operation: v1alpha1.OperationRegister, workflow: registerWorkflow, reason: v1alpha1.RegisteringReason,
 		message: "The engine checks the access to the BMC",
 		failed:  "Registration failed and is tried again after a wait; change spec or the Secret to try at once",
+		advice:  accessAdvice(s.host),
 	})
 	if !complete {
 		return res, err
+	}
+	if s.bmc == "" && untried(s, *s.node) && (s.node.Busy || atWork(*s.node)) {
+		s.waiting("Waiting for the end of other work on node %s, which gets the access to the BMC then", s.node.ID)
+		return result{requeueAfter: workPoll, stop: true}, nil
 	}
 	p.accept(s)
 	next := afterRegistration(s.host)
@@ -388,6 +421,24 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	s.note(eventRegistered, "The engine manages the host as node %s", s.node.ID)
 	return s.moveTo(next), nil
+}
+
+// accessAdvice says where a person corrects the access to the BMC of a host. The engine, which knows no hosts, names the settings of the
+// node, and what is set there is replaced by what the host has. Engines tell in words only what has failed, so certificates are named in any case.
+func accessAdvice(h *v1alpha1.BareMetalHost) string {
+	text := fmt.Sprintf("Correct it in the host and not in its node, which gets the access to the BMC from spec.bmc and the Secret %s", h.Spec.BMC.CredentialsName)
+	if access, err := bmc.Parse(h.Spec.BMC); err == nil && access.Driver != "ipmi" && !h.Spec.BMC.DisableCertificateVerification {
+		text += "; spec.bmc.disableCertificateVerification trusts any certificate"
+	}
+	return text
+}
+
+// advised is the refusal of a BMC with accessAdvice.
+func advised(h *v1alpha1.BareMetalHost, err error) error {
+	if errors.Is(err, provisioner.ErrFailed) || errors.Is(err, provisioner.ErrInvalid) {
+		return fmt.Errorf("%w. %s", err, accessAdvice(h))
+	}
+	return err
 }
 
 // withoutBMC makes a host unmanaged whose BMC was taken away. A node that has never been inspected knows nothing but

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -185,8 +186,8 @@ type task struct {
 	operation v1alpha1.OperationName
 	workflow  workflow
 	// reason and message say in the condition Progressing what is being done, and failed
-	// what follows a failure.
-	reason, message, failed string
+	// what follows a failure. advice, if not empty, is added to what the engine says about one.
+	reason, message, failed, advice string
 	// recorded is a request that is sent after its record was written, "" for none: one that
 	// must not be repeated because the operator ended in between.
 	recorded string
@@ -228,6 +229,9 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		return false, result{requeueAfter: wait, stop: true}, nil
 	case workFailed:
 		s.waiting("%s", t.failed)
+		if t.advice != "" {
+			message = strings.TrimSuffix(message, ".") + ". " + t.advice
+		}
 		return false, result{stop: true}, &failure{t.operation, errors.New(node.CutText(message))}
 	}
 	if s.ramdiskMissing != "" && bootsRamdisk(s.host, next.request) {

@@ -26,6 +26,10 @@ type Registrar interface {
 	// maintenance while its driver changes; interfaces of a driver that stays are written
 	// when the state allows it, and [Node.PutOff] says that it does not. ErrNotOwned says that the node does not have the mark.
 	Update(ctx context.Context, id string, r Registration, opts UpdateOptions) (Node, error)
+	// CheckAccess asks the BMC of a node for something that changes nothing, with the access and the credentials
+	// that the node has. It is for nodes that an engine does not verify any more, because they are beyond [node.Enroll]. ErrFailed
+	// says that the BMC did not answer or refused, and why.
+	CheckAccess(ctx context.Context, id string) error
 }
 
 // Registration is what a host asks of its node, apart from the state.

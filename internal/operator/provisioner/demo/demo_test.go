@@ -248,6 +248,13 @@ func TestWrongPasswordFailsUntilItIsCorrected(t *testing.T) {
 	if got := read(t, e, n.ID); got.State != node.Manageable || got.LastError != "" {
 		t.Errorf("with the right password: %+v", got)
 	}
+	must(t, e.CheckAccess(ctx, n.ID))
+	r.Credentials.Password = WrongPassword
+	_, err = e.Update(ctx, n.ID, r, provisioner.UpdateOptions{WithCredentials: true})
+	must(t, err)
+	if err := e.CheckAccess(ctx, n.ID); !errors.Is(err, provisioner.ErrFailed) {
+		t.Errorf("access with the wrong password: %v, want a refusal", err)
+	}
 }
 
 func TestNamesAndAddressesAreUnique(t *testing.T) {

@@ -122,6 +122,29 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	return e.snapshot(m), nil
 }
 
+// CheckAccess tries the credentials; see [provisioner.Registrar].
+func (e *Engine) CheckAccess(_ context.Context, id string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, err := e.get(id)
+	if err != nil {
+		return err
+	}
+	if reason, fails := m.refusesAccess(); fails {
+		return fmt.Errorf("%w: %s", provisioner.ErrFailed, reason)
+	}
+	return nil
+}
+
+// refusesAccess reports whether the BMC refuses the credentials that the node has, and how.
+func (m *machine) refusesAccess() (reason string, refuses bool) {
+	if m.registration.Credentials.Password == WrongPassword {
+		return "demo: the BMC refuses the credentials", true
+	}
+	reason, refuses = m.behaviour.fails[VerbManage]
+	return reason, refuses
+}
+
 // Version is the same for ever; see [provisioner.Reader].
 func (e *Engine) Version(context.Context) (string, error) { return "demo", nil }
 

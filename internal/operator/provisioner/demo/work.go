@@ -152,8 +152,8 @@ func (m *machine) bootsMedium(verb Verb) bool {
 func (m *machine) end(step node.Transition, r request) {
 	n := &m.node
 	reason, fails := m.behaviour.fails[r.verb]
-	if r.verb == VerbManage && m.registration.Credentials.Password == WrongPassword {
-		reason, fails = "demo: the BMC refuses the credentials", true
+	if r.verb == VerbManage {
+		reason, fails = m.refusesAccess()
 	}
 	n.Step = ""
 	if fails {

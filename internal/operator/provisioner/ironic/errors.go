@@ -40,6 +40,8 @@ var faults = []struct {
 
 	{ironic.ErrDenied, 0, "", provisioner.ErrDenied},
 
+	{ironic.ErrOverloaded, 503, "read boot device: ", provisioner.ErrFailed}, // Ingot: a BMC that may do it later
+
 	// Another server at the endpoint counts as an engine that does not answer, because
 	// nothing is known about the node then.
 	{ironic.ErrOverloaded, 0, "", provisioner.ErrUnreachable},

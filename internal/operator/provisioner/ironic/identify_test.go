@@ -2,6 +2,8 @@ package ironic
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +39,34 @@ func TestMachineBehindABMCIsAskedOfTheDriverWithoutANode(t *testing.T) {
 	} {
 		if _, err := newEngine(t, e).Identify(t.Context(), *r.Access, r.Credentials); !errors.Is(err, provisioner.ErrUnsupported) {
 			t.Errorf("%s: %v, want ErrUnsupported", name, err)
+		}
+	}
+}
+
+func TestAccessToABMCIsCheckedByReadingThroughTheNode(t *testing.T) {
+	const read = "GET /v1/nodes/a/management/boot_device"
+	for name, tt := range map[string]struct {
+		status  int
+		refusal string
+		want    error
+	}{
+		"the BMC answers":          {200, "", nil},
+		"the BMC refuses":          {500, "Redfish exception occurred. Error: unable to access", provisioner.ErrFailed},
+		"the BMC may answer later": {503, "read boot device: the BMC did not answer in time", provisioner.ErrFailed},
+		"the node is locked":       {409, "Node a is locked by host c1, please retry after the current operation is completed.", provisioner.ErrBusy},
+		"the node is gone":         {404, "Node a could not be found.", provisioner.ErrNotFound},
+		"the engine is no more":    {503, "Service unavailable", provisioner.ErrUnreachable},
+	} {
+		e := &upstream{nodes: []map[string]any{webNode(nil)}, answers: map[string][]int{read: {tt.status}}, refusal: tt.refusal}
+		err := newEngine(t, e).CheckAccess(t.Context(), "a")
+		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		if tt.status == 500 && !strings.Contains(err.Error(), tt.refusal) {
+			t.Errorf("%s: %v, want what the engine says", name, err)
+		}
+		if changed := mutations(e); len(changed) > 0 || !slices.Contains(e.calls, read) {
+			t.Errorf("%s: asked for %q", name, e.calls)
 		}
 	}
 }

@@ -218,6 +218,11 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	return updated, e.ensurePorts(ctx, id, r)
 }
 
+// CheckAccess reads the boot device: each driver of a BMC asks that BMC for it, in either engine. See [provisioner.Registrar].
+func (e *Engine) CheckAccess(ctx context.Context, id string) error {
+	return translateOfBMC(e.client.ReadBootDevice(ctx, id))
+}
+
 // Version is the microversion; see [provisioner.Reader].
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	version, err := e.client.Microversion(ctx)
