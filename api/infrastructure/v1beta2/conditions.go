@@ -169,6 +169,8 @@ const (
 	// WaitingForHealthCheckReason means that this time is over and the Node is Ready, so that the health check has as long
 	// again to take the remediation back. True.
 	WaitingForHealthCheckReason = "WaitingForHealthCheck"
+	// HostErrorReason means that the host, which is not deployed yet, has an error. False.
+	HostErrorReason = "HostError"
 	// RemediationSkippedReason means that the Machine has the annotation cluster.x-k8s.io/skip-remediation, so that no attempt
 	// begins and the machine is not given up. True.
 	RemediationSkippedReason = "RemediationSkipped"

@@ -52,7 +52,10 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case fail:
 		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
 	case reopen:
-		return r.patchStatus(ctx, m, func() { status.Phase = "" })
+		return r.patchStatus(ctx, m, func() {
+			status.Phase = ""
+			meta.RemoveStatusCondition(&status.Conditions, v1beta2.ProgressingCondition) // which is False for another reason
+		})
 	case setHold:
 		return r.setHold(ctx, s)
 	case removeHold:

@@ -208,7 +208,8 @@ func obstacleOf(s *scope) obstacle {
 }
 
 // isEarly reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
-// cycle would only interrupt its first boot. One whose deployment fails has no such time, nor one whose remediation had begun
+// cycle would only interrupt its first boot. One whose deployment fails has no such time, nor one whose host has another error
+// for the timeout: a shorter one, such as a BMC that refuses a login, does not keep the engine from deploying. Neither has one whose remediation had begun
 // before it was moved to another cluster, which leaves a hold under a former key or a backup of the Node.
 func isEarly(s *scope) bool {
 	m := s.metal3Machine
@@ -216,11 +217,17 @@ func isEarly(s *scope) bool {
 	case m == nil, s.host != nil && s.isHeld(), s.backup, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
 		return false
 	case m.Spec.ProviderID == "":
-		return s.obstacle == noHost || s.host.Status.ErrorType != v1alpha1.ErrorProvisioning
+		return s.obstacle == noHost || s.host.Status.ErrorType != v1alpha1.ErrorProvisioning && !s.isHeldUp()
 	default:
 		deployed := meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime)
 	}
+}
+
+// isHeldUp reports whether the host has an error that is shown for the timeout.
+func (s *scope) isHeldUp() bool {
+	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
+	return s.host.Status.ErrorType != "" && shown != nil && shown.Reason == v1beta2.HostErrorReason && s.isOver(&shown.LastTransitionTime)
 }
 
 // readProof looks whether the host is proven to be off, and since when.

@@ -95,6 +95,8 @@ func waitsForStart(s *scope) *metav1.Condition {
 	switch {
 	case s.obstacle == noHost:
 		return goesOn(v1beta2.WaitingForHostReason, "The Metal3Machine has no host yet; see its condition %s", v1beta2.AssociateBareMetalHostCondition)
+	case s.metal3Machine.Spec.ProviderID == "" && s.host.Status.ErrorType != "":
+		return stuck(v1beta2.HostErrorReason, "The host is not deployed and has an error. If that does not end, the first attempt begins after %s%s", s.timeout, because(s.host.Status.ErrorMessage))
 	case s.metal3Machine.Spec.ProviderID == "":
 		return goesOn(v1beta2.WaitingForHostReason, "The host is being deployed")
 	default:

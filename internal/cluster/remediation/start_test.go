@@ -114,7 +114,7 @@ func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 	l := newStart(t, nil)
 	l.choose()
 	l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
-	for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, ""} {
+	for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, "", v1alpha1.ErrorRegistration} {
 		l.errs(kind)
 		for range 5 {
 			l.pass()
@@ -122,6 +122,30 @@ func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 		if s := l.remediation().Status; s.Phase != "" || len(l.host().Annotations) > 0 {
 			t.Errorf("with error %q: phase %q, annotations %v", kind, s.Phase, l.host().Annotations)
 		}
+	}
+}
+
+func TestAMachineWhoseHostCannotBeDeployedIsRemediatedAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, v1alpha1.ErrorPreparation} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			l := newStart(t, nil)
+			l.choose()
+			l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
+			l.now = l.now.Add(time.Hour) // of deployment
+			l.errs(kind)
+			began := l.now
+			l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
+			l.until("the hold", func() bool { return l.host().Annotations[holdKey(l.remediation())] != "" })
+			if took := l.now.Sub(began); took < timeout || took > timeout+3*time.Minute {
+				t.Errorf("the host is held off after %s, want the timeout of ten minutes", took)
+			}
+			l.untilPhase(deleting)
+			if n := l.told(v1beta2.HostErrorReason); n != 1 {
+				t.Errorf("%d events, want one", n)
+			}
+		})
 	}
 }
 
