@@ -66,7 +66,7 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 	cached, live, cache := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
 	return func() ([]controller.Controller, error) {
 		clients := workload.New(live, o.manager.GetScheme())
-		guard := fencing.NewGuard(live)
+		guard := fencing.NewGuard(live, clients, workload.FindNode)
 		fenced, fencedErr := fencing.New(fencing.Config{
 			Client: cached, Live: live, Workloads: clients, FindNode: workload.FindNode, Guard: guard, Recorder: recorder, Metrics: m, Now: time.Now,
 			Budget: o.opts.RemediationBudget, NodeTimeout: o.opts.RemediationNodeTimeout, ExtraActions: o.opts.RemediationExtraActions,

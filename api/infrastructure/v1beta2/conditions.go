@@ -147,7 +147,8 @@ const ProgressingCondition = "Progressing"
 
 // Reasons of ProgressingCondition. Others are WaitingForNodeReason, WaitingForNodeDeletionReason,
 // WaitingForControlPlaneReason, PoweringOffReason and WaitingForHostReason, which means that the host is
-// not chosen or not deployed yet, and which are True; PowerOffNotConfirmedReason, which is False; and why
+// not chosen or not deployed yet, and which are True, but for WaitingForControlPlaneReason when the others of the control plane
+// are always too few; PowerOffNotConfirmedReason, which is False; and why
 // a machine cannot be remediated, which is False.
 const (
 	// WaitingForPodsReason means that pods or volumes are not gone from the Node, which is out of

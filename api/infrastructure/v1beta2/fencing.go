@@ -25,8 +25,8 @@ const RemediatingCondition = "Remediating"
 const (
 	// NotRemediatingReason means that nothing is requested and nothing is left to do. False.
 	NotRemediatingReason = "NotRemediating"
-	// RemediationImpossibleReason means that the host cannot be powered off and kept off, so that
-	// the request is kept and nothing is done. False.
+	// RemediationImpossibleReason means that the host cannot be powered off and kept off, or that the control plane has no
+	// majority without it whatever becomes of the others, so that the request is kept and nothing is done. False.
 	RemediationImpossibleReason = "RemediationImpossible"
 	// HostOffReason means that the host is off without a hold of this Machine, so that nothing is
 	// done. False.

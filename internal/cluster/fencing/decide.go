@@ -57,6 +57,8 @@ type facts struct {
 	occupied []string
 	// endangered says why the control plane needs this Machine, or is empty.
 	endangered string
+	// lasting means that it always does, because the others are too few.
+	lasting bool
 	// shown is the reason of the Metal3Machine's condition, or empty.
 	shown string
 }
@@ -297,6 +299,8 @@ func begin(f facts, l limits) decision {
 		return impossible(unfenceable(h))
 	case unready(h) != "":
 		return wait(longPoll, v1beta2.WaitingForHostReason, "The machine is not powered off yet: %s", unready(h))
+	case f.lasting:
+		return wait(longPoll, v1beta2.RemediationImpossibleReason, "The request is kept and nothing is done: without the machine the control plane has no majority, even if all others are ready (%s)", f.endangered)
 	case f.endangered != "":
 		return wait(longPoll, v1beta2.WaitingForControlPlaneReason, "Host %s is not powered off, because the control plane would lose its majority: %s", h.Name, f.endangered)
 	case len(f.occupied) >= l.budget:

@@ -270,6 +270,7 @@ func TestGuardsComeBeforeTheTable(t *testing.T) {
 		}, saveNode, ""},
 		{"the budget is taken", toBegin, func(f *facts) { f.occupied = []string{"host-1"} }, doNothing, v1beta2.WaitingForBudgetReason},
 		{"the control plane needs it", toBegin, func(f *facts) { f.endangered = "1 of 3" }, doNothing, v1beta2.WaitingForControlPlaneReason},
+		{"the control plane always needs it", toBegin, func(f *facts) { f.endangered, f.lasting = "0 of 1", true }, doNothing, v1beta2.RemediationImpossibleReason},
 		{"the host is not provisioned", toBegin, func(f *facts) { f.host.Status.Provisioning.State = v1alpha1.StateProvisioning }, doNothing, v1beta2.WaitingForHostReason},
 		{"the host is externally provisioned", toBegin, func(f *facts) { f.host.Status.Provisioning.State = v1alpha1.StateExternallyProvisioned }, addHold, ""},
 		{"the budget is taken and the Node of an earlier cycle is back", toBegin, func(f *facts) {
@@ -294,9 +295,10 @@ func TestGuardsComeBeforeTheTable(t *testing.T) {
 func TestAMachineOfTheControlPlaneIsFencedOnlyIfTheOthersAreTheMajority(t *testing.T) {
 	for _, tt := range []struct {
 		machines, readyOthers int
-		endangered            bool
+		endangered, lasting   bool
 	}{
-		{1, 0, true}, {2, 1, true}, {3, 2, false}, {3, 1, true}, {5, 3, false}, {5, 4, false}, {5, 2, true},
+		{1, 0, true, true}, {2, 1, true, true}, {2, 0, true, true}, {3, 2, false, false}, {3, 1, true, false},
+		{5, 3, false, false}, {5, 4, false, false}, {5, 2, true, false}, {5, 0, true, false},
 	} {
 		machines := make([]clusterv1.Machine, tt.machines)
 		for i := range machines {
@@ -305,8 +307,8 @@ func TestAMachineOfTheControlPlaneIsFencedOnlyIfTheOthersAreTheMajority(t *testi
 				machines[i].Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue}}
 			}
 		}
-		if got := endangered(&machines[0], machines, nil); (got != "") != tt.endangered {
-			t.Errorf("%d machines, %d others ready: %q, want endangered %t", tt.machines, tt.readyOthers, got, tt.endangered)
+		if got, lasting := endangered(&machines[0], machines, nil); (got != "") != tt.endangered || lasting != tt.lasting {
+			t.Errorf("%d machines, %d others ready: %q, lasting %t, want endangered %t, lasting %t", tt.machines, tt.readyOthers, got, lasting, tt.endangered, tt.lasting)
 		}
 	}
 }

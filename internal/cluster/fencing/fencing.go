@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -51,7 +50,7 @@ type Config struct {
 	// FindNode finds the Node of a Machine, by the name in its status or by its provider ID or one
 	// of those given. It returns nil and no error when there is none; a Node with the provider
 	// ID of another machine is none.
-	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
+	FindNode findNode
 	// Guard keeps the majority of control planes. It is shared with everything that holds hosts off.
 	Guard    *Guard
 	Recorder events.EventRecorder
@@ -197,9 +196,9 @@ func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 	if !isControlPlane(f.machine) {
 		return nil
 	}
-	controlPlane, err := r.Guard.controlPlane(ctx, f.machine)
+	members, err := r.Guard.members(ctx, f.machine)
 	if err == nil {
-		f.endangered = endangered(f.machine, controlPlane, hosts.Items)
+		f.endangered, f.lasting = endangered(f.machine, members, hosts.Items)
 	}
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
 // Guard keeps control planes from losing their majority because hosts are held off. All
@@ -24,30 +25,39 @@ import (
 type Guard struct {
 	// live reads from the API server.
 	live client.Reader
+	// workloads and findNode tell whether a Machine has a Node.
+	workloads workloads
+	findNode  findNode
 	// holding is held while others are counted and a hold is set, so that two holds are not set by
 	// the same count.
 	holding sync.Mutex
 }
 
-// NewGuard returns a guard that reads with live, from the API server and not from a cache.
-func NewGuard(live client.Reader) *Guard { return &Guard{live: live} }
+// findNode is how the Node of a Machine is found: see Config.
+type findNode = func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
 
-// Endangered says why the control plane would lose its majority without this Machine, or is empty. A
-// control plane of one has none that others could keep: it is away while its host is off, and back
-// with it.
-func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (string, error) {
+// NewGuard returns a guard that reads with live, from the API server and not from a cache, and looks for Nodes with find.
+func NewGuard(live client.Reader, workloads workloads, find findNode) *Guard {
+	return &Guard{live: live, workloads: workloads, findNode: find}
+}
+
+// Endangered says why the control plane would lose its majority without this Machine, or is empty. Lasting means
+// that the others are too few, even if all of them are ready. A control plane of one has no majority that others
+// could keep: it is away while its host is off, and back with it.
+func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (why string, lasting bool, err error) {
 	if !isControlPlane(machine) {
-		return "", nil
+		return "", false, nil
 	}
 	var hosts v1alpha1.BareMetalHostList
 	if err := g.live.List(ctx, &hosts, client.InNamespace(machine.Namespace)); err != nil {
-		return "", fmt.Errorf("list the hosts that are off: %w", err)
+		return "", false, fmt.Errorf("list the hosts that are off: %w", err)
 	}
-	controlPlane, err := g.controlPlane(ctx, machine)
-	if err != nil || len(controlPlane) == 1 {
-		return "", err
+	members, err := g.members(ctx, machine)
+	if err != nil || len(members) == 1 {
+		return "", false, err
 	}
-	return endangered(machine, controlPlane, hosts.Items), nil
+	why, lasting = endangered(machine, members, hosts.Items)
+	return why, lasting, nil
 }
 
 // Hold calls set, which holds the host of a Machine off, unless the control plane would lose its
@@ -55,21 +65,64 @@ func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (str
 func (g *Guard) Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error) {
 	g.holding.Lock()
 	defer g.holding.Unlock()
-	if why, err = g.Endangered(ctx, machine); err != nil || why != "" {
+	if why, _, err = g.Endangered(ctx, machine); err != nil || why != "" {
 		return why, err
 	}
 	return "", set()
 }
 
-// controlPlane are the Machines of the control plane to which a Machine belongs.
-func (g *Guard) controlPlane(ctx context.Context, machine *clusterv1.Machine) ([]clusterv1.Machine, error) {
+// members are the Machines of the control plane to which a Machine belongs, but for those that never had a Node: its
+// majority is one of members of etcd, and these are none yet.
+func (g *Guard) members(ctx context.Context, machine *clusterv1.Machine) ([]clusterv1.Machine, error) {
 	var machines clusterv1.MachineList
 	err := g.live.List(ctx, &machines, client.InNamespace(machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
 		client.MatchingLabels{clusterv1.ClusterNameLabel: machine.Spec.ClusterName})
 	if err != nil {
 		return nil, fmt.Errorf("count the machines of the control plane that are ready: %w", err)
 	}
-	return machines.Items, nil
+	var members []clusterv1.Machine
+	for i := range machines.Items {
+		mayBe, err := g.mayBeMember(ctx, &machines.Items[i])
+		if err != nil {
+			return nil, err
+		}
+		if mayBe {
+			members = append(members, machines.Items[i])
+		}
+	}
+	return members, nil
+}
+
+// mayBeMember reports whether a Machine of the control plane has or had a Node, or that is not known.
+func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, error) {
+	if m.Status.NodeRef.Name != "" { // which Cluster API never removes
+		return true, nil
+	}
+	m3m, err := related.Metal3Machine(ctx, g.live, m)
+	if err != nil {
+		return false, fmt.Errorf("read the Metal3Machine of Machine %s: %w", m.Name, err)
+	}
+	c, err := g.workloads.Client(ctx, types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName})
+	if err != nil {
+		return true, nil
+	}
+	node, err := g.findNode(ctx, c, m, providerIDs(m3m)...)
+	return err != nil || node != nil, nil
+}
+
+// providerIDs are those that the Node of a Metal3Machine, which may be nil, may have. kubelet may have registered it before the
+// machine has its own.
+func providerIDs(m *v1beta2.Metal3Machine) (ids []string) {
+	if m == nil {
+		return nil
+	}
+	if m.Spec.ProviderID != "" {
+		ids = append(ids, m.Spec.ProviderID)
+	}
+	if host, chosen := related.HostName(m); chosen {
+		ids = append(ids, v1beta2.ProviderIDPrefix+host.String()+"/"+m.Name)
+	}
+	return ids
 }
 
 // isControlPlane reports whether a Machine belongs to the control plane of its cluster.
@@ -78,11 +131,14 @@ func isControlPlane(m *clusterv1.Machine) bool {
 	return ok
 }
 
-// endangered says why a Machine of the control plane cannot be powered off, or is empty: the
-// others that are ready have to be the majority. Without it etcd cannot be written, so that
+// endangered says why a Machine of the control plane cannot be powered off, or is empty, and whether that lasts whatever becomes of
+// the others: those that are ready have to be the majority. Without it etcd cannot be written, so that
 // the Node could not be deleted and the host would stay off. A machine whose host is off or held off,
-// by whomever, is not ready, whatever its Machine says.
-func endangered(machine *clusterv1.Machine, controlPlane []clusterv1.Machine, hosts []v1alpha1.BareMetalHost) string {
+// by whomever, is not ready, whatever its Machine says. One that is no member can be powered off.
+func endangered(machine *clusterv1.Machine, members []clusterv1.Machine, hosts []v1alpha1.BareMetalHost) (why string, lasting bool) {
+	if !slices.ContainsFunc(members, func(m clusterv1.Machine) bool { return m.UID == machine.UID }) {
+		return "", false
+	}
 	held, off := map[types.UID]string{}, map[string]string{} // by the UID of the Machine, and by the name of the Metal3Machine
 	for i := range hosts {
 		h := &hosts[i]
@@ -94,8 +150,8 @@ func endangered(machine *clusterv1.Machine, controlPlane []clusterv1.Machine, ho
 		}
 	}
 	ready, down := 0, map[string]bool{}
-	for i := range controlPlane {
-		m := &controlPlane[i]
+	for i := range members {
+		m := &members[i]
 		host := held[m.UID]
 		if host == "" {
 			host = off[m.Spec.InfrastructureRef.Name]
@@ -108,15 +164,15 @@ func endangered(machine *clusterv1.Machine, controlPlane []clusterv1.Machine, ho
 			ready++
 		}
 	}
-	needed := len(controlPlane)/2 + 1
+	needed := len(members)/2 + 1
 	if ready >= needed {
-		return ""
+		return "", false
 	}
-	why := fmt.Sprintf("%d of %d machines of the control plane are ready besides this one, and %d are needed", ready, len(controlPlane), needed)
+	why = fmt.Sprintf("%d of %d machines of the control plane are ready besides this one, and %d are needed", ready, len(members), needed)
 	if len(down) > 0 {
 		why += "; off or held off are the hosts " + strings.Join(slices.Sorted(maps.Keys(down)), ", ")
 	}
-	return why
+	return why, needed > len(members)-1
 }
 
 func isMetal3Machine(ref *corev1.ObjectReference) bool {

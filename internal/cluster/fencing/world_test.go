@@ -155,7 +155,7 @@ func (w *world) start(options ...func(*Config)) {
 	}
 	config := Config{
 		Client: w.observed(w.mgmt), Live: w.mgmt, Workloads: w, FindNode: w.findNode,
-		Guard: NewGuard(w.mgmt), Recorder: w.notes, Metrics: metrics, Now: func() time.Time { return w.now },
+		Guard: NewGuard(w.mgmt, w, w.findNode), Recorder: w.notes, Metrics: metrics, Now: func() time.Time { return w.now },
 	}
 	for _, option := range options {
 		option(&config)

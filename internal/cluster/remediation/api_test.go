@@ -73,7 +73,7 @@ func (c *controllers) start(t *testing.T) {
 	c.clients = workload.New(mgr.GetAPIReader(), scheme(t))
 	made, err := New(Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workload: c.clients, Recorder: silent{}, Now: time.Now,
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader()),
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: (&life{}).doubtNode, Metrics: metrics, Guard: fencing.NewGuard(mgr.GetAPIReader(), c.clients, nodeByReference),
 	}).Controller(mgr.GetCache(), controller.Options{SkipNameValidation: &skip, UsePriorityQueue: new(false)}, c.clients.Gone(mgr.GetCache()))
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,8 @@ type scope struct {
 
 	// why says what the pass waits for, where that is known.
 	why string
+	// lasting means that the control plane always needs the machine, because its others are too few.
+	lasting bool
 }
 
 // stray is a host with holds that are not where they should be.
@@ -146,11 +148,11 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if s.paused || s.host == nil || s.strategy != v1beta2.RebootRemediation || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
 		return nil
 	}
-	why, err := r.Guard.Endangered(ctx, s.machine)
+	why, lasting, err := r.Guard.Endangered(ctx, s.machine)
 	if err != nil {
 		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
 	}
-	s.endangered, s.why = why != "", why
+	s.endangered, s.lasting, s.why = why != "", lasting, why
 	return nil
 }
 
@@ -209,8 +211,9 @@ func obstacleOf(s *scope) obstacle {
 
 // isEarly reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
 // cycle would only interrupt its first boot. One whose deployment fails has no such time, nor one whose host has another error
-// for the timeout: a shorter one, such as a BMC that refuses a login, does not keep the engine from deploying. Neither has one whose remediation had begun
-// before it was moved to another cluster, which leaves a hold under a former key or a backup of the Node.
+// for the timeout: a shorter one, such as a BMC that refuses a login, does not keep the engine from deploying. Neither has one
+// whose remediation had begun before it was moved to another cluster, which leaves a hold under a former key or a backup of
+// the Node.
 func isEarly(s *scope) bool {
 	m := s.metal3Machine
 	switch {

@@ -206,7 +206,8 @@ func (s *site) recover(config *rest.Config, scheme *runtime.Scheme) {
 		s.Fatal(err)
 	}
 	cached, live := mgr.GetClient(), mgr.GetAPIReader()
-	clients, guard, recorder := workload.New(live, scheme), fencing.NewGuard(live), events.NewFakeRecorder(1000)
+	clients, recorder := workload.New(live, scheme), events.NewFakeRecorder(1000)
+	guard := fencing.NewGuard(live, clients, workload.FindNode)
 	skip := true
 	options := controller.Options{SkipNameValidation: &skip, Logger: logr.Discard(), UsePriorityQueue: new(false)}
 	byAnnotation, err := fencing.New(fencing.Config{

@@ -26,6 +26,7 @@ func (l *life) joinControlPlane(machines int) {
 		other := &clusterv1.Machine{ObjectMeta: named(name, types.UID(name)), Spec: clusterv1.MachineSpec{ClusterName: "edge"}}
 		label(other)
 		other.Spec.InfrastructureRef.Name = name
+		other.Status.NodeRef.Name = name
 		other.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"}}
 		host := l.host().DeepCopy()
 		host.ObjectMeta = named(name, types.UID("host-"+name))
@@ -82,6 +83,68 @@ func TestTheOnlyMachineOfAControlPlaneIsRebooted(t *testing.T) {
 	l.untilPhase(waiting)
 	l.takeBack()
 	l.clean()
+}
+
+// neverHadANode has another Machine of the control plane that is not there yet, as in the middle of an upgrade.
+func (l *life) neverHadANode() {
+	l.Helper()
+	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &clusterv1.Machine{})
+	other.Status.NodeRef.Name, other.Status.Conditions = "", nil
+	if err := l.management.Status().Update(l.Context(), other); err != nil {
+		l.Fatal(err)
+	}
+}
+
+func TestAMachineOfTheControlPlaneThatNeverHadANodeIsNotNeededForItsMajority(t *testing.T) {
+	t.Parallel()
+	for name, life := range map[string]func(t *testing.T) *life{
+		"the other one": func(t *testing.T) *life {
+			t.Helper()
+			l := newLife(t, nil)
+			l.joinControlPlane(2)
+			l.neverHadANode()
+			return l
+		},
+		"this one": func(t *testing.T) *life {
+			t.Helper()
+			l := newStart(t, nil)
+			l.choose()
+			l.deploy()
+			l.joinControlPlane(2)
+			return l
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := life(t)
+			l.until("the hold", func() bool { return l.host().Annotations[holdKey(l.remediation())] != "" })
+			l.untilPhase(waiting)
+		})
+	}
+}
+
+func TestAMachineOfTheControlPlaneWhoseNodeIsNotKnownIsNeededForItsMajority(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.joinControlPlane(2)
+	l.neverHadANode()
+	l.unreachable = errAway
+	l.leftAloneFor(time.Hour, "while the workload cluster is away")
+	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	l.unreachable = nil
+	l.untilPhase(waiting)
+}
+
+func TestARemediationThatTheControlPlaneCanNeverDoWithoutNeedsSomebodyToLook(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, nil)
+	l.joinControlPlane(2)
+	l.leftAloneFor(time.Hour, "while the other one cannot be the majority")
+	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	l.counted("ingot_remediation_stuck", 1)
+	if n := l.told(v1beta2.WaitingForControlPlaneReason); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
 }
 
 func TestTheControlPlaneKeepsItsMajorityWhenTwoHostsAreHeldOffAtTheSameTime(t *testing.T) {

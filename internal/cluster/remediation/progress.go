@@ -21,6 +21,9 @@ func progressOf(s *scope, a action) *metav1.Condition {
 	case waitForStart:
 		return waitsForStart(s)
 	case waitForControlPlane:
+		if s.lasting {
+			return stuck(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane has no majority without it, even if all others are ready%s", because(s.why))
+		}
 		return goesOn(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
 	case waitForPowerOff:
 		if late {

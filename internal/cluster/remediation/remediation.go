@@ -45,8 +45,9 @@ type workloads interface {
 
 // guard keeps the control planes of clusters from losing their majority.
 type guard interface {
-	// Endangered says why the control plane would lose its majority without this Machine, or is empty.
-	Endangered(ctx context.Context, machine *clusterv1.Machine) (string, error)
+	// Endangered says why the control plane would lose its majority without this Machine, or is empty. Lasting means that
+	// the others are too few, even if all of them are ready.
+	Endangered(ctx context.Context, machine *clusterv1.Machine) (why string, lasting bool, err error)
 	// Hold calls set, which holds the host of a Machine off, unless the control plane would lose
 	// its majority by it. Then it says why.
 	Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error)

@@ -95,6 +95,7 @@ func TestAMachineOfTheControlPlaneIsTriedAgainAlthoughItsAPIServerIsAway(t *test
 	l := newLife(t, nil)
 	l.joinControlPlane(1)
 	l.unreachable = errAway
+	l.goesOn(0)
 	l.untilPhase(deleting)
 	if l.cycles != 2 {
 		t.Errorf("%d cycles, want 2", l.cycles)

@@ -143,12 +143,15 @@ func (l *life) restart() {
 	}
 	l.r = New(Config{
 		Client: c, Live: l.management, Workload: l, Recorder: l, Metrics: metrics, Now: func() time.Time { return l.now },
-		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode, Guard: fencing.NewGuard(l.management),
+		FindNode: nodeByReference, ProvenOff: recordedOff, DoubtNode: l.doubtNode, Guard: fencing.NewGuard(l.management, l, nodeByReference),
 	})
 }
 
 // nodeByReference finds the Node that a Machine names.
 func nodeByReference(ctx context.Context, c client.Client, m *clusterv1.Machine, _ ...string) (*corev1.Node, error) {
+	if m.Status.NodeRef.Name == "" {
+		return nil, nil
+	}
 	var n corev1.Node
 	err := c.Get(ctx, client.ObjectKey{Name: m.Status.NodeRef.Name}, &n)
 	if apierrors.IsNotFound(err) {
