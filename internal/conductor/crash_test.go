@@ -98,7 +98,7 @@ func dieAfter(t *testing.T, commits int, state, want node.State, verb string, ch
 	if works := w.works(); lived != (works == 0) {
 		t.Fatalf("after %d commits: %d pieces of work are left, lived %v", commits, works, lived)
 	}
-	w.clock.Advance(time.Minute)
+	w.clock.Advance(w.storageWithin() + time.Minute) // no call is on its way any more
 	w.Conductor = w.start("conductor-2")
 	w.settle()
 	got := w.arrive(n, want)
