@@ -284,13 +284,14 @@ func untried(s *scope, n provisioner.Node) bool {
 		!tried && !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
 }
 
-// try has the engine try the credentials that the node has got, and accepts those that the BMC takes.
+// try has the engine try the credentials that the node has got, and accepts those that the BMC takes. An engine whose
+// driver has nothing to ask the BMC for is believed.
 func (p registration) try(ctx context.Context, s *scope, n provisioner.Node) error {
 	if !p.identity.turns.take(s.host.Namespace) {
 		return errNoTurn
 	}
 	defer p.identity.turns.give(s.host.Namespace)
-	if err := p.engine.CheckAccess(ctx, n.ID); err != nil {
+	if err := p.engine.CheckAccess(ctx, n.ID); err != nil && !errors.Is(err, provisioner.ErrUnsupported) {
 		return refused(v1alpha1.OperationRegister, "verify", n.ID, advised(s.host, err))
 	}
 	p.accept(s)
