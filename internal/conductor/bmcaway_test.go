@@ -117,6 +117,29 @@ func TestMachineInUseIsOnAgainThoughItsBMCWasAwayDuringItsRestart(t *testing.T) 
 	}
 }
 
+// TestRebootWhoseBMCIsAwayForLongerThanItsAttemptsLeavesTheMachineOn restarts the BMC when the machine is off.
+func TestRebootWhoseBMCIsAwayForLongerThanItsAttemptsLeavesTheMachineOn(t *testing.T) {
+	w := emptyWorld(t)
+	times := bmc.RealisticTimes()
+	times.BMCRestart = 45 * time.Second
+	m := redfishtest.Start(t, "dell", redfishtest.Options{Times: times})
+	n := w.behindBMC(m, node.Active, 0)
+	if err := w.SetPower(t.Context(), n.UUID, node.SoftRebooting, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.live(m, func() {
+		if m.Power() == bmc.Off && m.Restarts() == 0 {
+			if err := m.Restart(&bmc.Call{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	got := w.stored(n.UUID)
+	if want := []string{"soft power off", "restart bmc", "power on"}; !slices.Equal(m.Effects(), want) || m.Power() != bmc.On || got.PowerState != node.PowerOn {
+		t.Errorf("effects %q, want %q; the machine is %s, and the node %q (%s)", m.Effects(), want, m.Power(), got.PowerState, got.LastError)
+	}
+}
+
 // TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls has a BMC whose answers take 1.5
 // seconds, where other calls have 10.
 func TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls(t *testing.T) {

@@ -107,13 +107,13 @@ func endPower(_ *store.Tx, _ runner.Task, n *node.Node) error {
 }
 
 // leavePower reads the power state of a machine after a failed change. One that a reboot
-// has left off is switched on.
+// has left off, or that does not tell, is switched on.
 func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
 	var target node.PowerState
 	t.Work.Intent.Get(powerTargetIntent, &target)
 	reboot := target == node.Rebooting || target == node.SoftRebooting
 	on := c.switchTo(t.Node, node.PowerOn)
-	on.Skip = on.Skip || !reboot || t.Node.PowerState != node.PowerOff
+	on.Skip = on.Skip || !reboot || t.Node.PowerState == node.PowerOn
 	return []runner.Operation{c.checkOwnerBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {

@@ -155,7 +155,7 @@ func TestMachineIsNotLeftOffByAFailedReboot(t *testing.T) {
 		{node.Rebooting, node.PowerOff, true},
 		{node.SoftRebooting, node.PowerOff, true},
 		{node.Rebooting, node.PowerOn, false},
-		{node.Rebooting, node.PowerError, false},
+		{node.Rebooting, node.PowerError, true},
 		{node.PowerOff, node.PowerOff, false},
 		{node.PowerOn, node.PowerOff, false},
 	} {
