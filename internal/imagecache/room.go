@@ -162,15 +162,12 @@ func (c *contents) makeRoom(more int64) error {
 	if err := c.keepLimit(more); err != nil {
 		return err
 	}
-	for {
-		free, err := c.available()
-		if err != nil || free-more >= reserve {
-			return nil //nolint:nilerr // it does not tell
-		}
+	for free, err := c.available(); err == nil && free-more < reserve; free, err = c.available() {
 		if err := c.removeOldest(); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // keepLimit removes what was not used for longest from a folder that would have more than its limit.
