@@ -13,11 +13,6 @@ const (
 	sha512Sum = "cf83e1357eefb8bdf1542850d66d8007d620e4050b5715dc83f4a921d36ce9ce47d0d13c5d85f2b0ff8318d2877eec2f63b931bd47417a81a538327af927da3e"
 )
 
-// other returns a checksum that differs.
-func other(sum string) string {
-	return "0" + sum[1:]
-}
-
 func TestChecksumsTellTheirAlgorithm(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Checksum{

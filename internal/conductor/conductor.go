@@ -252,19 +252,20 @@ const (
 func (c *Conductor) registerLoop(ctx context.Context) {
 	timer := time.NewTimer(registerTick)
 	defer timer.Stop()
-	for wait := registerTick; ; timer.Reset(wait) {
+	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-c.store.Older():
 		}
-		wait = registerTick
+		wait := registerTick
 		if err := c.showLife(ctx); err != nil && ctx.Err() == nil {
 			wait = registerAgain
 			c.runner.Interrupted()
 			c.log.Error("Conductor could not register that it is alive", "err", err)
 		}
+		timer.Reset(wait)
 	}
 }
 

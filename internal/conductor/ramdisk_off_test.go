@@ -47,8 +47,9 @@ func inMachine(t *testing.T, n *node.Node, operations []runner.Operation) {
 		if o.Skip || !slices.Contains([]string{offForRamdiskName, bootRamdiskName, powerOffName, powerOnName}, o.Name) {
 			continue
 		}
-		out, err := driver.Outcome{Again: driver.NextTurn}, error(nil)
+		out := driver.Outcome{Again: driver.NextTurn}
 		for turn := (driver.Turn{}); !out.Done(); turn = drivertest.After(turn, out) {
+			var err error
 			if out, err = o.Change(t.Context(), n, turn); err != nil {
 				t.Fatalf("%s: %v", o.Name, err)
 			}

@@ -38,6 +38,7 @@ func TestWaitingEndsWhenTheCheckSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		failure := failureOf(func(tb testing.TB) {
+			tb.Helper()
 			UntilTrue(tb, time.Minute, "ten seconds", func() bool { return time.Since(began) >= 10*time.Second })
 		})
 		if passed := time.Since(began); failure != "" || passed > 10*time.Second+longest {
@@ -50,6 +51,7 @@ func TestWaitingFailsWithTheLastErrorWhenItsTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, checks := time.Now(), 0
 		failure := failureOf(func(tb testing.TB) {
+			tb.Helper()
 			Until(tb, time.Minute, "rain", func() error {
 				checks++
 				return fmt.Errorf("look %d: %w", checks, errors.New("sunny"))

@@ -297,8 +297,15 @@ func TestAMachineOfTheControlPlaneIsFencedOnlyIfTheOthersAreTheMajority(t *testi
 		machines, readyOthers int
 		endangered, lasting   bool
 	}{
-		{1, 0, true, true}, {2, 1, true, true}, {2, 0, true, true}, {3, 2, false, false}, {3, 1, true, false},
-		{5, 3, false, false}, {5, 4, false, false}, {5, 2, true, false}, {5, 0, true, false},
+		{1, 0, true, true},
+		{2, 1, true, true},
+		{2, 0, true, true},
+		{3, 2, false, false},
+		{3, 1, true, false},
+		{5, 3, false, false},
+		{5, 4, false, false},
+		{5, 2, true, false},
+		{5, 0, true, false},
 	} {
 		machines := make([]clusterv1.Machine, tt.machines)
 		for i := range machines {

@@ -125,7 +125,7 @@ func decideIdentity(expected, told node.MachineFacts) (v verdict, difference str
 	address := comparison{"MAC addresses", someOf(got), "one of " + someOf(want), len(want) > 0 && len(got) > 0, len(common) > 0}
 
 	switch {
-	case uuid.agrees() && !(number.differs() && address.differs()),
+	case uuid.agrees() && (!number.differs() || !address.differs()),
 		!uuid.known && address.agrees() && !node.MayBeShared(common[0]):
 		return verdictSame, ""
 	case !uuid.known && !number.known && !address.known:
