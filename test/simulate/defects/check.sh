@@ -2,7 +2,7 @@
 # Puts each defect of this folder into a copy of the project, one at a time, and
 # prints the first seed of the simulation that catches it. It fails when a defect is
 # not caught by SEEDS seeds, 1,000 unless told otherwise, or when that seed fails without
-# the defect, too.
+# the defect, too. The head of a patch may name the first of them: "Seeds from 1001."
 set -euo pipefail
 cd "$(dirname "$0")/../../.."
 seeds=${SEEDS:-1000}
@@ -12,8 +12,10 @@ CGO_ENABLED=0 go test -trimpath -c -o "$copies/simulate.test" ./test/simulate
 
 # catch PATCH prints the first seed that catches a defect, and fails when there is none.
 catch() {
-  local name copy found seed
+  local name copy found seed first
   name=$(basename "$1" .patch)
+  first=$(sed -n 's/^Seeds from \([0-9]*\)\.$/\1/p' "$1")
+  first=${first:-1}
   copy=$copies/$name
   mkdir "$copy"
   git ls-files -z | xargs -0 cp --parents -t "$copy"
@@ -22,10 +24,10 @@ catch() {
     echo "$name: the patch does not fit the code any more, write it anew" >&2
     return 1
   fi
-  found=$(cd "$copy/test/simulate" && timeout 600 "$copy/simulate.test" -test.run TestWhatMustHoldHolds -first 1 -seeds "$seeds" 2>&1 || true)
+  found=$(cd "$copy/test/simulate" && timeout 600 "$copy/simulate.test" -test.run TestWhatMustHoldHolds -first "$first" -seeds "$seeds" 2>&1 || true)
   rm -rf "$copy"
   if ! seed=$(grep -o -m1 'seed [0-9]*: replay it' <<<"$found"); then
-    echo "$name: no seed from 1 to $seeds catches it" >&2
+    echo "$name: none of $seeds seeds from $first on catches it" >&2
     return 1
   fi
   seed=${seed#seed }
