@@ -193,6 +193,9 @@ func (c *Conductor) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("register conductor %s: %w", c.cfg.Hostname, err)
 	}
+	if err := c.claimNotedMachines(ctx); err != nil {
+		return fmt.Errorf("claim the machines that nodes stand for: %w", err)
+	}
 	if c.cfg.Inventories.Objects == nil {
 		if err := c.warnWithoutObjectStore(ctx); err != nil {
 			return err

@@ -241,3 +241,33 @@ func setIdentity(tx *store.Tx, n *node.Node, found node.MachineIdentity) error {
 	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{node.MachineIdentityKey: found})
 	return tx.ClaimMachine(n.ID, machineClaims(found.UUID, found.SerialNumber))
 }
+
+// claimBatch is how many nodes get claims in one commit.
+const claimBatch = 100
+
+// claimNotedMachines claims the machines that nodes stand for according to engines of a release without such claims.
+// A node whose note tells nothing is read again at the next start.
+func (c *Conductor) claimNotedMachines(ctx context.Context) error {
+	for last, more := int64(0), true; more; {
+		var nodes []*node.Node
+		err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
+			if nodes, err = tx.UnclaimedMachines(last, claimBatch); err != nil {
+				return err
+			}
+			for _, n := range nodes {
+				known := identityOf(n)
+				if err := tx.AddMachine(n.ID, machineClaims(known.UUID, known.SerialNumber)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if more = len(nodes) == claimBatch; more {
+			last = nodes[len(nodes)-1].ID
+		}
+	}
+	return nil
+}

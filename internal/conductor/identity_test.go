@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -66,5 +67,41 @@ func TestOneMachineIsNotedInOneOfTwoNodes(t *testing.T) {
 	w.standFor(first, other)
 	if err := w.refuseMachineOfAnother(t.Context(), second, reversed); err != nil {
 		t.Errorf("the first node keeps the machine that it does not stand for any more: %v", err)
+	}
+}
+
+// TestMachinesThatEarlierReleasesNotedAreClaimedAtTheStart has an engine of a release that notes in a node which machine
+// it stands for, and claims nothing, run beside this one until it starts again.
+func TestMachinesThatEarlierReleasesNotedAreClaimedAtTheStart(t *testing.T) {
+	const uuid = "00112233-4455-6677-8899-aabbccddeeff"
+	w := newWorld(t)
+	note := func(machine node.MachineIdentity, more string) *node.Node {
+		t.Helper()
+		n := w.register()
+		w.write(func(tx *store.Tx) error {
+			before, err := tx.NodeByID(n.ID)
+			if err != nil {
+				return err
+			}
+			after := *before
+			after.DriverInternalInfo = after.DriverInternalInfo.With(map[string]any{node.MachineIdentityKey: machine, "answer": more})
+			return tx.UpdateNode(before, &after)
+		})
+		return n
+	}
+	serialIsUUID, nothing, withNUL := node.MachineIdentity{UUID: uuid, SerialNumber: strings.ToUpper(uuid)}, node.MachineIdentity{}, node.MachineIdentity{SerialNumber: "S2"}
+	last := node.MachineIdentity{SerialNumber: "S3"} // in another commit than the first ones
+	owners := map[node.MachineIdentity]*node.Node{serialIsUUID: note(serialIsUUID, ""), withNUL: note(withNUL, "\x00")}
+	for range claimBatch {
+		note(nothing, "")
+	}
+	owners[last] = note(last, "")
+
+	w.restart(func(*Config) {})
+	stranger := w.register()
+	for machine, owner := range owners {
+		if err := w.refuseMachineOfAnother(t.Context(), stranger, machine); err == nil || !strings.Contains(err.Error(), owner.UUID) {
+			t.Errorf("machine %+v: %v, want it refused as that of node %s", machine, err, owner.UUID)
+		}
 	}
 }

@@ -138,6 +138,30 @@ func (tx *Tx) ClaimMachine(nodeID int64, claims []Claim) error {
 	return tx.replaceClaims(nodeID, fromIdentity, claims)
 }
 
+// unclaimedTable has what is needed of a node to claim the machine that it stands for.
+var unclaimedTable = nodeTable.part("id", "driver_internal_info")
+
+// UnclaimedMachines returns up to limit nodes with keys above another, in their order, that have noted which machine
+// they stand for and claim none: an engine of a release without such claims has noted it. Other fields than ID
+// and DriverInternalInfo are empty.
+func (tx *Tx) UnclaimedMachines(after int64, limit int) ([]*node.Node, error) {
+	scan := unclaimedTable.scanner()
+	var nodes []*node.Node
+	err := tx.query(func(r row) error {
+		n, err := scan(r)
+		nodes = append(nodes, n)
+		return err
+	}, "SELECT "+unclaimedTable.list+` FROM nodes WHERE id > ? AND driver_internal_info LIKE ?
+		AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node_id = nodes.id AND claims.source = ?) ORDER BY id LIMIT ?`,
+		after, `%"`+node.MachineIdentityKey+`"%`, fromIdentity, limit)
+	return nodes, err
+}
+
+// AddMachine claims a machine for a node that has no claim on one, beside what another replica may claim meanwhile.
+func (tx *Tx) AddMachine(nodeID int64, claims []Claim) error {
+	return tx.claim(nodeID, fromIdentity, claims...)
+}
+
 func (tx *Tx) replaceClaims(nodeID int64, source string, claims []Claim) error {
 	if nodeID != tx.created { // a new node has none
 		if err := tx.exec("DELETE FROM claims WHERE node_id = ? AND source = ?", nodeID, source); err != nil {

@@ -93,6 +93,5 @@ var postgresRules = []struct {
 	{regexp.MustCompile(`\bTEXT\b`), `TEXT COLLATE "C"`},
 	{regexp.MustCompile(`\bBLOB\b`), "BYTEA"},
 	{regexp.MustCompile(`\) WITHOUT ROWID\b`), ")"},
-	{regexp.MustCompile(`\bjson_extract\((\w+), '\$\.(\w+)\.(\w+)'\)`), "(${1}::json #>> '{${2},${3}}')"},
 	{regexp.MustCompile(`/\*postgres: (.*?)\*/`), "$1"},
 }
