@@ -130,7 +130,7 @@ func (e *Engine) stopMetrics(ctx context.Context) error {
 
 func (e *Engine) openStore(ctx context.Context) (err error) {
 	cfg := e.config.Database
-	e.store, err = store.Open(ctx, store.Options{Dir: cfg.Dir, URL: cfg.URL, Name: e.config.Conductor.Hostname, Clock: e.clock, WriteConnections: cfg.WriteConnections})
+	e.store, err = store.Open(ctx, store.Options{Dir: cfg.Dir, URL: cfg.URL, Name: e.config.Conductor.Hostname, Clock: e.clock, WriteConnections: cfg.WriteConnections, Logger: e.log})
 	return err
 }
 

@@ -178,3 +178,10 @@ func (s *Store) Trips(ctx context.Context, fn func(*Tx) error) (trips int, err e
 	})
 	return trips, err
 }
+
+// WithMigrationWaits replaces how long a migration on PostgreSQL waits for one lock, between
+// two attempts, and in all.
+func (o Options) WithMigrationWaits(lock, pause, whole time.Duration) Options {
+	o.migrationWaits = migrationWaits{lock, pause, whole}
+	return o
+}

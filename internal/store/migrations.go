@@ -22,19 +22,29 @@ func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	sources := provider.ListSources()
-	newest := sources[len(sources)-1].Version
-	current, err := provider.GetDBVersion(ctx)
+	current, newest, err := versions(ctx, provider)
 	if err != nil {
-		return fmt.Errorf("read schema version (is this a database of Ingot, and intact?): %w", err)
-	}
-	if current > newest {
-		return fmt.Errorf("its schema has version %d, this program knows up to %d: use the program version that wrote it, or restore a backup", current, newest)
+		return err
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
 	}
 	return nil
+}
+
+// versions returns the version of the schema and that of the last migration. It refuses a
+// schema from the future.
+func versions(ctx context.Context, provider *goose.Provider) (current, newest int64, err error) {
+	sources := provider.ListSources()
+	newest = sources[len(sources)-1].Version
+	current, err = provider.GetDBVersion(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("read schema version (is this a database of Ingot, and intact?): %w", err)
+	}
+	if current > newest {
+		return 0, 0, fmt.Errorf("its schema has version %d, this program knows up to %d: use the program version that wrote it, or restore a backup", current, newest)
+	}
+	return current, newest, nil
 }
 
 func migrations(db *sql.DB, dialect database.Dialect) (*goose.Provider, error) {

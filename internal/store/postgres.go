@@ -12,8 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3/database"
 )
 
 // Requirements and bounds of PostgreSQL.
@@ -97,7 +95,7 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) 
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := prepareDatabase(ctx, reads); err != nil {
+	if err := prepareDatabase(ctx, reads, opts); err != nil {
 		reads.Close()
 		return nil, err
 	}
@@ -166,29 +164,6 @@ const askRun = "SELECT pg_postmaster_start_time() || ', ' || coalesce((SELECT st
 const runKey = "run"
 
 func runOf(conn *pgx.Conn) any { return conn.PgConn().CustomData()[runKey] }
-
-// prepareDatabase brings the schema forward on a server that fits, while
-// processes that start at the same time wait, and so do writes of those that run:
-// theirs and a migration would wait for each other's tables.
-func prepareDatabase(ctx context.Context, pool *pgxpool.Pool) error {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Release() // with its transaction's lock, if that is still open
-	if err := checkServer(ctx, conn.Conn()); err != nil {
-		return err
-	}
-	// A transaction's lock, unlike a session's, ends with what it is for.
-	if _, err := control(ctx, conn.Conn(), "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
-		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+"), pg_advisory_xact_lock("+writeLock+")"); err != nil {
-		return fmt.Errorf("wait for the migration of another process: %w", err)
-	}
-	db := stdlib.OpenDBFromPool(pool)
-	err = errors.Join(migrate(ctx, db, database.DialectPostgres), db.Close())
-	_, ended := control(ctx, conn.Conn(), "ROLLBACK") // the lock was all there was to it
-	return errors.Join(err, ended)
-}
 
 // checkServer refuses a server that cannot keep what the store promises.
 func checkServer(ctx context.Context, conn *pgx.Conn) error {

@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -33,6 +34,10 @@ type Options struct {
 	// Clock replaces the database's clock. Nil means the server's clock with
 	// PostgreSQL, and time.Now with SQLite, which has none of its own.
 	Clock func() time.Time
+	// Logger is told what Open waits for. Nil means slog.Default.
+	Logger *slog.Logger
+
+	migrationWaits migrationWaits // of tests; zero means the constants
 }
 
 // Store is an open database. It is safe for concurrent use.
