@@ -53,10 +53,9 @@ func (n *Node) Allocatable() bool {
 	return n.ProvisionState == Available && !n.Maintenance && n.InstanceUUID == "" && !n.Retired
 }
 
-// Choose returns the node for the allocation: the one of its name when that is
-// suitable, else the first suitable of nodes. Retry is true when all suitable nodes
-// are under work, so that a later attempt may find one; otherwise reason says why
-// there is none.
+// Choose returns the node for the allocation: the suitable node that has the allocation's name,
+// else the first suitable node. Retry is true when other work has locked all suitable nodes, so
+// that a later attempt may succeed. Otherwise reason says why there is no node.
 func (a *Allocation) Choose(nodes []*Node, now time.Time) (chosen *Node, retry bool, reason string) {
 	fitting := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !a.Accepts(n) || !n.Allocatable() })
 	for _, n := range fitting {

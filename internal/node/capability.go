@@ -8,8 +8,8 @@ import (
 // capabilitiesKey is the key of properties and instance_info that holds capabilities.
 const capabilitiesKey = "capabilities"
 
-// Capability returns one of the object's capabilities, which are text ("a:b,c:d"), an object,
-// or the text of one; empty for none.
+// Capability returns the value of one of the object's capabilities, "" when it is not set. Clients
+// write capabilities as text ("a:b,c:d"), as a JSON object, or as the text of a JSON object.
 func (o Object) Capability(name string) string {
 	var values map[string]string
 	if o.Get(capabilitiesKey, &values) {
@@ -22,7 +22,7 @@ func (o Object) Capability(name string) string {
 	return textCapability(text, name)
 }
 
-// textCapability finds a value in capabilities that are written as "name:value,…".
+// textCapability returns the value of a name in capabilities of the form "name:value,…".
 func textCapability(text, name string) string {
 	for part := range strings.SplitSeq(text, ",") {
 		if key, value, ok := strings.Cut(part, ":"); ok && strings.TrimSpace(key) == name {
@@ -32,9 +32,9 @@ func textCapability(text, name string) string {
 	return ""
 }
 
-// BootModeCapability returns the boot mode that the capabilities of the instance ask for, else
-// those of the machine; empty if neither do. Those of the instance end with it, as all of
-// instance_info.
+// BootModeCapability returns the boot mode that the capabilities of instance_info ask for, else the
+// one in the capabilities of properties; "" if neither has one. The capabilities of instance_info
+// end with the instance, like all of instance_info.
 func (n *Node) BootModeCapability() string {
 	for _, o := range []Object{n.InstanceInfo, n.Properties} {
 		if mode := o.Capability("boot_mode"); mode != "" {

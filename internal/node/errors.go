@@ -13,8 +13,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrLocked: another request or a conductor holds the node's lease.
 	ErrLocked = errors.New("locked")
-	// ErrLeaseLost: this conductor no longer holds the lease of the work, which
-	// therefore must not write anything.
+	// ErrLeaseLost: this conductor no longer holds the lease under which the work runs. The work
+	// must not write anything.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrBusy: a limit is reached (posts per second, nodes, workers); the same
 	// request may succeed later.
@@ -126,7 +126,7 @@ const maxOutsideText = 2048
 // terminal.
 func CutText(text string) string { return CutTextTo(text, maxOutsideText) }
 
-// CutTextTo is CutText with another limit, in bytes, for what has room for less.
+// CutTextTo is CutText with another limit, in bytes, for fields with less room.
 func CutTextTo(text string, limit int) string {
 	const mark = " … (cut)"
 	text = MaskURLs(strings.ToValidUTF8(text, "�"))

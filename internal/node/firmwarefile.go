@@ -11,21 +11,21 @@ import (
 // FirmwareFileKey is the key of driver_internal_info for the FirmwareFile of a node.
 const FirmwareFileKey = "firmware_file"
 
-// FirmwareFile is the firmware that the engine serves to the BMC of a node. It is stored in
-// the node before the BMC hears of it, so that each engine of the database serves it, and
-// removed when the update ends.
+// FirmwareFile is the firmware that the engine serves to the BMC of a node. The engine stores it in
+// the node before it tells the BMC, so that each engine of the database can serve the file, and
+// removes it when the update ends.
 type FirmwareFile struct {
 	// Secret is part of the URL: 128 random bits as 32 hexadecimal digits.
 	Secret string `json:"secret"`
-	// URL is where the engine gets the file, with the checksum that it must have if one
-	// is known.
+	// URL is where the engine downloads the file. It includes the expected checksum if that is
+	// known.
 	URL     string `json:"url"`
-	Version string `json:"version,omitempty"` // of the file; the BMC gets no other
-	// Name ends the URL for the BMC. BMCs tell the kind of a file by it.
+	Version string `json:"version,omitempty"` // of the file; the engine serves the BMC no other version
+	// Name is the last part of the URL that the BMC gets. BMCs tell the kind of a file by its name.
 	Name string `json:"name"`
 }
 
-// NewFirmwareFile returns a file that is served with a secret of its own.
+// NewFirmwareFile returns the file at a URL with a new secret.
 func NewFirmwareFile(from, version string) FirmwareFile {
 	return FirmwareFile{Secret: NewBootSecret(), URL: from, Version: version, Name: firmwareName(from)}
 }
@@ -33,7 +33,9 @@ func NewFirmwareFile(from, version string) FirmwareFile {
 // maxFirmwareName bounds names that BMCs get, in bytes.
 const maxFirmwareName = 100
 
-// firmwareName is the last part of the path of a URL, as far as every BMC can read it.
+// firmwareName returns the last part of the path of a URL, in a form that every BMC can read: other
+// characters become "_", and only the last maxFirmwareName bytes stay. It returns "firmware.bin"
+// when nothing useful is left.
 func firmwareName(from string) string {
 	name := ""
 	if u, err := url.Parse(from); err == nil {
@@ -52,25 +54,26 @@ func firmwareName(from string) string {
 	return name
 }
 
-// FirmwareFileOf returns the firmware that is served to the node's BMC; false when none is.
+// FirmwareFileOf returns the firmware that the engine serves to the node's BMC; false when there is
+// none.
 func FirmwareFileOf(n *Node) (FirmwareFile, bool) {
 	var file FirmwareFile
 	ok := n.DriverInternalInfo.Get(FirmwareFileKey, &file) && len(file.Secret) == hex.EncodedLen(secretBytes)
 	return file, ok
 }
 
-// StoreIn makes f what is served to the node's BMC.
+// StoreIn stores f in n as the firmware that the engine serves to the node's BMC.
 func (f FirmwareFile) StoreIn(n *Node) {
 	n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{FirmwareFileKey: f})
 }
 
-// WithdrawFirmwareFile ends what is served to the node's BMC.
+// WithdrawFirmwareFile ends the serving of firmware to the node's BMC.
 func WithdrawFirmwareFile(n *Node) {
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(FirmwareFileKey)
 }
 
-// Opens reports whether a secret is that of the file. It takes the same time for all wrong
-// ones of the same length.
+// Opens reports whether secret is the secret of the file. The comparison takes the same time for
+// all wrong secrets of the same length.
 func (f FirmwareFile) Opens(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(f.Secret), []byte(secret)) == 1
 }

@@ -10,8 +10,8 @@ import (
 type BIOSSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // numbers and booleans as text
-	// Fields of the attribute registry; zero when it does not have them.
-	AttributeType   string   `json:"attribute_type,omitempty"` // "Enumeration", "Integer", "String", "Boolean", "Password"
+	// Fields of the attribute registry; zero when the registry does not have them.
+	AttributeType   string   `json:"attribute_type,omitempty"` // "Enumeration", "Integer", "String", …
 	AllowableValues []string `json:"allowable_values,omitempty"`
 	LowerBound      *int64   `json:"lower_bound,omitempty"`
 	UpperBound      *int64   `json:"upper_bound,omitempty"`
@@ -101,11 +101,11 @@ type Medium struct {
 	DeviceType string `json:"device_type"` // "cdrom", "disk" or "floppy"
 	ImageURL   string `json:"image_url"`
 	Source     string `json:"image_download_source,omitempty"` // "http", "local" or "swift"
-	// Beside is the URL of an image that stays where it is: this one goes into another
-	// virtual device. Only boot interfaces set it.
+	// Beside is the URL of the image that must stay attached while this one is attached, so that
+	// this one goes into another virtual device. Only boot interfaces set it.
 	Beside string `json:"-"`
-	// Stays says of an attached medium that it must not make room for another one, because it
-	// may be that of another machine. Only drivers set it.
+	// Stays says that this attached medium must not make room for another one, because it may
+	// belong to another machine. Only drivers set it.
 	Stays bool `json:"-"`
 }
 
@@ -117,8 +117,8 @@ type HardwareAttributes struct {
 	// NeedsRamdiskForPower says that only the ramdisk of the machine can restart it:
 	// without a running ramdisk the engine cannot change the power.
 	NeedsRamdiskForPower bool
-	// SkipBMCDetect says that the engine needs no BMC address of the agent, which takes
-	// long to find it: it reads its own way through Redfish.
+	// SkipBMCDetect says that the agent need not detect the BMC's address, which takes long: the
+	// engine reads the address through Redfish.
 	SkipBMCDetect bool
 }
 
@@ -126,7 +126,7 @@ type HardwareAttributes struct {
 type VendorMethod struct {
 	HTTPMethods          []string // in upper case
 	Async                bool     // answered with 202 before it is done
-	Attach               bool     // whether the answer is a file
+	Attach               bool     // true when the answer is a file
 	Description          string
 	RequireExclusiveLock bool
 }

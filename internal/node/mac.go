@@ -49,24 +49,24 @@ func ParseHardwareAddress(text string) (address string, octets int) {
 	return strings.ToLower(text), octets
 }
 
-// locallyAdministered is the bit of the first octet of a MAC address that
-// IEEE has not assigned (IEEE 802, §8.2.2).
+// locallyAdministered is the bit in the first octet of a MAC address that IEEE has not assigned
+// (IEEE 802, §8.2.2).
 const locallyAdministered = 0x02
 
 // sharedMACs are addresses that many machines are known to have.
 var sharedMACs = []string{
-	"00:00:00:00:00:00", // BMCs show it of interfaces without an address
-	"00:a0:c9:00:00:00", // Intel I225 and I226 whose vendor has set none
-	"b0:3a:f2:b6:05:9f", // USB link to a BMC with firmware of Insyde, as Supermicro's X12 and H12 have
+	"00:00:00:00:00:00", // BMCs report it for interfaces without an address
+	"00:a0:c9:00:00:00", // Intel I225 and I226 whose vendor has set no address
+	"b0:3a:f2:b6:05:9f", // USB link to a BMC with Insyde firmware, as on Supermicro's X12 and H12
 	"be:3a:f2:b6:05:9f", // the same
 }
 
 // IsShared reports whether a MAC address is one that many machines are known to have.
 func IsShared(mac string) bool { return slices.Contains(sharedMACs, mac) }
 
-// MayBeShared reports whether other machines may have a MAC address, too: many are known to,
-// or it was chosen locally instead of assigned. Virtual machines and USB links of BMCs have such
-// addresses, the latter often the same one in every machine of a kind.
+// MayBeShared reports whether other machines may have the same MAC address: it is known to be
+// shared, or was chosen locally instead of assigned. Virtual machines and the USB links of BMCs
+// have locally chosen addresses; USB links often have the same one in every machine of a model.
 func MayBeShared(mac string) bool {
 	if len(mac) < 2 {
 		return false
@@ -75,10 +75,10 @@ func MayBeShared(mac string) bool {
 	return err == nil && octet&locallyAdministered != 0 || IsShared(mac)
 }
 
-// IdentifyingMACs returns those of a machine's MAC addresses that tell it from other
-// machines. A machine that has others is not known by those which may be shared, except the
-// one that it was booted from, if that is known. Of a machine with no others, as virtual ones
-// are, all count that are not known to be shared, and of one with only such addresses these.
+// IdentifyingMACs returns those of a machine's MAC addresses that tell it from other machines. It
+// leaves out addresses that may be shared, except bootMAC, the address that the machine booted from
+// ("" when unknown). If all addresses may be shared, as on virtual machines, it leaves out only
+// those that are known to be shared. If all are known to be shared, it returns them all.
 func IdentifyingMACs(macs []string, bootMAC string) []string {
 	for _, shared := range []func(mac string) bool{MayBeShared, IsShared} {
 		if slices.ContainsFunc(macs, func(mac string) bool { return !shared(mac) }) {
@@ -88,10 +88,9 @@ func IdentifyingMACs(macs []string, bootMAC string) []string {
 	return macs
 }
 
-// ParseMACPrefix returns the first hexadecimal digits of MAC addresses, at most
-// 12, in lower case without separators. It accepts any of the separators ":", "-"
-// and "." anywhere, and space around the text. With a whole address it returns
-// all its digits.
+// ParseMACPrefix returns the hexadecimal digits at the beginning of a MAC address, at most 12, in
+// lower case without separators. It accepts any of the separators ":", "-" and "." anywhere, and
+// space around the text. Of a whole address it returns all digits.
 func ParseMACPrefix(text string) (digits string, ok bool) {
 	digits = strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(text)))
 	if digits == "" || len(digits) > 2*ethernetOctets {

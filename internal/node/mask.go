@@ -9,8 +9,8 @@ import (
 // Mask stands for a secret that is not shown.
 const Mask = "******"
 
-// MaskURLs masks what may be a credential in the URLs of a text for people: see
-// [AppendMaskedURLs].
+// MaskURLs masks what may be a credential in the URLs of a text for people, as [AppendMaskedURLs]
+// does.
 func MaskURLs(text string) string {
 	if !strings.Contains(text, "://") && !strings.Contains(text, "?") && !strings.Contains(text, bootPath) {
 		return text
@@ -18,17 +18,18 @@ func MaskURLs(text string) string {
 	return string(AppendMaskedURLs(nil, []byte(text)))
 }
 
-// AppendMaskedURLs appends text and masks the user information and the values of the
-// query of each URL in it, and the secrets of what the boot service serves. A query and such a
-// path are masked without the rest of their URL, too, because libraries report
-// "url: /image?signature=…". Masking twice is the same as once.
+// AppendMaskedURLs appends text with the secrets of each URL masked: the user information, the
+// values of the query, and the secrets in paths of the boot service. It also masks a query or such
+// a path that stands without the rest of its URL, because libraries report
+// "url: /image?signature=…". Masking twice gives the same as masking once.
 func AppendMaskedURLs(dst, text []byte) []byte {
 	start := len(dst)
 	dst = appendMaskedParts(dst, text)
 	return append(dst[:start], maskBootSecrets(dst[start:])...)
 }
 
-// maskBootSecrets masks the secrets in the paths of boots, see [RamdiskBoot.Path], in place.
+// maskBootSecrets masks, in place, the secrets in paths of the boot service, see
+// [RamdiskBoot.Path].
 func maskBootSecrets(text []byte) []byte {
 	for at := 0; ; {
 		next := bytes.Index(text[at:], []byte(bootPath))
@@ -42,7 +43,7 @@ func maskBootSecrets(text []byte) []byte {
 	}
 }
 
-// bootSecretAt returns where the secret begins behind the UUID of a node.
+// bootSecretAt returns where the secret begins in a text that starts with the UUID of a node.
 func bootSecretAt(text []byte) (at int, ok bool) {
 	const uuid = 36
 	if len(text) < uuid+1+2*secretBytes || text[uuid] != '/' {
@@ -81,10 +82,10 @@ func AppendMaskedUsers(dst, text []byte) []byte {
 	}
 }
 
-// appendMaskedUser appends text up to the authority of a URL, which begins at start, and
-// the mask in place of its user information, which ends with "@" (RFC 3986, section 3.2)
-// and may have commas, so that of a list of hosts all before the last "@" is masked. It
-// returns what follows.
+// appendMaskedUser appends text up to the authority of a URL, which begins at start, and the mask
+// in place of the user information. User information ends with "@" (RFC 3986, section 3.2) and may
+// contain commas, so in a list of hosts all text before the last "@" is masked. It returns the rest
+// of text.
 func appendMaskedUser(dst, text []byte, start int) (masked, rest []byte) {
 	dst, rest = append(dst, text[:start]...), text[start:]
 	authority := rest[:endOf(rest, `/?#"<>`)]
@@ -94,9 +95,9 @@ func appendMaskedUser(dst, text []byte, start int) (masked, rest []byte) {
 	return dst, rest
 }
 
-// appendMaskedQuery appends text up to a query, which begins at start, and the query with
-// its values masked. It returns what follows. A comma does not end a query: signatures
-// may have one.
+// appendMaskedQuery appends text up to a query, which begins at start, and the query with its
+// values masked. It returns the rest of text. A comma does not end a query, because signatures may
+// contain one.
 func appendMaskedQuery(dst, text []byte, start int) (masked, rest []byte) {
 	dst, rest = append(dst, text[:start]...), text[start:]
 	query := rest[:endOf(rest, `"<>`)]

@@ -92,9 +92,9 @@ type Lease struct {
 	Owner     string    // conductor host name
 	Epoch     int64     // grows with every grant; a write is valid only under the epoch that was granted
 	ExpiresAt time.Time // by the database's clock
-	// BusyUntil is the deadline of the call that may be changing the machine, zero
-	// without one. It outlives the lease: when the lease ends before it, the row stays
-	// with a negative epoch, and nobody gets a lease until then.
+	// BusyUntil is the deadline of a call that may be changing the machine; zero without such a
+	// call. It may be later than the end of the lease. The row then stays with a negative epoch,
+	// and nobody gets a lease before BusyUntil.
 	BusyUntil time.Time
 }
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// A node is provisional from its discovery until a person accepts it. Importing it into
-// Kubernetes happens without a person and accepts nothing, so what an import asks for is
-// left out in both places below.
+// A node is provisional from its discovery until a person accepts it. An import into Kubernetes
+// happens without a person and accepts nothing, so both functions named Accepts leave out what an
+// import does.
 
-// Accepts reports whether a client's change of a provisional node shows that a person
-// has accepted it. An import sets nothing but automated_clean, extra, and maintenance
-// with its reason, and instance_uuid for a moment.
+// Accepts reports whether a client's change of a provisional node shows that a person has accepted
+// it. An import changes only automated_clean, extra, maintenance with its reason, and instance_uuid
+// for a moment.
 func Accepts(before, after *Node) bool {
 	b, a := *before, *after
 	for _, n := range []*Node{&b, &a} {
@@ -26,22 +26,22 @@ func Accepts(before, after *Node) bool {
 // importVerbs are the verbs by which an import makes a node available.
 var importVerbs = []Trigger{OnManage, OnProvide}
 
-// Accepts reports whether a person has accepted a provisional node by asking for the
-// verb.
+// Accepts reports whether a request for the verb shows that a person has accepted a provisional
+// node.
 func (v Verb) Accepts() bool { return !slices.Contains(importVerbs, v.On) }
 
-// AddressesLeftOutKey is the key of driver_internal_info for how many MAC addresses of
-// its machine a provisional node may not claim; absent when it claims all.
+// AddressesLeftOutKey is the key of driver_internal_info for the number of MAC addresses of its
+// machine that a provisional node may not claim; absent when it claims all.
 const AddressesLeftOutKey = "addresses_left_out"
 
-// yielded is the beginning of the sentence that Yielded returns.
+// yielded is the beginning of every text that Yielded returns.
 const yielded = "A registered node has taken MAC addresses of this discovered node"
 
 // maxYielded is how many addresses Yielded names.
 const maxYielded = 8
 
-// Yielded returns the last_error of a discovered node that lost addresses to the
-// registered node with the UUID to, and has as many left.
+// Yielded returns the last_error of a discovered node that lost addresses to the registered node
+// with the UUID to. Left is the number of addresses that the discovered node keeps.
 func Yielded(to string, lost []string, left int) string {
 	names := strings.Join(lost[:min(len(lost), maxYielded)], ", ")
 	if more := len(lost) - maxYielded; more > 0 {
@@ -54,16 +54,16 @@ func Yielded(to string, lost []string, left int) string {
 	return fmt.Sprintf("%s, because nobody has accepted it: node %s has %s now. %s", yielded, to, names, rest)
 }
 
-// ClearError forgets what failed last. What a discovered node lost is no failure, and
-// stays until somebody has accepted the node.
+// ClearError removes the last error. It keeps the text of Yielded while the node is provisional,
+// because losing addresses is not a failure.
 func (n *Node) ClearError() {
 	if !n.Provisional || !IsYielded(n.LastError) {
 		n.LastError = ""
 	}
 }
 
-// Failed reports whether last_error tells of a failure.
+// Failed reports whether last_error describes a failure.
 func (n *Node) Failed() bool { return n.LastError != "" && !IsYielded(n.LastError) }
 
-// IsYielded reports whether a last_error is one of Yielded, which is no failure of work.
+// IsYielded reports whether a last_error is a text of Yielded, which is not a failure of work.
 func IsYielded(lastError string) bool { return strings.HasPrefix(lastError, yielded) }

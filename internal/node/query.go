@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ErrPageCut comes with the items of a page that ended before its limit, because it holds
-// as much text as it may. Others may follow them.
+// ErrPageCut comes with the items of a page that ended before its limit because the page has
+// reached its size in bytes. More items may follow.
 var ErrPageCut = errors.New("the page is cut")
 
 // Query selects a page of nodes or ports. The zero value means the first page of
@@ -17,8 +17,8 @@ type Query struct {
 	Desc    bool
 	Marker  string // UUID of the last item of the page before; unknown is a *NotFoundError
 	Limit   int    // at least 1; 0 means no limit
-	// MaxBytes ends a page before the item that follows so many bytes of text. What was
-	// read up to there comes with ErrPageCut. 0 means no limit.
+	// MaxBytes ends a page after this many bytes of text. The items read so far come with
+	// ErrPageCut. 0 means no limit.
 	MaxBytes int
 	// Brief reads only the fields of a short list. For a node these are ID, UUID,
 	// Name, InstanceUUID, PowerState, ProvisionState and Maintenance, for a port ID,

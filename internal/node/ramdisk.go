@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// ramdiskKeys are the keys of a node's properties, instance_info and
-// driver_internal_info that ramdisks may read: those that agents use.
+// ramdiskKeys are the keys of a node's properties, instance_info and driver_internal_info that
+// ramdisks may read, because agents use them.
 var ramdiskKeys = []string{
 	"root_device", "skip_block_devices", "capabilities", "cpu_arch", "disk_erasure_concurrency",
 	"boot_mode", "deploy_boot_mode", "boot_option", "secure_boot", "agent_*",
 }
 
-// RamdiskKeys returns what a ramdisk may read of an open dictionary of its node: the keys
-// that agents use, and more. A key in more that ends with * stands for all that begin so.
-// Secrets below these keys, such as the agent's token, have still to be masked.
+// RamdiskKeys returns the part of an open dictionary of a node that its ramdisk may read: the keys
+// that agents use, and more. A key in more that ends with * stands for all keys with that prefix.
+// The caller has yet to mask secrets below these keys, such as the agent's token.
 func RamdiskKeys(o Object, more []string) Object {
 	return OnlyKeys(o, slices.Concat(ramdiskKeys, more)...)
 }
 
-// OnlyKeys returns an object with some of its keys. One that ends with * stands for all that
-// begin so.
+// OnlyKeys returns the object with only the given keys. A key that ends with * stands for all keys
+// with that prefix.
 func OnlyKeys(o Object, keys ...string) Object {
 	kept := map[string]any{}
 	for key, value := range o.Fields() {
@@ -44,8 +44,8 @@ func matchesKey(key string, wanted []string) bool {
 type LookupRequest struct {
 	NodeUUID  string   // when set, it alone decides; Addresses are ignored
 	Addresses []string // MAC addresses, lower case, colons; at least one when NodeUUID is empty
-	// WantsToken says that the ramdisk supports agent tokens. Without it the answer
-	// has no token, and that of the node is not changed.
+	// WantsToken says that the ramdisk supports agent tokens. If false, the answer has no token,
+	// and the node's token does not change.
 	WantsToken bool
 	Source     netip.Addr // where the request came from; zero when unknown
 }
@@ -53,11 +53,11 @@ type LookupRequest struct {
 // LookupAnswer is the answer to a ramdisk: its node and its settings.
 type LookupAnswer struct {
 	Node *Node
-	// Token is the agent token in plain text when this answer issues it. Empty means
-	// that the ramdisk has it already or supports none; it is shown as "******" then.
+	// Token is the agent token in plain text when this answer issues one. Empty means that the
+	// ramdisk has its token already or supports none; the API then shows "******".
 	Token string
-	// HeartbeatTimeout is how long after its last heartbeat a ramdisk counts as
-	// lost; agents send heartbeats after a fraction of it.
+	// HeartbeatTimeout is the time after its last heartbeat when a ramdisk counts as lost. Agents
+	// send heartbeats at a fraction of it.
 	HeartbeatTimeout time.Duration
 	// SkipBMCDetect says that the agent need not ask its BMC for addresses.
 	SkipBMCDetect bool
@@ -65,12 +65,12 @@ type LookupAnswer struct {
 
 // InspectionPost is what a ramdisk posts about its machine.
 type InspectionPost struct {
-	// Body is the document as sent. Its size and depth are bounded, nothing else is
-	// checked. The receiver may keep it.
+	// Body is the document as sent. Its size and depth are bounded, but nothing else is checked.
+	// The receiver may keep it.
 	Body     []byte
 	NodeUUID string // the node that the ramdisk was started for; may be empty
-	// WantsToken says that the answer can have an agent token. Without it the
-	// ramdisk gets its token from a lookup.
+	// WantsToken says that the answer may contain an agent token. Without it the ramdisk gets its
+	// token from a lookup.
 	WantsToken bool
 	Source     netip.Addr // address of the sender; the zero Addr when it is not known
 }

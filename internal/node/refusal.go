@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// HeartbeatRefusalsKey is the key of driver_internal_info for the list of
-// [HeartbeatRefusal], which the next accepted heartbeat removes. Ramdisks are not shown
-// it: its name does not begin as those of the agent's protocol do.
+// HeartbeatRefusalsKey is the key of driver_internal_info for the list of [HeartbeatRefusal], which
+// the next accepted heartbeat removes. Ramdisks do not get this list, because its name does not
+// begin as the keys of the agent's protocol do.
 const HeartbeatRefusalsKey = "heartbeat_refusals"
 
 // HeartbeatRefusal is the last refusal of a node's heartbeat for one reason.
@@ -37,12 +37,12 @@ const (
 	RefusedChangedCert RefusalReason = "changed-certificate"
 )
 
-// anotherLookup says how an agent gets a token again.
+// anotherLookup says how an agent gets a new token.
 const anotherLookup = "Restart the ramdisk, so that it looks itself up again. On a machine without a BMC it gets a new token " +
 	"when the earlier agent has been silent for agent.heartbeat_timeout; a machine with a BMC has to be restarted by the engine"
 
-// refusalReasons says of each reason what is wrong, what to do, and whether the heartbeat
-// had the token of the node, which proves that it came from its agent.
+// refusalReasons says for each reason what is wrong, what to do, and whether the heartbeat had the
+// token of the node, which proves that the node's agent sent it.
 var refusalReasons = map[RefusalReason]struct {
 	cause, advice string
 	hadToken      bool
@@ -60,8 +60,8 @@ var refusalReasons = map[RefusalReason]struct {
 	RefusedChangedCert: {"its certificate is not the one of its first heartbeat", "Restart the ramdisk; if the machine itself did not change it, find out who else has the agent token", true},
 }
 
-// HadToken reports whether heartbeats that are refused for this reason had the token of
-// their node. Anybody can send the others.
+// HadToken reports whether heartbeats that are refused for this reason had the token of their node.
+// Anybody can send heartbeats without it.
 func (r RefusalReason) HadToken() bool { return refusalReasons[r].hadToken }
 
 // Cause says what is wrong with the heartbeat, as a clause. It is empty for a reason that
@@ -72,14 +72,14 @@ func (r RefusalReason) Cause() string { return refusalReasons[r].cause }
 // does not know.
 func (r RefusalReason) Advice() string { return refusalReasons[r].advice }
 
-// String is the refusal in two sentences: what was refused and why, and what to change.
+// String returns the refusal in two sentences: what was refused and why, and what to change.
 func (r HeartbeatRefusal) String() string {
 	return fmt.Sprintf("The engine refused a heartbeat with the callback URL %q at %s (%s): %s. %s.",
 		r.URL, r.At.UTC().Format(time.RFC3339), r.Reason, r.Reason.Cause(), r.Reason.Advice())
 }
 
-// HeartbeatRefusals returns the refusals since the last accepted heartbeat. Those that
-// come from the node's agent for certain are first, and then the newest.
+// HeartbeatRefusals returns the refusals since the last accepted heartbeat: first those that
+// certainly come from the node's agent, and within both groups the newest first.
 func HeartbeatRefusals(driverInternalInfo Object) []HeartbeatRefusal {
 	var refusals []HeartbeatRefusal
 	driverInternalInfo.Get(HeartbeatRefusalsKey, &refusals)

@@ -21,8 +21,8 @@ type Portgroup struct {
 	Name     string // unique when set
 	Address  string // MAC of the bond, lower case, colons; unique when set
 	Mode     string // bonding mode, see DefaultBondMode
-	// StandalonePortsSupported says that each port also works without the bond, as
-	// booting from the network requires.
+	// StandalonePortsSupported says that each port also works without the bond, which booting from
+	// the network requires.
 	StandalonePortsSupported bool
 	PhysicalNetwork          string
 	Category                 string

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// secretWords mark a key of an open object as secret when it contains one of them. Keys
-// are compared in lower case and without what separates words, because everybody spells
-// them differently: api_key, apiKey, X-Api-Key.
+// secretWords mark a key of an open object as secret when the key contains one of them. Keys are
+// compared in lower case and without separators of words, because spellings vary: api_key, apiKey,
+// X-Api-Key.
 var secretWords = []string{
 	"password", "passphrase", "passwd", "passcode", "passkey", "pwd", "secret", "token", "credential",
 	"authorization", "authkey", "privkey", "privatekey", "kgkey", "apikey", "accesskey", "sshkey",
 	"snmpcommunity", "configdrive", "userdata",
 }
 
-// secretLast mark a key as secret when it ends with one of them, and with none of the
+// secretLast mark a key as secret when the key ends with one of them, and not with one of its
 // exceptions.
 var secretLast = []struct {
 	ending     string
@@ -24,8 +24,8 @@ var secretLast = []struct {
 	{"pass", []string{"bypass"}},
 }
 
-// secretEndings has what follows the first letter of each secret word, by that letter:
-// every key of every node in a list is looked at.
+// secretEndings has, by first letter, the rest of each secret word. It makes SecretKey fast, which
+// looks at every key of every node in a list.
 var secretEndings = func() (endings [256][]string) {
 	for _, word := range secretWords {
 		endings[word[0]] = append(endings[word[0]], word[1:])
@@ -33,8 +33,8 @@ var secretEndings = func() (endings [256][]string) {
 	return endings
 }()
 
-// SecretKey reports whether the value of a key of an open object is a secret, by the words in
-// the key.
+// SecretKey reports whether the value of a key of an open object is a secret, judged by the words
+// in the key.
 func SecretKey(key []byte) bool {
 	lower := make([]byte, 0, 64) // stays on the stack for keys of usual length
 	for _, c := range key {
@@ -61,8 +61,8 @@ func SecretKey(key []byte) bool {
 	return false
 }
 
-// Secrets returns the secrets in the open dictionaries of a node that are texts: what is under
-// keys of secrets, at any depth.
+// Secrets returns all secret texts in the open dictionaries of a node, that is, the strings below
+// secret keys at any depth.
 func Secrets(n *Node) []string {
 	var secrets []string
 	var walk func(value any, secret bool)

@@ -3,9 +3,9 @@ package node
 // State is a provision state in its exact wire spelling.
 type State string
 
-// Provision states of the Bare Metal API v1. Each comment begins with the class of the
-// state. Stable and failed states end by a request, working states by the conductor,
-// waiting states by an agent, a timer or a request.
+// Provision states of the Bare Metal API v1. Each comment begins with the class of the state. A
+// request ends stable and failed states, the conductor ends working states, and an agent, a timer
+// or a request ends waiting states.
 const (
 	Enroll     State = "enroll"     // stable: known, not yet verified
 	Verifying  State = "verifying"  // working: BMC credentials are checked
@@ -45,7 +45,7 @@ const (
 	ServiceFailed State = "service failed" // failed
 )
 
-// Class is the class of a state: what it waits for.
+// Class is the class of a state. It says what ends the state.
 type Class int
 
 // Classes of provision states.
@@ -78,7 +78,7 @@ func (s State) Known() bool {
 	return ok
 }
 
-// Class returns what the state waits for; unknown states count as Stable.
+// Class returns the class of the state; unknown states count as Stable.
 func (s State) Class() Class { return stateClasses[s] }
 
 // States returns every stored state, in no particular order.

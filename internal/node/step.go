@@ -26,11 +26,11 @@ type Step struct {
 	// ExecuteOnChildNodes says that the node's children run the step, one after the
 	// other, and not the node itself.
 	ExecuteOnChildNodes bool `json:"execute_on_child_nodes,omitempty"`
-	// LimitChildNodeExecution are the children that run it, by UUID or name; empty
-	// means all.
+	// LimitChildNodeExecution lists the children that run the step, by UUID or name; empty means
+	// all.
 	LimitChildNodeExecution []string `json:"limit_child_node_execution,omitempty"`
-	// AbortAfter is set when a client has requested abort and the step is not
-	// abortable: the abort follows its end.
+	// AbortAfter is set when a client has requested abort during a step that is not abortable: the
+	// abort follows when the step ends.
 	AbortAfter bool `json:"abort_after,omitempty"`
 }
 
@@ -47,7 +47,7 @@ const (
 	StepWait     = "wait" // for args.seconds, or for the next heartbeat
 )
 
-// Core steps of a deployment through the ramdisk, of the interface deploy, in which the
+// Core steps of a deployment through the ramdisk, of the interface deploy. In these steps the
 // engine does something besides what the ramdisk does.
 const (
 	StepStartRamdisk  = "deploy"
@@ -61,14 +61,14 @@ var ownSteps = []string{StepReboot, StepPowerOn, StepPowerOff, StepHold, StepWai
 // maxStepWait is the longest time that a wait step may last.
 const maxStepWait = 30 * time.Second
 
-// CutsPower reports whether the engine itself restarts the machine for the step or switches it
-// off, so that what the machine runs ends.
+// CutsPower reports whether the engine itself restarts the machine for the step, or switches it
+// off, which ends whatever runs on the machine.
 func (s Step) CutsPower() bool { return s.Step == StepReboot || s.Step == StepPowerOff }
 
 // Own reports whether the engine runs the step itself.
 func (s Step) Own() bool { return slices.Contains(ownSteps, s.Step) }
 
-// Name is the step as interface.step.
+// Name returns the step as interface.step.
 func (s Step) Name() string { return s.Interface + "." + s.Step }
 
 // Object returns the step as the API shows it.
@@ -80,8 +80,7 @@ func (s Step) Object() Object {
 	return text
 }
 
-// StepOf returns the step that an object of Step.Object shows; ok is false for
-// the empty object.
+// StepOf returns the step in an object that Step.Object made; ok is false for the empty object.
 func StepOf(o Object) (step Step, ok bool) {
 	return step, !o.IsEmpty() && json.Unmarshal(o, &step) == nil
 }
@@ -139,8 +138,8 @@ func (s Step) checkChildren(i int) error {
 	return nil
 }
 
-// KnownSteps returns the steps that drivers offer, or that the drivers of the node do not
-// run.
+// KnownSteps returns the requested steps that the drivers offer or that run elsewhere, see
+// Elsewhere.
 func KnownSteps(asked, offered []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(asked), func(s Step) bool {
 		_, known := findStep(offered, s)
@@ -148,8 +147,8 @@ func KnownSteps(asked, offered []Step) []Step {
 	})
 }
 
-// StepsBehind returns the steps of a new plan that are to follow those of an earlier one
-// that were run.
+// StepsBehind returns the steps of a new plan that have not run yet, given the steps that have run
+// of an earlier plan.
 func StepsBehind(run, planned []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(planned), func(s Step) bool {
 		_, ran := findStep(run, s)
@@ -157,8 +156,7 @@ func StepsBehind(run, planned []Step) []Step {
 	})
 }
 
-// OutOfBand reports whether every step of a client's list is known to run without
-// the ramdisk.
+// OutOfBand reports whether every step of a client's list is known to run without the ramdisk.
 func OutOfBand(asked, offered []Step) bool {
 	return !slices.ContainsFunc(asked, func(s Step) bool {
 		known, ok := findStep(offered, s)
@@ -166,8 +164,8 @@ func OutOfBand(asked, offered []Step) bool {
 	})
 }
 
-// InRamdisk returns the first step of a client's list that is known to run inside
-// the ramdisk or to wait for it; ok is false when there is none.
+// InRamdisk returns the first step of a client's list that is known to run inside the ramdisk or to
+// wait for its heartbeat; ok is false when there is none.
 func InRamdisk(asked, offered []Step) (step Step, ok bool) {
 	i := slices.IndexFunc(asked, func(s Step) bool {
 		known, _ := findStep(offered, s)
@@ -184,8 +182,8 @@ func WithoutRamdisk(steps []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.RequiresRamdisk })
 }
 
-// Elsewhere reports whether the step is not run by the drivers of the node: the engine
-// runs it itself, or the node's children do.
+// Elsewhere reports whether a step does not run in the drivers of the node: the engine runs it
+// itself, or the node's children run it.
 func (s Step) Elsewhere() bool { return s.Own() || s.ExecuteOnChildNodes }
 
 // AwaitsAgent reports whether the step waits for the next heartbeat.
@@ -222,8 +220,8 @@ func orderedSteps(steps []Step) []Step {
 // runbookPriority is above the priorities of drivers and templates.
 const runbookPriority = 100_000
 
-// RunbookDeploySteps returns the steps of a runbook for a deployment request: their
-// priorities make them run first, in their order.
+// RunbookDeploySteps returns the steps of a runbook for a deployment request. Their priorities make
+// them run before all other steps, in the runbook's order.
 func RunbookDeploySteps(runbook []Step) []Step {
 	steps := orderedSteps(runbook)
 	for i := range steps {
@@ -254,10 +252,9 @@ func ListedSteps(asked, offered []Step) ([]Step, error) {
 	return orderedSteps(steps), nil
 }
 
-// DeploySteps merges the steps of drivers with those of templates and of the
-// request; later ones win. A core step of a driver, which is one with a priority above
-// 0 in the interface deploy, keeps its arguments and can only be left out, by
-// priority 0.
+// DeploySteps merges the steps of drivers with those of templates and of the request; later lists
+// win. A core step is a driver's step of the interface deploy with a priority above 0. A request
+// cannot change a core step; it can only leave it out, with priority 0.
 func DeploySteps(offered, templates, asked []Step) ([]Step, error) {
 	merged := slices.Clone(offered)
 	for _, s := range slices.Concat(templates, asked) {

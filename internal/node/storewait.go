@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// storeWait is the beginning of the sentence that StoreWait returns.
+// storeWait is the beginning of every text that StoreWait returns.
 const storeWait = "Inspection waits for the object store with the inventories"
 
-// StoreWait returns the last_error of a node whose inspection waits because the object
-// store fails: since when, for how long at most, and with which error.
+// StoreWait returns the last_error of a node whose inspection waits because the object store fails:
+// since when, for how long at most, and for which error.
 func StoreWait(since time.Time, limit time.Duration, cause error) string {
 	return CutText(fmt.Sprintf("%s since %s, for at most %s: %v.", storeWait, since.UTC().Format(time.RFC3339), limit, cause))
 }
 
-// IsStoreWait reports whether a last_error is one of StoreWait, which is no failure of the node.
+// IsStoreWait reports whether a last_error is a text of StoreWait, which is not a failure of the
+// node.
 func IsStoreWait(lastError string) bool { return strings.HasPrefix(lastError, storeWait) }

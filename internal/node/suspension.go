@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// SuspendedOwner is the owner of leases that nobody has: they keep a node whose work
-// is suspended from everybody. No conductor is called like that.
+// SuspendedOwner is the owner of the leases of suspended work. Such a lease belongs to no
+// conductor; it keeps everybody away from the node. No conductor can have this name.
 const SuspendedOwner = "(suspended)"
 
-// Suspended reports whether the lease keeps suspended work.
+// Suspended reports whether the lease belongs to suspended work.
 func (l Lease) Suspended() bool { return l.Owner == SuspendedOwner }
 
-// Suspension says that engines do not go on by themselves with the work that is
-// stored, nor restore power states, until a person lets them. The zero value means
-// that they do.
+// Suspension says that engines neither continue stored work by themselves nor restore power states,
+// until a person lets them. The zero value means that nothing is suspended.
 type Suspension struct {
 	Reason SuspensionReason
-	Detail string    // for people; goes on after "because", without a period
+	Detail string    // for people; continues a sentence after "because", without a period
 	Since  time.Time // zero when nothing is suspended
-	Ended  time.Time // when the last one ended; zero before the first
+	Ended  time.Time // when the last suspension ended; zero before the first
 
-	// Nodes is how many have suspended work, Differing of how many the machine was seen
-	// in another power state. Both are counted only where that is said.
+	// Nodes is the number of nodes with suspended work. Differing is the number of nodes whose
+	// machine was seen in another power state. Both are set only by functions that say so.
 	Nodes, Differing int
 }
 
@@ -34,25 +33,26 @@ type SuspensionReason string
 
 // Reasons of suspensions.
 const (
-	// Restored: the database is a copy of an older state.
+	// Restored: the database was restored from a backup, and is older than the machines.
 	Restored SuspensionReason = "restored"
-	// MachinesDiffer: so many machines are not as stored that the record is in doubt.
+	// MachinesDiffer: so many machines differ from what is stored that the stored states are in
+	// doubt.
 	MachinesDiffer SuspensionReason = "machines differ"
 )
 
-// SuspendedNode is what waits for a person on one node.
+// SuspendedNode is what waits on one node for a person's decision.
 type SuspendedNode struct {
 	UUID           string
 	Name           string
 	ProvisionState State
 	PowerState     PowerState // as stored
 	Work           []string   // kinds of suspended work; empty for none
-	Observed       PowerState // what the machine shows instead; empty when it was not seen to differ
+	Observed       PowerState // what the machine shows instead; empty when no difference was seen
 	ObservedAt     time.Time
 }
 
-// SuspendedError refuses what would be in the way of suspended work. It is an
-// ErrLocked that no wait outlasts.
+// SuspendedError refuses a request that suspended work stands against. It is an ErrLocked, but
+// waiting does not help.
 type SuspendedError struct{ Node string }
 
 func (e *SuspendedError) Error() string {
@@ -63,8 +63,8 @@ func (e *SuspendedError) Error() string {
 // Is makes errors.Is(err, ErrLocked) true.
 func (e *SuspendedError) Is(target error) bool { return target == ErrLocked }
 
-// Locked returns why a node with a lease in force is kept from others: a
-// *LockedError, or a *SuspendedError.
+// Locked returns the error for others that want a node with a lease in force: a *LockedError, or a
+// *SuspendedError.
 func (n *Node) Locked() error {
 	if n.Lease.Suspended() {
 		return &SuspendedError{Node: n.UUID}

@@ -40,9 +40,9 @@ type Transition struct {
 	Target State
 }
 
-// transitions is the whole provision state machine of the Bare Metal API v1. It
-// includes inspect wait → inspecting, which came with in-band inspection. The API, the
-// conductor and the documentation all use this table.
+// transitions is the whole provision state machine of the Bare Metal API v1. It includes inspect
+// wait → inspecting, which came with in-band inspection. The API, the conductor and the
+// documentation all use this table.
 var transitions = []Transition{
 	{Enroll, OnManage, Verifying, Manageable},
 	{Verifying, OnDone, Manageable, ""},

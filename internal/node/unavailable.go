@@ -2,12 +2,12 @@ package node
 
 import "errors"
 
-// ErrUnavailable means that the database cannot be reached, or refuses all work for now;
-// the same request may succeed later (HTTP 503).
+// ErrUnavailable means that the database cannot be reached, or refuses all work at present. The
+// same request may succeed later (HTTP 503).
 var ErrUnavailable = errors.New("database is not available")
 
-// UnavailableError says why the database, or another store with the requested data,
-// cannot be used now. It is an ErrUnavailable.
+// UnavailableError says why the database, or another store that has the requested data, cannot be
+// used at present. It is an ErrUnavailable.
 type UnavailableError struct {
 	Reason string // sentences for clients: what is wrong, and what to do
 }

@@ -59,10 +59,10 @@ func FindVIF(id string, groups []*Portgroup, ports []*Port) (VIFSlot, bool) {
 	return VIFSlot{}, false
 }
 
-// ChooseVIFSlot returns where to attach a VIF; port groups come before ports. A group is
-// suitable if it has ports and none of them has a VIF. A port is suitable if it may boot from
-// the network, and its group, if it is in one, supports standalone ports and has no VIF itself:
-// no interface of the machine gets two.
+// ChooseVIFSlot returns where to attach a VIF; port groups come before ports. A group is suitable
+// if it has ports and none of them has a VIF. A port is suitable if it may boot from the network.
+// If the port is in a group, the group must also support standalone ports and have no VIF itself,
+// so that no interface of the machine gets two VIFs.
 func ChooseVIFSlot(request VIFRequest, groups []*Portgroup, ports []*Port) (VIFSlot, error) {
 	if _, taken := FindVIF(request.ID, groups, ports); taken {
 		return VIFSlot{}, Conflict("VIF %s is attached already.", request.ID)

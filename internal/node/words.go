@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Words is a set of words without commas, such as traits or UUIDs, stored as its
-// comma-separated text, so that listing a thousand nodes parses none. The zero value is the
-// empty set. Sets of WordsOf are sorted, and can be compared with ==.
+// Words is a set of words without commas, such as traits or UUIDs. It is stored as comma-separated
+// text, so that listing a thousand nodes parses none. The zero value is the empty set. WordsOf
+// sorts the words, so its results can be compared with ==.
 type Words string
 
 // WordsOf returns the set of the given words, without those that are empty or
@@ -19,7 +19,7 @@ func WordsOf(words ...string) Words {
 	return Words(strings.Join(sorted, ","))
 }
 
-// WordsInOrder is WordsOf for words that stay in their order.
+// WordsInOrder is WordsOf, but keeps the words in the given order.
 func WordsInOrder(words ...string) Words {
 	var kept []string
 	for _, word := range words {
