@@ -10,8 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// apply does what follows from reading a node's machine, and returns in how much
-// time it is due again.
+// apply acts on the result of a reading, and returns the time until the node's next reading.
 func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
 	if errors.Is(failure, errBusy) {
 		return nextDue(s.cfg.Interval, false, e.spread()), nil
@@ -43,8 +42,9 @@ func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed nod
 	return due, s.noDifference(ctx, e)
 }
 
-// underWork reports whether work for the node has begun or is to be tried again, which may
-// have left its machine in between. Work that is suspended does nothing to it.
+// underWork reports whether work on the node is running or waits for another try, so that the
+// machine may be in an intermediate state. Suspended work does not count, because it does nothing
+// to the machine.
 func (s *Syncer) underWork(ctx context.Context, n *node.Node) (working bool, err error) {
 	err = s.db.Read(ctx, func(tx *store.Tx) error {
 		now, err := tx.NodeByID(n.ID)
@@ -58,8 +58,8 @@ func (s *Syncer) underWork(ctx context.Context, n *node.Node) (working bool, err
 	return working, err
 }
 
-// ifUntouched changes a node that nobody works on, though its work may be suspended, and that
-// still is as it was when its machine was read.
+// ifUntouched changes a node if nobody works on it and it has not changed since its machine was
+// read. Suspended work does not prevent the change.
 func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
 	return s.db.Write(ctx, func(tx *store.Tx) error {
 		before, err := tx.NodeByID(n.ID)
@@ -77,7 +77,7 @@ func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*sto
 	})
 }
 
-// ifSynced is ifUntouched for a node whose power is still synchronized.
+// ifSynced is ifUntouched, but does nothing when the node's power is no longer synchronized.
 func (s *Syncer) ifSynced(ctx context.Context, n *node.Node, change func(*store.Tx, *node.Node) error) error {
 	return s.ifUntouched(ctx, n, func(tx *store.Tx, after *node.Node) error {
 		if !synced(after) {
@@ -87,7 +87,7 @@ func (s *Syncer) ifSynced(ctx context.Context, n *node.Node, change func(*store.
 	})
 }
 
-// store keeps what was observed.
+// store stores the observed power state in the node.
 func (s *Syncer) store(ctx context.Context, n *node.Node, observed node.PowerState) error {
 	return s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
 		after.PowerState = observed
@@ -95,9 +95,9 @@ func (s *Syncer) store(ctx context.Context, n *node.Node, observed node.PowerSta
 	})
 }
 
-// restore has the power state that the node says restored, unless something is
-// suspended: then it notes once, in the database and in the node's history, why not. It gives up
-// a machine that changes its state again and again.
+// restore has the node's power state restored on the machine. During a suspension it restores
+// nothing and only notes why, once, in the database and in the node's history. It gives up on a
+// machine that changes its power state again and again.
 func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed node.PowerState) error {
 	var begin func()
 	before := s.restoresOf(e)
@@ -130,8 +130,8 @@ func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed n
 	return err
 }
 
-// giveUp puts a node into maintenance whose machine does not stay in its power state, which is that of the
-// machine from now on.
+// giveUp puts a node into maintenance because its machine does not stay in the node's power state.
+// The node takes the power state of the machine.
 func (s *Syncer) giveUp(tx *store.Tx, n *node.Node, observed node.PowerState, times int) error {
 	reason := fmt.Sprintf("The power state %q of node %s was restored %d times in a row, and its machine was found in %q each time: see what is wrong with the machine, "+
 		"then request the power state that you want.", n.PowerState, n.UUID, times, observed)
@@ -140,7 +140,7 @@ func (s *Syncer) giveUp(tx *store.Tx, n *node.Node, observed node.PowerState, ti
 	return s.owner.Record(tx, n, node.SeverityError, reason)
 }
 
-// noteDifference stores why a power state is not restored.
+// noteDifference records why the power state of a node is not restored.
 func (s *Syncer) noteDifference(tx *store.Tx, n *node.Node, observed node.PowerState, suspension node.Suspension) error {
 	news, err := tx.NotePowerDifference(n.ID, observed)
 	if err != nil || !news {
@@ -154,7 +154,7 @@ func (s *Syncer) noteDifference(tx *store.Tx, n *node.Node, observed node.PowerS
 		fmt.Sprintf("The machine was found in %q, not in %q; nothing was done because %s. Power states are not restored until a person lets it go on.", observed, n.PowerState, because))
 }
 
-// markFailure puts a node into maintenance whose power cannot be read.
+// markFailure puts a node into maintenance because its power state cannot be read.
 func (s *Syncer) markFailure(ctx context.Context, n *node.Node, failures int, cause error) error {
 	return s.ifSynced(ctx, n, func(tx *store.Tx, after *node.Node) error {
 		reason := node.CutText(fmt.Sprintf("The power state of node %s could not be read %d times: %v", n.UUID, failures, cause))
@@ -167,7 +167,7 @@ func (s *Syncer) markFailure(ctx context.Context, n *node.Node, failures int, ca
 // recoverNode ends the maintenance of a node whose BMC answers again.
 func (s *Syncer) recoverNode(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
 	due := nextDue(s.cfg.Recovery, false, e.spread())
-	if failure != nil { // it is faulty because of such errors
+	if failure != nil { // the node has its fault because of such failures
 		return due, nil
 	}
 	s.count(e, false)

@@ -26,7 +26,8 @@ func TestMachineThatWasSwitchedIsBroughtBackOnce(t *testing.T) {
 	})
 }
 
-// TestMachineThatDoesNotStayInItsPowerStateIsGivenUp has one that is switched again each time that it was brought back.
+// TestMachineThatDoesNotStayInItsPowerStateIsGivenUp has a machine that changes its power state
+// again each time after the state was restored.
 func TestMachineThatDoesNotStayInItsPowerStateIsGivenUp(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
@@ -127,8 +128,8 @@ func TestNodeThatChangedWhileItsMachineWasReadIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestMachineIsLeftAloneWhileItsWorkIsToBeTriedAgain has work, such as a boot mode that is in the middle of its
-// restart, wait for its next attempt without a lease.
+// TestMachineIsLeftAloneWhileItsWorkIsToBeTriedAgain has work wait for its next
+// attempt without a lease, such as a change of the boot mode in the middle of its restart.
 func TestMachineIsLeftAloneWhileItsWorkIsToBeTriedAgain(t *testing.T) {
 	for _, accept := range []bool{false, true} {
 		inRack(t, func(r *rack) {

@@ -10,30 +10,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// laneKind numbers the lanes. Each has its nodes, due times and calls, so that none
+// laneKind numbers the lanes. Each lane has its own nodes, due times and calls, so that no lane
 // waits for another.
 type laneKind int
 
 const (
-	answering    laneKind = iota // nodes that answered the last time, or were never read
-	unanswered                   // nodes that did not
+	answering    laneKind = iota // nodes that answered last time, or were never read
+	unanswered                   // nodes that did not answer last time
 	powerFailure                 // nodes with the fault power failure
 	laneCount                    // number of lanes; not a lane
 )
 
-// lane is nodes in the order of their due times, and how many are read at once.
+// lane is a queue of nodes in the order of their due times, with a limit on concurrent readings.
 type lane struct {
 	task   string
 	places *semaphore.Weighted
-	// together is how much earlier than its time a node may be read, so that some are
-	// looked up in the database at once.
+	// together is how much before its due time a node may be read, so that one query looks up
+	// several nodes in the database.
 	together time.Duration
 	queue    queue         // guarded by Syncer.mu
-	wake     chan struct{} // the first in the queue is another one
+	wake     chan struct{} // signals that the queue has a new first node
 }
 
-// newLane shares out half of the calls: a quarter of that half to machines of which no
-// answer is expected.
+// newLane returns a lane with its share of the calls. All lanes together have half of the process's
+// calls; a quarter of that half is for machines that are not expected to answer.
 func newLane(kind laneKind, cfg Config) *lane {
 	places, interval := cfg.Calls*3/8, cfg.Interval
 	if kind != answering {
@@ -53,22 +53,22 @@ func newLane(kind laneKind, cfg Config) *lane {
 type entry struct {
 	id   int64
 	uuid string
-	n    *node.Node // what the database said last; replaced, never changed
+	n    *node.Node // as last read from the database; replaced, never changed
 	due  time.Time
-	// lane is whose queue the node is in; nil while it is in none, because it is being
-	// read or not to be read.
+	// lane is the lane whose queue the node is in; nil while the node is being read or is not to be
+	// read.
 	lane  *lane
 	index int  // in the queue
 	busy  bool // it is being read
 
-	round      uint64 // how often it was due so far
+	round      uint64 // how often the node has been due so far
 	failures   int    // in a row
-	restores   int    // in a row, without a reading in between that showed what was restored
+	restores   int    // in a row; a reading that shows the restored power state ends the row
 	readAt     time.Time
-	differedAt time.Time // when its machine was last found in another state; zero if it was not since a person let it go on
+	differedAt time.Time // when the machine last differed from its node; zero if not since the last suspension ended
 }
 
-// spread is the entry's number for its next due time.
+// spread returns the entry's spread for its next due time, see the function spread.
 func (e *entry) spread() float64 { return spread(e.uuid, e.round) }
 
 // queue is a heap by due time.
@@ -104,7 +104,7 @@ func (q *queue) Pop() any {
 	return e
 }
 
-// laneOf returns where a node is read; nil where it is not.
+// laneOf returns the lane that a node belongs to; nil when its machine is not to be read.
 func (s *Syncer) laneOf(e *entry) *lane {
 	switch {
 	case !s.switchable(e.n):
@@ -119,7 +119,7 @@ func (s *Syncer) laneOf(e *entry) *lane {
 	return s.lanes[answering]
 }
 
-// enqueue puts an entry that is in no queue where it belongs.
+// enqueue puts an entry that is in no queue into the queue of its lane.
 func (s *Syncer) enqueue(e *entry) {
 	l := s.laneOf(e)
 	if e.lane = l; l == nil {
@@ -142,8 +142,8 @@ func (s *Syncer) dequeue(e *entry) {
 	}
 }
 
-// await waits for nodes of a lane that are due, for each of which it takes a place. It
-// returns none when ctx has ended.
+// await waits for due nodes of a lane and takes a place for each of them. It returns none when ctx
+// has ended.
 func (s *Syncer) await(ctx context.Context, l *lane) []*entry {
 	if l.places.Acquire(ctx, 1) != nil {
 		return nil
@@ -166,11 +166,11 @@ func (s *Syncer) await(ctx context.Context, l *lane) []*entry {
 	}
 }
 
-// atMost bounds how many nodes are looked up in the database at once.
+// atMost limits how many nodes are looked up in the database at once.
 const atMost = 256
 
-// take removes from a lane's queue the nodes that are due, as far as there are places
-// beside the one that the caller has. When none is, it returns how long to wait.
+// take removes from a lane's queue the nodes that are due, as far as there are places. The caller
+// already has the place of the first node. When no node is due, take returns how long to wait.
 func (s *Syncer) take(l *lane, now time.Time) (due []*entry, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +190,7 @@ func (s *Syncer) take(l *lane, now time.Time) (due []*entry, wait time.Duration)
 		return due, 0
 	}
 	if len(l.queue) == 0 {
-		return nil, longestSilence // wake tells earlier
+		return nil, longestSilence // wake signals earlier
 	}
 	return nil, l.queue[0].due.Sub(now)
 }

@@ -13,33 +13,34 @@ import (
 // How the list of nodes is kept up to date.
 const (
 	refreshInterval = 5 * time.Second // for what changed
-	// overlap is how far back a refresh goes beyond the one before: commits come in another
-	// order than the times of their changes.
+	// overlap is how far a refresh goes back before the previous one, because commits may come in
+	// another order than the times of their changes.
 	overlap = 5 * time.Second
-	// compareInterval is how often the versions of all nodes are compared, for what a refresh does
-	// not see: deleted nodes, and what was committed later than overlap.
+	// compareInterval is how often the versions of all nodes are compared. The comparison finds
+	// what a refresh misses: deleted nodes, and changes committed later than overlap.
 	compareInterval = 10 * time.Minute
-	// manyChanged is from how many changed nodes on versions are compared at once.
+	// manyChanged is the number of changed nodes from which on a comparison of all versions
+	// replaces the refresh.
 	manyChanged = 1000
 	// nodesAtOnce is how many nodes are read from the database at once.
 	nodesAtOnce = 512
 )
 
-// list is how far the nodes of the database are known.
+// list is what the syncer knows of the nodes in the database.
 type list struct {
-	seen     map[int64]time.Time // versions of all nodes, by key
-	watch    string              // what Watch said
+	seen     map[int64]time.Time // versions (UpdatedAt) of all nodes, by key
+	watch    string              // version that Watch returned
 	watches  func(*node.Node) bool
-	changed  time.Time           // from when on changes may be new
-	key      int64               // highest key below which no new node can come
-	recent   map[int64]time.Time // keys that are not so old yet, and when they came
-	compared time.Time           // when the versions of all were last compared; zero for again now
-	failing  bool                // the last refresh failed, and the log says so
+	changed  time.Time           // changes from this time on may be new
+	key      int64               // no new node can get a key up to this one
+	recent   map[int64]time.Time // higher keys of young nodes, with their times of creation
+	compared time.Time           // when all versions were last compared; zero asks for a comparison
+	failing  bool                // the last refresh failed, and was logged
 }
 
 func newList() list { return list{seen: map[int64]time.Time{}, recent: map[int64]time.Time{}} }
 
-// since moves the beginning of what may be new. Now is when a refresh begins, by the
+// since moves the time from which changes may be new. Now is the beginning of a refresh by the
 // database's clock.
 func (l *list) since(now time.Time) {
 	l.changed = now.Add(-overlap)
@@ -70,7 +71,7 @@ func (s *Syncer) refreshLoop(ctx context.Context) {
 	}
 }
 
-// refresh takes what changed since the last one.
+// refresh reads the nodes that changed since the last refresh.
 func (s *Syncer) refresh(ctx context.Context) error {
 	l := &s.list
 	var nodes []*node.Node
@@ -86,7 +87,7 @@ func (s *Syncer) refresh(ctx context.Context) error {
 		}
 		if watch != l.watch || time.Since(l.compared) >= compareInterval {
 			if watch != l.watch {
-				clear(l.seen) // a node that did not change may be ours now
+				clear(l.seen) // an unchanged node may be ours now
 				l.watch = watch
 			}
 			l.compared = time.Time{}
@@ -153,7 +154,7 @@ func (s *Syncer) compareAll(ctx context.Context) error {
 	return nil
 }
 
-// learn takes nodes as the database has them.
+// learn updates the list and the schedule with nodes as read from the database.
 func (s *Syncer) learn(nodes []*node.Node) {
 	l := &s.list
 	for _, n := range nodes {
@@ -169,7 +170,7 @@ func (s *Syncer) learn(nodes []*node.Node) {
 	}
 }
 
-// forget ends the care for a node.
+// forget removes a node from the schedule.
 func (s *Syncer) forget(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +180,7 @@ func (s *Syncer) forget(id int64) {
 	}
 }
 
-// put takes a node that this process watches as the database has it.
+// put adds or updates a node that this process watches, as read from the database.
 func (s *Syncer) put(n *node.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,14 +196,14 @@ func (s *Syncer) put(n *node.Node) {
 	s.update(e, n, now)
 }
 
-// update takes what changed of a node.
+// update replaces the node of an entry and changes its schedule accordingly.
 func (s *Syncer) update(e *entry, n *node.Node, now time.Time) {
 	before, dormant := e.n, e.lane == nil && !e.busy
 	s.dequeue(e)
 	e.n = n
 	soon := now.Add(firstDue(s.cfg.Interval, e.spread()))
 	switch {
-	case !sameMachine(before, n): // somebody may have put it right
+	case !sameMachine(before, n): // somebody may have corrected the access data
 		e.failures, e.restores = 0, 0
 		if soon.Before(e.due) {
 			e.due = soon

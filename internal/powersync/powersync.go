@@ -1,16 +1,16 @@
-// Package powersync keeps the stored power states of nodes and those of their machines
-// the same. Each node has a due time of its own, so that the reads of many machines are
-// distributed evenly. A machine that does not answer does not delay others: reads wait
-// in goroutines, and nodes that did not answer the last time, and those in maintenance
-// because of that, have a separate number of calls.
+// Package powersync keeps the power states that the database has of nodes equal to the power states
+// of their machines. Each node has a due time of its own, which spreads the reads of many machines
+// evenly. A machine that does not answer does not delay others: reads wait in goroutines, and nodes
+// that did not answer last time, or that are in maintenance because of that, have a separate number
+// of calls.
 //
-// It knows no verb and changes no machine. It stores the observed power state, or has its
-// owner restore the stored one. When many machines differ from their stored states, the
-// stored states are more likely wrong: then it suspends, in the database, what engines do
-// by themselves, and nothing is restored until a person decides.
+// The package knows no verb and changes no machine. It stores the observed power state, or has its
+// owner restore the stored one. When many machines differ from their stored states, the stored
+// states are more likely wrong. The package then suspends, in the database, everything that engines
+// do by themselves, and restores nothing until a person decides.
 //
-// Its state in memory is only a schedule: right before a machine is read, and again in the
-// write that follows, it reads the node from the database.
+// The package's state in memory is only a schedule: it reads a node from the database right before
+// it reads the node's machine, and again in the write that follows.
 package powersync
 
 import (
@@ -28,43 +28,44 @@ import (
 // Config says how power states are read. Every field but Accept must be set.
 type Config struct {
 	Interval    time.Duration // how often the power of a node is read
-	Recovery    time.Duration // how often that of a node with the fault power failure is
-	Tries       int           // readings that may fail in a row before a node gets that fault, at least 1
-	Accept      bool          // keep what is observed instead of restoring what is stored
-	Calls       int           // calls to machines that the process makes at once, for whatever; readings take half of them
-	CallTimeout time.Duration // bound of one reading, and of waiting for its turn
+	Recovery    time.Duration // how often the power of a node with the fault "power failure" is read
+	Tries       int           // failed readings in a row that give a node that fault, at least 1
+	Accept      bool          // store the observed power state instead of restoring the stored one
+	Calls       int           // calls to machines at once in the whole process; readings take half of them
+	CallTimeout time.Duration // limit for one reading, and for waiting for its turn
 }
 
-// database is where nodes are.
+// database holds the nodes.
 type database interface {
 	Write(ctx context.Context, fn func(*store.Tx) error) error
 	Read(ctx context.Context, fn func(*store.Tx) error) error
 }
 
-// machines are what nodes stand for.
+// machines gives access to the machines of nodes.
 type machines interface {
 	Power(n *node.Node) (driver.Power, error)
-	// BMC names the BMC that calls for the node go to.
+	// BMC returns the name of the BMC that calls for the node go to.
 	BMC(n *node.Node) string
 }
 
-// gate bounds the calls of the process. Enter waits until a BMC may be called.
+// gate limits the calls of the process. Enter waits until the BMC may be called.
 type gate interface {
 	Enter(ctx context.Context, bmc string) (leave func(), err error)
 }
 
-// owner decides for which nodes it is done, and does what goes beyond one commit.
+// owner decides which nodes the syncer serves, and does what takes more than one commit.
 type owner interface {
-	// Watch returns which nodes this process is responsible for, and a text that is another one
-	// when that may have changed for nodes that did not.
+	// Watch returns a function that reports whether this process is responsible for a node. Version
+	// is a text that changes when the answer may have changed for nodes that did not change
+	// themselves.
 	Watch(tx *store.Tx) (watches func(*node.Node) bool, version string, err error)
-	// Restore stores that the machine is to get the power state that its node
-	// has. Begin starts that after the commit.
+	// Restore stores the request to bring the machine back to its node's power state. The caller
+	// calls begin after the commit, to start that.
 	Restore(tx *store.Tx, n *node.Node) (begin func(), err error)
 	// CheckOwner returns an error when the node's BMC belongs to the machine of another node.
 	CheckOwner(ctx context.Context, n *node.Node) error
-	// Suspend suspends work and the restoring of power states until a person lets them go
-	// on, unless that was done, which began tells. The detail says why, without a period.
+	// Suspend suspends work and the restoring of power states until a person resumes them. Began is
+	// false when they were suspended already. The detail says why, without a period.
 	Suspend(tx *store.Tx, detail string) (began bool, err error)
 	// Record appends to the node's history.
 	Record(tx *store.Tx, n *node.Node, severity node.Severity, message string) error
@@ -87,7 +88,7 @@ type Syncer struct {
 	lanes     [laneCount]*lane
 }
 
-// New returns a syncer that does nothing before Run.
+// New returns a syncer. It does nothing before Run.
 func New(db database, m machines, g gate, o owner, cfg Config, log *slog.Logger) *Syncer {
 	s := &Syncer{cfg: cfg, db: db, machines: m, gate: g, owner: o, log: log, list: newList(), nodes: map[int64]*entry{}}
 	for kind := range laneCount {
@@ -96,7 +97,7 @@ func New(db database, m machines, g gate, o owner, cfg Config, log *slog.Logger)
 	return s
 }
 
-// Run reads power states until ctx ends, and returns when the last reading has.
+// Run reads power states until ctx ends, and returns when the last reading has ended.
 func (s *Syncer) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()

@@ -42,22 +42,22 @@ func (s *Syncer) serve(ctx context.Context, l *lane) {
 	}
 }
 
-// errBusy says that a BMC was busy with other calls for so long that it was not asked.
+// errBusy says that the BMC was busy with other calls for so long that it was not called.
 var errBusy = errors.New("the BMC is busy with other calls")
 
-// switchable reports whether a machine can be switched on and off. Of one that cannot,
-// nothing can be synchronized.
+// switchable reports whether the machine can be switched on and off. The power of other machines
+// cannot be synchronized.
 func (s *Syncer) switchable(n *node.Node) bool {
 	power, err := s.machines.Power(n)
-	if err != nil { // not built, or not chosen: verifying the node tells
+	if err != nil { // not built, or not chosen: the verification of the node reports it
 		return false
 	}
 	supported := power.Supported()
 	return slices.Contains(supported, node.PowerOn) && slices.Contains(supported, node.PowerOff)
 }
 
-// examine returns those of the due nodes that are to be read now, as the database has
-// them, and gives the others back.
+// examine returns those of the due nodes that are to be read now, as the database has them, and
+// reschedules the others.
 func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]*node.Node, error) {
 	ids, known := make([]int64, len(due)), map[int64]time.Time{}
 	s.mu.Lock()
@@ -98,7 +98,7 @@ func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]
 			delete(s.nodes, id)
 		case v.Held:
 			s.reschedule(e, now.Add(nextDue(s.intervalOf(l), false, e.spread())))
-		case s.laneOf(e) != l: // it changed: its time is that of another lane, or none
+		case s.laneOf(e) != l: // the node changed, and belongs to another lane or none
 			s.reschedule(e, e.due)
 		default:
 			free[id] = e.n
@@ -107,7 +107,7 @@ func (s *Syncer) examine(ctx context.Context, l *lane, due []*entry) (map[int64]
 	return free, err
 }
 
-// intervalOf is how often the nodes of a lane are read.
+// intervalOf returns how often the nodes of a lane are read.
 func (s *Syncer) intervalOf(l *lane) time.Duration {
 	if l == s.lanes[powerFailure] {
 		return s.cfg.Recovery
@@ -115,7 +115,7 @@ func (s *Syncer) intervalOf(l *lane) time.Duration {
 	return s.cfg.Interval
 }
 
-// reschedule ends what take began, without or after a reading.
+// reschedule ends the handling that take began, whether or not the machine was read.
 func (s *Syncer) reschedule(e *entry, due time.Time) {
 	e.busy = false
 	e.due = due
@@ -123,7 +123,7 @@ func (s *Syncer) reschedule(e *entry, due time.Time) {
 	s.enqueue(e)
 }
 
-// syncNode reads one machine, does what follows, and says when it is due again.
+// syncNode reads one machine, acts on the result, and schedules the next reading.
 func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) {
 	observed, err := s.ask(ctx, n)
 	if ctx.Err() != nil {
@@ -144,8 +144,8 @@ func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) 
 	}
 }
 
-// ask reads the power state of a machine. The error is errBusy when it was not asked. A
-// panic is an error like any other: one odd answer must not end the process.
+// ask reads the power state of a machine. The error is errBusy when the BMC was not called. A panic
+// becomes an ordinary error: one odd answer must not end the process.
 func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -169,25 +169,25 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	if state, err = power.PowerState(bounded, n); err != nil || state == n.PowerState {
 		return state, err
 	}
-	return state, s.owner.CheckOwner(bounded, n) // nothing follows from how the machine of another node is
+	return state, s.owner.CheckOwner(bounded, n) // the state of another node's machine says nothing
 }
 
-// setRestores notes how often the power state of a node was restored in a row.
+// setRestores sets how often the power state of a node was restored in a row.
 func (s *Syncer) setRestores(e *entry, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.restores = times
 }
 
-// restoresOf returns that number.
+// restoresOf returns how often the power state of a node was restored in a row.
 func (s *Syncer) restoresOf(e *entry) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return e.restores
 }
 
-// count notes how a reading ended and returns how many failed in a row, and whether it
-// is the first.
+// count records the result of a reading. It returns how many readings failed in a row, and whether
+// this one was the first of the node.
 func (s *Syncer) count(e *entry, failed bool) (failures int, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// suspended is what this process knows of the suspension in the database, which decides.
-// The mutex of the Syncer guards it.
+// suspended is what this process knows of the suspension in the database. The database decides. The
+// mutex of the Syncer guards it.
 type suspended struct {
 	suspension node.Suspension           // as it was last read
-	differing  map[int64]node.PowerState // what is noted of machines, while something is suspended
-	// free is until when however many machines may differ, by this process's clock: a
-	// person has said so.
+	differing  map[int64]node.PowerState // noted power states of machines, during a suspension
+	// free is the time, by this process's clock, until which any number of machines may differ,
+	// because a person has ended a suspension.
 	free time.Time
 }
 
-// readSuspension takes what the database says of a suspension. Whoever ended one lets all
-// machines be restored that were found to differ, when each is next read. What is
-// found later than two intervals from then counts anew.
+// readSuspension reads the suspension from the database. When a person has ended a suspension, all
+// machines that differ may be restored at their next reading. Differences that are found more than
+// two intervals after that count again.
 func (s *Syncer) readSuspension(tx *store.Tx) error {
 	suspension, err := tx.Suspension()
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Syncer) readSuspension(tx *store.Tx) error {
 	return nil
 }
 
-// differs does what follows when a machine was found in another state than its node
-// has: it is restored, or, while something is suspended, that is noted.
+// differs handles a machine whose power state differs from its node's: the power state is restored,
+// or, during a suspension, the difference is noted.
 func (s *Syncer) differs(ctx context.Context, e *entry, n *node.Node, observed node.PowerState) error {
 	detail, known := s.countDifference(e, observed)
 	if known {
@@ -60,7 +60,7 @@ func (s *Syncer) differs(ctx context.Context, e *entry, n *node.Node, observed n
 	return s.restore(ctx, e, n, observed)
 }
 
-// suspend lets nothing be changed any more until a person says so.
+// suspend suspends work and the restoring of power states until a person resumes them.
 func (s *Syncer) suspend(ctx context.Context, detail string) error {
 	began := false
 	err := s.db.Write(ctx, func(tx *store.Tx) (err error) {
@@ -76,8 +76,9 @@ func (s *Syncer) suspend(ctx context.Context, detail string) error {
 	return s.db.Read(ctx, s.readSuspension)
 }
 
-// countDifference notes that a machine differs. It returns why too many do, "" when they do not or
-// something is suspended already, and whether the difference is noted.
+// countDifference records that a machine differs from its node. Detail says why too many machines
+// differ; it is "" when not too many do, or when a suspension is in force. Known reports whether
+// the database has noted this difference already.
 func (s *Syncer) countDifference(e *entry, observed node.PowerState) (detail string, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func (s *Syncer) countDifference(e *entry, observed node.PowerState) (detail str
 	return fmt.Sprintf("%d of the %d machines that were read last differ from what the engine has stored of them", differing, read), false
 }
 
-// noDifference notes that a machine does not differ, or not any more.
+// noDifference removes the noted difference of a machine, if there is one.
 func (s *Syncer) noDifference(ctx context.Context, e *entry) error {
 	s.mu.Lock()
 	_, noted := s.suspended.differing[e.id]
@@ -107,8 +108,8 @@ func (s *Syncer) noDifference(ctx context.Context, e *entry) error {
 	return s.db.Write(ctx, func(tx *store.Tx) error { return tx.DropPowerDifference(e.id) })
 }
 
-// counted returns how many machines were read in the last interval, and how many of
-// them differed.
+// counted returns how many machines were read in the last interval, and how many were found to
+// differ in it.
 func (s *Syncer) counted(now time.Time) (read, differing int) {
 	since := now.Add(-s.cfg.Interval)
 	for _, e := range s.nodes {
