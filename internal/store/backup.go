@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// Backup writes a copy of the SQLite database in dir to file and returns what
-// the copy holds. It needs no lock, so an engine may run on dir meanwhile: the
-// copy has every write that was answered before Backup was called, and of each
-// later one all or nothing. It carries a mark by which an engine knows that it is a
-// copy, see Tx.Sign. It is checked before it gets its name, its mode is 0600 and it is
-// on disk when Backup returns.
+// Backup writes a copy of the SQLite database in dir to file and returns what the copy holds. It
+// needs no lock, so an engine may run on dir meanwhile. The copy has every write that was answered
+// before the call of Backup, and of each later write all or nothing. The copy carries a mark by
+// which an engine knows that it is a copy, see Tx.Sign. Backup checks the copy before it gives it
+// its name. The copy has mode 0600 and is on disk when Backup returns.
 //
-// An existing file is an error unless overwrite is set. After an error, or when
-// ctx ends, file is what it was before.
+// An existing file is an error unless overwrite is set. After an error, or when ctx ends, file is
+// what it was before.
 func Backup(ctx context.Context, dir, file string, overwrite bool) (Contents, error) {
 	source := filepath.Join(dir, databaseFile)
 	if err := checkHeader(source); errors.Is(err, fs.ErrNotExist) {
@@ -31,13 +30,13 @@ func Backup(ctx context.Context, dir, file string, overwrite bool) (Contents, er
 	if err := checkTarget(dir, file, overwrite); err != nil {
 		return Contents{}, err
 	}
-	// In the folder of the backup, so that giving it its name is one step. A
+	// The temporary file is in the folder of the backup, so that one rename gives it its name. A
 	// temporary file has mode 0600.
 	partial, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".partial-")
 	if err != nil {
 		return Contents{}, fmt.Errorf("create backup %s: %w", file, cause(err))
 	}
-	defer discard(partial.Name()) // it has its name by then, or is of no use
+	defer discard(partial.Name()) // the file has its name by then, or is of no use
 	defer partial.Close()
 	taken := time.Now()
 	if err := copyDatabase(ctx, source, partial.Name()); err != nil {
@@ -47,7 +46,7 @@ func Backup(ctx context.Context, dir, file string, overwrite bool) (Contents, er
 	if err != nil {
 		return Contents{}, fmt.Errorf("check the copy of database %s: %w", source, err)
 	}
-	if !contents.marked { // a copy of a copy says how old that is
+	if !contents.marked { // a copy that is marked already keeps its mark, which says how old it is
 		if err := changeFile(ctx, partial.Name(), markStatement(taken)); err != nil {
 			return Contents{}, fmt.Errorf("mark the copy of database %s: %w", source, err)
 		}
@@ -64,7 +63,7 @@ func Backup(ctx context.Context, dir, file string, overwrite bool) (Contents, er
 	return contents, syncDir(filepath.Dir(file))
 }
 
-// checkTarget refuses to write a backup over what must not be lost.
+// checkTarget refuses to write a backup over a file that must not be lost.
 func checkTarget(dir, file string, overwrite bool) error {
 	if inside(dir, file) {
 		return fmt.Errorf("write backup %s: this is a file of the engine: choose another name", file)
@@ -83,7 +82,7 @@ func checkTarget(dir, file string, overwrite bool) error {
 	return nil
 }
 
-// inside reports whether file is one of those that the engine keeps in dir.
+// inside reports whether file is one of the files that the engine keeps in dir.
 func inside(dir, file string) bool {
 	for _, suffix := range append(sidecars, "", restoringSuffix) {
 		if samePlace(filepath.Join(dir, databaseFile+suffix), file) {
@@ -93,7 +92,7 @@ func inside(dir, file string) bool {
 	return samePlace(filepath.Join(dir, lockFile), file)
 }
 
-// samePlace reports whether two paths name one file, which need not exist.
+// samePlace reports whether two paths name the same file. The file need not exist.
 func samePlace(a, b string) bool {
 	if filepath.Base(a) == filepath.Base(b) {
 		a, b = filepath.Dir(a), filepath.Dir(b)
@@ -106,9 +105,9 @@ func samePlace(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// copyDatabase writes a compact copy of one state of a database into an empty
-// file. A reader of the write-ahead log keeps no writer waiting; only the log
-// cannot shrink before the copy is complete.
+// copyDatabase writes a compact copy of one state of a database into an empty file. A reader of the
+// write-ahead log delays no writer. It only keeps the log from shrinking until the copy is
+// complete.
 func copyDatabase(ctx context.Context, source, target string) (err error) {
 	db, err := sql.Open("sqlite", fileSource(source, "mode=ro"))
 	if err != nil {
@@ -120,8 +119,8 @@ func copyDatabase(ctx context.Context, source, target string) (err error) {
 	return plain(err)
 }
 
-// fileSource names a database file as it is: nothing about how the engine works
-// on its own is set.
+// fileSource returns the data source name of a database file for use without an engine: none of the
+// engine's own settings apply.
 func fileSource(path string, options string) string {
 	return (&url.URL{
 		Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(),
@@ -129,7 +128,8 @@ func fileSource(path string, options string) string {
 	}).String()
 }
 
-// cause is why a call failed, without names that only we have chosen.
+// cause returns why a call failed, without the names of temporary files, which mean nothing to
+// people.
 func cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
@@ -142,7 +142,7 @@ func cause(err error) error {
 	return err
 }
 
-// syncDir puts the names of a folder on disk.
+// syncDir flushes a folder, so that the names of its files are on disk.
 func syncDir(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {

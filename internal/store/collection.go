@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Collection reads and writes the records of one table that are addressed by UUID,
-// and by name where they have one. Its methods run inside a transaction.
+// Collection reads and writes the records of one table. It finds a record by UUID, and by name if
+// the table has names. Its methods run inside a transaction.
 type Collection[T any] struct {
 	table    *table[T]
 	label    string // for people: "Port group"
@@ -20,7 +20,7 @@ type Collection[T any] struct {
 	unique   []unique
 }
 
-// identity points to what every record has beside its own fields.
+// identity points to the fields that every record has besides its own.
 type identity struct {
 	id               *int64
 	uuid             *string
@@ -29,7 +29,7 @@ type identity struct {
 	nodeUUID         *string // set when read
 }
 
-// newCollection returns the collection of a table that has the own columns besides those of
+// newCollection returns the collection of a table with the columns own, besides the columns of
 // every record.
 func newCollection[T any](name, label string, identity func(*T) identity, taken []unique, own ...column[T]) *Collection[T] {
 	columns := []column[T]{
@@ -45,7 +45,7 @@ func newCollection[T any](name, label string, identity func(*T) identity, taken 
 	return &Collection[T]{label: label, identity: identity, unique: taken, table: newTable(name, append(columns, own...))}
 }
 
-// keyColumn is the key of another record, null when there is none.
+// keyColumn is the key of another record; null when there is no such record.
 func keyColumn[T any](name string, field func(*T) *int64) column[T] {
 	c := intColumn(name, field)
 	c.get = func(t *T) any {
@@ -71,14 +71,14 @@ func arrayColumn[T any](name string, field func(*T) *node.Array) column[T] {
 		})
 }
 
-// unique is a value that only one record may have. A record where one of the
-// columns is null has none.
+// unique is a value, of one or several columns, that only one record may have. A record with null
+// in one of the columns has no such value.
 type unique struct {
 	columns []string
 	text    string // for clients, with a verb for the values it names
 }
 
-// ofNode are fields of a record's node that lists of the record know too.
+// ofNode are fields of a record's node that lists of the records may be filtered by.
 var ofNode = map[string]string{"shard": "nodes.shard", "conductor_group": "nodes.conductor_group"}
 
 // List returns the page of records that the query asks for. Records of a node
@@ -105,8 +105,8 @@ func (c *Collection[T]) column(field string) (string, bool) {
 // owned reports whether the records belong to nodes.
 func (c *Collection[T]) owned() bool { return c.identity(new(T)).nodeID != nil }
 
-// nodeIDFilter replaces a filter by the node's UUID by one by its key, which
-// has an index.
+// nodeIDFilter replaces a filter by the UUID of a node with a filter by its key, which has an
+// index.
 func (tx *Tx) nodeIDFilter(q node.Query) (node.Query, error) {
 	filters := make([]node.Filter, len(q.Filters))
 	for i, f := range q.Filters {
@@ -123,22 +123,22 @@ func (tx *Tx) nodeIDFilter(q node.Query) (node.Query, error) {
 	return q, nil
 }
 
-// Get returns the record with this UUID or name, or a *node.NotFoundError. In a write,
-// nobody else changes it or its node before the commit.
+// Get returns the record with this UUID or name, or a *node.NotFoundError. In a write, nobody else
+// can change the record or its node before the commit.
 func (c *Collection[T]) Get(tx *Tx, ident string) (*T, error) {
 	return c.find(tx, ident, func(column string) error { return tx.lockRecord(c.table.name, column, ident, c.owned()) })
 }
 
-// Refer is Get for a record that another one is about to name. In a write, it is
-// neither changed nor deleted before the commit, but others may refer to it too.
+// Refer is Get for a record that another record is about to name. In a write, nobody can change or
+// delete the record before the commit, but other writes may refer to it too.
 func (c *Collection[T]) Refer(tx *Tx, ident string) (*T, error) {
 	return c.find(tx, ident, func(column string) error {
 		return tx.lock("SELECT id FROM "+c.table.name+" WHERE "+column+" = ? FOR SHARE", ident)
 	})
 }
 
-// find returns the record with this UUID or name, behind the lock of the column that
-// it looks at.
+// find returns the record with this UUID or name. It calls lock for a column before it searches
+// that column.
 func (c *Collection[T]) find(tx *Tx, ident string, lock func(column string) error) (*T, error) {
 	for _, name := range identColumns(ident) {
 		column, ok := c.table.column(name)
@@ -163,8 +163,7 @@ func first[T any](records []*T) *T {
 	return records[0]
 }
 
-// read returns the records that a clause behind FROM selects. For maxBytes see
-// table.pageScanner.
+// read returns the records that a clause after FROM selects. For maxBytes see table.pageScanner.
 func (c *Collection[T]) read(tx *Tx, maxBytes int, tail string, args ...any) ([]*T, error) {
 	query := "SELECT " + c.table.list
 	var owner sql.NullString
@@ -194,9 +193,8 @@ func (c *Collection[T]) read(tx *Tx, maxBytes int, tail string, args ...any) ([]
 	return records, err
 }
 
-// Create stores a new record and sets its key, its creation time and, when it
-// has none, its UUID. A value that must be unique and is taken is a
-// *node.ConflictError.
+// Create stores a new record and sets its key, its creation time and, if it has none, its UUID. A
+// value that must be unique but is taken is a *node.ConflictError.
 func (c *Collection[T]) Create(tx *Tx, record *T) error {
 	self := c.identity(record)
 	if *self.uuid == "" {
@@ -214,8 +212,8 @@ func (c *Collection[T]) Create(tx *Tx, record *T) error {
 	return nil
 }
 
-// Update stores what changed between before and after, and sets the time of
-// change of after when anything did.
+// Update stores the changes from before to after. If there are any, it sets the time of change in
+// after.
 func (c *Collection[T]) Update(tx *Tx, before, after *T) error {
 	self := c.identity(before)
 	if !c.table.changed(before, after) {
@@ -229,14 +227,13 @@ func (c *Collection[T]) Update(tx *Tx, before, after *T) error {
 	return err
 }
 
-// Delete removes a record and what the database knows to belong to it.
+// Delete removes a record and, by foreign keys, the rows that belong to it.
 func (c *Collection[T]) Delete(tx *Tx, record *T) error {
 	err := tx.exec("DELETE FROM "+c.table.name+" WHERE id = ?", *c.identity(record).id)
 	return err
 }
 
-// checkUnique refuses values that another record has, of those that before has not;
-// before is nil for a new record.
+// checkUnique refuses new values of after that another record has; before is nil for a new record.
 func (c *Collection[T]) checkUnique(tx *Tx, before, after *T) error {
 	self := int64(0)
 	if before != nil {
@@ -270,7 +267,7 @@ func (c *Collection[T]) checkUnique(tx *Tx, before, after *T) error {
 	return nil
 }
 
-// conflict tells a client that the values are taken.
+// conflict returns the error that tells a client that the values are taken.
 func (u unique) conflict(values []any) error {
 	if !strings.Contains(u.text, "%") {
 		return &node.ConflictError{Reason: u.text}

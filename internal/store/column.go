@@ -21,8 +21,8 @@ func newColumn[T any](name string, get func(*T) any, set func(*T, any) error) co
 	return column[T]{name: name, get: get, set: set, same: func(before, after *T) bool { return get(before) == get(after) }}
 }
 
-// plainColumn has values that Go compares as the database does, which costs less
-// than to compare what would be stored.
+// plainColumn is a column whose values Go compares as the database does. Comparing the fields costs
+// less than comparing the stored values.
 func plainColumn[T any, V comparable](name string, field func(*T) *V, get func(*T) any, set func(*T, any) error) column[T] {
 	c := newColumn(name, get, set)
 	c.same = func(before, after *T) bool { return *field(before) == *field(after) }
@@ -90,7 +90,7 @@ func boolColumn[T any](name string, field func(*T) *bool) column[T] {
 		})
 }
 
-// optionalBoolColumn keeps nil apart from false.
+// optionalBoolColumn distinguishes nil (null) from false.
 func optionalBoolColumn[T any](name string, field func(*T) **bool) column[T] {
 	return newColumn(name,
 		func(t *T) any {

@@ -4,8 +4,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// CountNodesByState returns how many nodes are in each provision state. States
-// without nodes are absent. It reads an index and no node.
+// CountNodesByState returns how many nodes are in each provision state. States without nodes are
+// absent. It reads only an index.
 func (tx *Tx) CountNodesByState() (map[node.State]int, error) {
 	counts := map[node.State]int{}
 	err := tx.query(func(rows row) error {
@@ -20,8 +20,8 @@ func (tx *Tx) CountNodesByState() (map[node.State]int, error) {
 	return counts, err
 }
 
-// CountStates returns how many nodes are in any of these provision states. A write
-// that decides by it calls LockBound before.
+// CountStates returns how many nodes are in any of these provision states. A write that bases a
+// decision on the number calls LockBound first.
 func (tx *Tx) CountStates(states ...node.State) (int, error) {
 	args := make([]any, len(states))
 	for i, s := range states {

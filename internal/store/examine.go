@@ -20,16 +20,15 @@ type Contents struct {
 	Size   int64 // bytes
 	Schema int64 // version of the last migration
 
-	marked   bool      // it says itself that it is a copy
-	lastSign time.Time // when an engine last showed that it uses it; zero for never
+	marked   bool      // the file has the mark of a copy
+	lastSign time.Time // when an engine last registered in it; zero for never
 }
 
-// ownTables are tables that every database of an engine has, whatever its
-// version.
+// ownTables are tables that the database of an engine has in every version.
 var ownTables = []string{"goose_db_version", "nodes", "ports", "work", "leases", "conductors"}
 
-// examine reads a database file that nobody else uses, all of it, and returns an
-// error unless it is an intact one of an engine whose schema this program knows.
+// examine reads the whole of a database file that nobody else uses. It returns an error unless the
+// file is an intact database of an engine whose schema this program knows.
 func examine(ctx context.Context, path string) (contents Contents, err error) {
 	if err := checkHeader(path); err != nil {
 		return contents, err
@@ -62,7 +61,7 @@ func examine(ctx context.Context, path string) (contents Contents, err error) {
 	return contents, plain(err)
 }
 
-// checkHeader tells a database from other files before SQLite looks at it.
+// checkHeader refuses a file that is not a SQLite database, before SQLite opens it.
 func checkHeader(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -119,8 +118,7 @@ func checkOwner(ctx context.Context, db *sql.DB) error {
 	return rows.Err()
 }
 
-// knownSchema returns the schema's version, and an error for one that this
-// program does not know.
+// knownSchema returns the version of the schema, and an error if this program does not know it.
 func knownSchema(ctx context.Context, db *sql.DB) (int64, error) {
 	newest, err := newestSchema()
 	if err != nil {
@@ -139,7 +137,7 @@ func knownSchema(ctx context.Context, db *sql.DB) (int64, error) {
 	return version, nil
 }
 
-// newestSchema is the version of the last migration of this program.
+// newestSchema returns the version of this program's last migration.
 func newestSchema() (newest int64, err error) {
 	files, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
@@ -161,7 +159,7 @@ func isBusy(err error) bool {
 	return ok && (code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED)
 }
 
-// plain words what SQLite says about a file for those who do not know SQLite.
+// plain rewords SQLite's errors about a file for people who do not know SQLite.
 func plain(err error) error {
 	code, ok := sqliteCode(err)
 	if !ok {

@@ -17,33 +17,34 @@ import (
 
 // Environment of a program that was built with the tag fault.
 const (
-	// faultLogVariable names a file that gets a line of JSON for every commit that counts.
+	// faultLogVariable names a file that gets one line of JSON for every commit that changes nodes
+	// or work.
 	faultLogVariable = "INGOT_FAULT_LOG"
-	// faultAtVariable says where the process kills itself. Each of its lines names a commit:
-	// "before 17 clean: ended" is just before the first one of that name among those of this
-	// process from the seventeenth on, "after 17 clean: ended" just after it.
+	// faultAtVariable says where the process kills itself. Each line names a commit:
+	// "before 17 clean: ended" is just before the first commit of the name "clean: ended" from this
+	// process's seventeenth commit on, "after 17 clean: ended" just after it.
 	faultAtVariable = "INGOT_FAULT_AT"
 )
 
 // faultPoints counts the commits of a process that change nodes or work, and kills the
 // process at one of them.
 type faultPoints struct {
-	log    *os.File // nil when nobody asked for one
+	log    *os.File // nil without a log
 	points []faultPoint
 
 	mu     sync.Mutex
-	number int // of the last commit
+	number int // number of the last commit
 }
 
 // faultPoint is a commit.
 type faultPoint struct {
-	when   string // "before" or "after" it
-	number int    // 0 for one that does not count
+	when   string // "before" or "after" the commit
+	number int    // 0 for a commit without a name
 	name   string
 }
 
-// newFaultPoints reads the environment. A value that nobody can follow is a panic: a test
-// has set it.
+// newFaultPoints reads the environment. It panics on a value that it does not understand, because a
+// test has set the value.
 func newFaultPoints() *faultPoints {
 	f := &faultPoints{}
 	if path := os.Getenv(faultLogVariable); path != "" {
@@ -68,7 +69,7 @@ func newFaultPoints() *faultPoints {
 	return f
 }
 
-// before is called when everything of a commit is ready, and after with what it returns.
+// before is called when a commit is ready, and returns the fault point to give to after.
 func (f *faultPoints) before(note commitNote) faultPoint {
 	here := faultPoint{name: note.name()}
 	if here.name == "" {
@@ -84,7 +85,7 @@ func (f *faultPoints) before(note commitNote) faultPoint {
 	return here
 }
 
-// after is called when a commit is on disk and nobody has been told yet.
+// after is called when a commit is on disk, before anybody has been told.
 func (f *faultPoints) after(here faultPoint) {
 	here.when = "after"
 	f.kill(here)
@@ -100,7 +101,7 @@ func (f *faultPoints) kill(here faultPoint) {
 	select {} // until the signal arrives
 }
 
-// write adds a line to the log, with when the process is killed there.
+// write adds a line to the log, which says whether the process is killed there.
 func (f *faultPoints) write(here faultPoint) {
 	if f.log == nil {
 		return
@@ -114,11 +115,12 @@ func (f *faultPoints) write(here faultPoint) {
 	}
 }
 
-// commitNote collects what a commit stores, for its name. The zero value has nothing.
+// commitNote collects what a commit stores. The commit gets its name from that. The zero value is
+// empty.
 type commitNote struct {
-	works   []string // what it makes of work
+	works   []string // what happens to work
 	states  []string // provision states that nodes enter
-	columns []string // of nodes that keep their state
+	columns []string // columns of nodes that keep their state
 }
 
 // added notes work that is stored.
@@ -130,8 +132,8 @@ func (c *commitNote) claimed(w *Work) { c.works = append(c.works, string(w.Kind)
 // finished notes work that is removed.
 func (c *commitNote) finished(w *Work) { c.works = append(c.works, string(w.Kind)+": ended") }
 
-// reached notes a checkpoint, of which it reads what it has in common with those of other
-// versions.
+// reached notes a checkpoint. It reads only the fields that checkpoints of all versions have in
+// common.
 func (c *commitNote) reached(w *Work) {
 	var at struct {
 		Done, Operation  struct{ Name, Item string }
@@ -168,7 +170,7 @@ func ref(name, item string) string { return strings.TrimSpace(name + " " + item)
 // created notes a node that is stored.
 func (c *commitNote) created(*node.Node) { c.columns = append(c.columns, "everything") }
 
-// updated notes what a node gets.
+// updated notes the changes of a node.
 func (c *commitNote) updated(before, after *node.Node) {
 	if before.ProvisionState != after.ProvisionState {
 		c.states = append(c.states, string(after.ProvisionState))
@@ -181,14 +183,14 @@ func (c *commitNote) updated(before, after *node.Node) {
 	}
 }
 
-// add takes what another one has.
+// add adds everything that other has.
 func (c *commitNote) add(other commitNote) {
 	c.works = append(c.works, other.works...)
 	c.states = append(c.states, other.states...)
 	c.columns = append(c.columns, other.columns...)
 }
 
-// name is what the commit is called, empty for one that does not count.
+// name returns the name of the commit, "" for a commit that changes neither nodes nor work.
 func (c commitNote) name() string {
 	parts := slices.Clone(c.works)
 	for _, state := range c.states {

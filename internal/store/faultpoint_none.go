@@ -4,19 +4,19 @@ package store
 
 import "github.com/ingot-metal/ingot/internal/node"
 
-// faultPoints is where a program that was built with the tag fault kills itself. In all
-// others it is nothing.
+// faultPoints are the places where a program that was built with the tag fault kills itself.
+// Without the tag it does nothing.
 type faultPoints struct{}
 
 func newFaultPoints() *faultPoints { return nil }
 
-// faultPoint is a commit, for a program with fault points.
+// faultPoint is a commit; it is used only with the tag fault.
 type faultPoint struct{}
 
 func (*faultPoints) before(commitNote) (none faultPoint) { return none }
 func (*faultPoints) after(faultPoint)                    {}
 
-// commitNote collects what a commit stores, for a program with fault points.
+// commitNote collects what a commit stores; it is used only with the tag fault.
 type commitNote struct{}
 
 func (*commitNote) added(*Work)             {}

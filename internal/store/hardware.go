@@ -8,8 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Hardware returns what was last read of a machine's settings; empty lists when
-// nothing was.
+// Hardware returns the settings of a machine as last read; empty lists when they were never read.
 func (tx *Tx) Hardware(nodeID int64) (node.Hardware, error) {
 	var hardware node.Hardware
 	var bios, firmware sql.NullString
@@ -31,8 +30,8 @@ func (tx *Tx) Hardware(nodeID int64) (node.Hardware, error) {
 	return hardware, nil
 }
 
-// SetHardware stores what was read of a machine's settings. A setting or
-// component keeps the time it was first seen, and the time of its last change.
+// SetHardware stores the settings of a machine as read. Each setting and component keeps the time
+// when it was first seen and the time of its last change.
 func (tx *Tx) SetHardware(nodeID int64, hardware node.Hardware) error {
 	before, err := tx.Hardware(nodeID)
 	if err != nil {

@@ -41,11 +41,11 @@ func (tx *Tx) Events(nodeID int64) ([]*node.Event, error) {
 	return events, err
 }
 
-// goneConductor is after how long without a sign of life a conductor is forgotten.
+// goneConductor is the age of the last registration at which a conductor is removed.
 const goneConductor = 24 * time.Hour
 
-// RegisterConductor records that a conductor lives, and forgets those that have shown
-// no life for a day.
+// RegisterConductor records that a conductor is alive, and removes conductors that have not
+// registered for a day.
 func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	drivers, err := json.Marshal(c.Drivers)
 	if err != nil {
@@ -61,15 +61,15 @@ func (tx *Tx) RegisterConductor(c node.Conductor) error {
 	return tx.exec("DELETE FROM conductors WHERE updated_at < ?", tx.Now().Add(-goneConductor).UnixMicro())
 }
 
-// Conductors returns every conductor that has shown life within a day or so; one that has not
-// shown life for longer than aliveFor is not alive.
+// Conductors returns every conductor that has registered within about a day. A conductor whose last
+// registration is older than aliveFor is not alive.
 func (tx *Tx) Conductors(aliveFor time.Duration) ([]node.Conductor, error) {
 	conductors := []node.Conductor{}
 	err := tx.query(func(rows row) error {
 		var c node.Conductor
 		var group sql.NullString
 		var drivers string
-		var created sql.NullInt64 // null for those that an older version registered
+		var created sql.NullInt64 // null for conductors that an older version registered
 		var updated int64
 		if err := rows.Scan(&c.Hostname, &group, &drivers, &created, &updated); err != nil {
 			return err

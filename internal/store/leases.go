@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// leaseColumns are what leaseRow takes, of a node's lease that may be absent.
+// leaseColumns are the columns that leaseRow reads. They are null when the node has no lease.
 const leaseColumns = "leases.epoch, leases.owner, leases.expires_at, leases.busy_until"
 
 // leaseRow is a lease as the database returns it.
@@ -22,7 +22,7 @@ type leaseRow struct {
 
 func (r *leaseRow) targets() []any { return []any{&r.epoch, &r.owner, &r.expires, &r.busy} }
 
-// lease is the zero value when the row has none.
+// lease returns the lease of the row; the zero value when the node has none.
 func (r *leaseRow) lease() node.Lease {
 	if !r.epoch.Valid {
 		return node.Lease{}
@@ -34,9 +34,9 @@ func (r *leaseRow) lease() node.Lease {
 	return lease
 }
 
-// LeaseOf returns the lease of the node with this UUID or name, the zero value when
-// there is none, or a *node.NotFoundError. It reads less than Node and locks nothing:
-// it is for those who wait for a node.
+// LeaseOf returns the lease of the node with this UUID or name, the zero value when there is none,
+// or a *node.NotFoundError. It reads less than Node and locks nothing. Requests that wait for a
+// node use it.
 func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
 	for _, column := range identColumns(ident) {
 		var lease leaseRow
@@ -49,11 +49,12 @@ func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
 	return node.Lease{}, &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
-// AcquireLease gives the node to owner until ttl from now. A lease in force is a
-// *node.LockedError, or a *node.SuspendedError, whoever holds it, and so is one that ended while a call to the
-// machine may still be on its way; any other is taken over under a new epoch.
+// AcquireLease gives the node to owner until ttl from now. It returns a *node.LockedError or a
+// *node.SuspendedError when a lease is in force, whoever holds it, and also when the lease has
+// ended but a call to the machine may still be under way. Otherwise it replaces an old lease by a
+// new one with a new epoch.
 func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
-	if !tx.free[nodeID] { // else this write has locked it
+	if !tx.free[nodeID] { // otherwise this write has locked it
 		if err := tx.lockNode("id", nodeID); err != nil {
 			return node.Lease{}, err
 		}
@@ -61,7 +62,7 @@ func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.
 	lease := node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)}
 	granted, err := tx.grant(nodeID, &lease)
 	if err == nil && granted && tx.created != nodeID {
-		// Its work is not free to be claimed meanwhile.
+		// Nobody else may claim the node's work while the lease lasts.
 		err = tx.exec("UPDATE work SET epoch = ? WHERE node_id = ?", lease.Epoch, nodeID)
 	}
 	if granted || err != nil {
@@ -79,8 +80,8 @@ func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.
 	return node.Lease{}, (&node.Node{UUID: uuid, Lease: node.Lease{Owner: holder}}).Locked()
 }
 
-// grant stores a lease under a new epoch unless the node has one in force. A node that
-// this write has locked and found without one has none.
+// grant stores a lease under a new epoch unless the node has a lease in force. If this write has
+// locked the node and found no lease, there is none.
 func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 	if err := tx.keepEpochs(); err != nil {
 		return false, err
@@ -99,11 +100,12 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 	return granted, err
 }
 
-// grantedEpochs are the epochs that a process has got from SQLite, which takes them back with
-// the write that failed and would grant them again: whoever ran that write may remember its lease.
+// grantedEpochs are the epochs that a process has got from SQLite. When a write fails, SQLite takes
+// its epochs back and would grant them again, although the caller of that write may remember its
+// lease.
 type grantedEpochs struct {
 	highest   int64
-	forgotten bool // the database may have taken it back
+	forgotten bool // the database may have taken the highest one back
 }
 
 func (g *grantedEpochs) add(epoch int64) {
@@ -112,7 +114,7 @@ func (g *grantedEpochs) add(epoch int64) {
 	}
 }
 
-// keepEpochs is called before leases are granted, so that no epoch is granted twice.
+// keepEpochs makes sure that no epoch is granted twice. It is called before leases are granted.
 func (tx *Tx) keepEpochs() error {
 	if tx.epochs == nil || !tx.epochs.forgotten {
 		return nil
@@ -121,7 +123,7 @@ func (tx *Tx) keepEpochs() error {
 	return tx.raiseEpochs(tx.epochs.highest)
 }
 
-// raiseEpochs makes SQLite grant higher epochs only.
+// raiseEpochs makes SQLite grant only epochs higher than last.
 func (tx *Tx) raiseEpochs(last int64) error {
 	err := tx.exec("INSERT INTO sqlite_sequence (name, seq) SELECT 'leases', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'leases')")
 	if err != nil {
@@ -130,8 +132,8 @@ func (tx *Tx) raiseEpochs(last int64) error {
 	return tx.exec("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'leases'", last)
 }
 
-// CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in
-// force. A checkpoint calls it before it writes.
+// CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in force. Every checkpoint
+// calls it before it writes.
 func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 	if err := tx.lockNode("id", nodeID); err != nil {
 		return err
@@ -147,12 +149,13 @@ func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 	return nil
 }
 
-// HoldMachine stores, before a call that changes the machine is made under a lease,
-// until when that call may be on its way, and makes the lease last for margin, at
-// least 0, beyond that. Nobody gets the node before, whatever becomes of the lease
-// and its holder. A hold replaces the one before it. It sets the times of lease, that of
-// its end with the commit at the latest; a lease that is not in force is
-// node.ErrLeaseLost, here or from the commit.
+// HoldMachine is called before a call that changes the machine is made under a lease. It stores
+// until when that call may be under way, and extends the lease to at least margin, at least 0,
+// beyond that. Nobody else gets the node before until, whatever becomes of the lease and its
+// holder. A hold replaces the one before it.
+//
+// HoldMachine sets the times in lease; ExpiresAt is set by the commit at the latest. If the lease
+// is not in force, HoldMachine or the commit returns node.ErrLeaseLost.
 func (tx *Tx) HoldMachine(lease *node.Lease, until time.Time, margin time.Duration) error {
 	last := until.Add(margin).UnixMicro()
 	return tx.changeOne(func(r row) error {
@@ -166,8 +169,8 @@ func (tx *Tx) HoldMachine(lease *node.Lease, until time.Time, margin time.Durati
 		WHERE epoch = ? AND expires_at > ? RETURNING expires_at`, until.UnixMicro(), last, last, lease.Epoch, tx.Now().UnixMicro())
 }
 
-// EndHold stores that no call to the machine is on its way any more. It does so too
-// when the lease has ended meanwhile.
+// EndHold stores that no call to the machine is under way any more, even if the lease has ended
+// meanwhile.
 func (tx *Tx) EndHold(lease *node.Lease) error {
 	lease.BusyUntil = time.Time{}
 	if err := tx.exec("UPDATE leases SET busy_until = NULL WHERE epoch = ?", lease.Epoch); err != nil {
@@ -176,31 +179,31 @@ func (tx *Tx) EndHold(lease *node.Lease) error {
 	return tx.exec("DELETE FROM leases WHERE epoch = ?", -lease.Epoch)
 }
 
-// EndLease gives the node back when no call to its machine is on its way any more,
-// also when the lease has ended meanwhile.
+// EndLease gives the node back after the last call to its machine has ended, even if the lease has
+// ended meanwhile.
 func (tx *Tx) EndLease(lease node.Lease) error {
 	return tx.exec("DELETE FROM leases WHERE epoch IN (?, ?)", lease.Epoch, -lease.Epoch)
 }
 
-// ReleaseLease gives the node back, but not before the call that HoldMachine told of
-// has ended. Releasing a lease that has passed on does nothing.
+// ReleaseLease gives the node back, but keeps it from others until the call that HoldMachine stored
+// has ended. It does nothing if another lease has followed.
 func (tx *Tx) ReleaseLease(lease node.Lease) error {
 	return tx.endLeases("epoch = ?", lease.Epoch)
 }
 
-// DropLeases ends every lease of owner, like ReleaseLease. A conductor calls it when
-// it starts: a lease under its own name is of a process that is gone.
+// DropLeases ends every lease of owner, like ReleaseLease. A conductor calls it when it starts,
+// because leases under its own name belong to a process that has ended.
 func (tx *Tx) DropLeases(owner string) error {
 	return tx.endLeases("owner = ?", owner)
 }
 
-// callOwner is the owner of a lease that only a call is left of, when its work was
-// suspended in between.
+// callOwner replaces the owner of suspended work in a lease that remains only because a call is
+// still under way.
 const callOwner = "(call under way)"
 
-// endLeases ends the leases that fit. A negative epoch is nobody's: such a row only
-// keeps others from the node while its call is on its way. Another write may end that
-// call, or grant a lease, between the two statements.
+// endLeases ends the leases that match a condition. A row with a negative epoch belongs to nobody;
+// it only keeps others from the node while a call to its machine is under way. Another write may
+// end that call, or grant a lease, between the two statements.
 func (tx *Tx) endLeases(which string, arg any) error {
 	now := tx.Now().UnixMicro()
 	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until, owner = CASE owner WHEN '"+node.SuspendedOwner+"' THEN '"+callOwner+"' ELSE owner END WHERE "+
@@ -210,11 +213,11 @@ func (tx *Tx) endLeases(which string, arg any) error {
 	return tx.exec("DELETE FROM leases WHERE "+which+" AND coalesce(busy_until, 0) <= ?", arg, now)
 }
 
-// expiredAtOnce bounds how many leases that have run out one write removes.
+// expiredAtOnce is how many expired leases one write removes at most.
 const expiredAtOnce = 100
 
-// endExpired removes leases that have run out but those that a scope leaves, so that their
-// work is free. One that another write is at stays.
+// endExpired removes expired leases, so that their work can be claimed, except those that a scope
+// keeps. It skips leases that another write has locked.
 func (tx *Tx) endExpired(owner string, scope WorkScope) error {
 	ends, epochs := tx.notHeld(scope.Held)
 	args := []any{tx.Now().UnixMicro(), epochs}
@@ -226,25 +229,25 @@ func (tx *Tx) endExpired(owner string, scope WorkScope) error {
 		tx.locking(" FOR UPDATE SKIP LOCKED")+")", append(args, expiredAtOnce)...)
 }
 
-// notHeld is the condition that a lease is none of these, however many they are, and its
-// argument.
+// notHeld returns the condition that a lease is none of these, and its argument. The text is the
+// same for any number of leases.
 func (tx *Tx) notHeld(held []int64) (condition string, arg any) {
-	held = append([]int64{}, held...) // a list without any, and no null
+	held = append([]int64{}, held...) // an empty list instead of null
 	if tx.takesLists {
 		return "epoch <> ALL (CAST(? AS BIGINT[]))", held
 	}
-	list, _ := json.Marshal(held) // numbers always can be
+	list, _ := json.Marshal(held) // numbers cannot fail
 	return "epoch NOT IN (SELECT value FROM json_each(?))", string(list)
 }
 
 // renewRows is how many leases one statement renews.
 const renewRows = 256
 
-// RenewLeases extends the leases of owner that nobody else has ended to ttl from now,
-// unless they last longer, and returns the epochs of the others, which are lost. One
-// that has run out is in force again: while it is there, nobody else has had the node.
-// One that another write is at stays as it is until the next time, so that no lease
-// waits for another. A lease that owner has forgotten is not among them and runs out.
+// RenewLeases extends the leases of owner to ttl from now, unless they last longer, and returns the
+// epochs of lost leases, which others have ended. An expired lease that still exists is in force
+// again, because nobody else has had the node. A lease that another write has locked keeps its time
+// until the next renewal, so that no lease waits for another. A lease whose epoch is not given runs
+// out.
 func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) (lost []int64, err error) {
 	ours := "SELECT epoch FROM leases WHERE owner = ? AND epoch IN (" + marks(renewRows) + ")"
 	expires := tx.Now().Add(ttl).UnixMicro()
@@ -256,13 +259,13 @@ func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) (lost
 	return withoutLeases(rest, tx.query, ours, owner)
 }
 
-// withoutLeases runs a query that ends in renewRows epochs for all of these, and
-// returns those that it did not return.
+// withoutLeases runs a query whose last arguments are renewRows epochs, for all of these epochs,
+// and returns the epochs that the query did not return.
 func withoutLeases(epochs []int64, run func(scan func(row) error, query string, args ...any) error, query string, args ...any) ([]int64, error) {
 	found := make(map[int64]bool, len(epochs))
 	for some := range slices.Chunk(epochs, renewRows) {
 		all := slices.Clone(args)
-		for i := range renewRows { // always as many, so that there is one statement
+		for i := range renewRows { // always the same number, for a single prepared statement
 			all = append(all, some[min(i, len(some)-1)])
 		}
 		if err := run(func(r row) error {

@@ -2,26 +2,26 @@ package store
 
 import "fmt"
 
-// On PostgreSQL writes run side by side, so a write locks what it decides on before
-// it reads it, in the same trip to the server: the read then sees what the lock's
-// last holder has committed, and nothing of it changes before the commit. SQLite
-// runs one write after the other, and none of this does anything there.
+// On PostgreSQL writes run side by side. So a write locks the rows that it bases its decisions on
+// before it reads them, in the same trip to the server. The read then sees what the last holder of
+// the lock has committed, and the rows do not change before the commit. SQLite runs one write after
+// the other, so all functions here do nothing there.
 //
-// The order is: what belongs to a node after the node, a lease after its node. Two
-// writes that lock in different orders may wait for each other; the server then ends
-// one of them, which runs again.
+// The order of locks is: first a node, then its records; first a node, then its lease. Two writes
+// that lock in different orders may wait for each other. The server then ends one of them, and that
+// write runs again.
 
-// Advisory locks of a database, told apart by schema for those who keep several
-// engines in one database.
+// Advisory locks of a database. The schema is part of their numbers, because several engines may
+// share a database by schema.
 const (
 	migrationLock = "768001, hashtext(current_schema())"
 	writeLock     = "768002, hashtext(current_schema())"
-	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // of a session
-	addressLocks  = 768004                                            // and a hash of schema and address
-	boundLocks    = 768005                                            // and a hash of schema and name
+	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // held by a session
+	addressLocks  = 768004                                            // first number; the second is a hash of schema and address
+	boundLocks    = 768005                                            // first number; the second is a hash of schema and name
 )
 
-// lock queues a statement that takes locks until the end of the write.
+// lock queues a statement that locks rows until the end of the write.
 func (tx *Tx) lock(query string, args ...any) error {
 	if tx.shared == nil {
 		return nil
@@ -32,8 +32,8 @@ func (tx *Tx) lock(query string, args ...any) error {
 	return tx.db.exec(query, args)
 }
 
-// locking returns what makes a SELECT lock its rows, "" where writes do not run side
-// by side.
+// locking returns the clause that makes a SELECT lock its rows, "" where writes do not run side by
+// side.
 func (tx *Tx) locking(clause string) string {
 	if tx.shared == nil {
 		return ""
@@ -41,8 +41,7 @@ func (tx *Tx) locking(clause string) string {
 	return clause
 }
 
-// await waits for a place of this write among those of its process that begin with the
-// same row.
+// await waits until this write may begin, when other writes of its process begin with the same row.
 func (tx *Tx) await(table, column string, value any) error {
 	if tx.shared == nil {
 		return nil
@@ -50,8 +49,8 @@ func (tx *Tx) await(table, column string, value any) error {
 	return tx.shared.await(fmt.Sprint(table, " ", column, " ", value))
 }
 
-// lockNode locks the node whose column has the value, and with it everything that
-// belongs to the node.
+// lockNode locks the node whose column has the value, which also protects everything that belongs
+// to the node.
 func (tx *Tx) lockNode(column string, value any) error {
 	if err := tx.await("nodes", column, value); err != nil {
 		return err
@@ -59,7 +58,7 @@ func (tx *Tx) lockNode(column string, value any) error {
 	return tx.lock("SELECT id FROM nodes WHERE "+column+" = ? FOR NO KEY UPDATE", value)
 }
 
-// lockRecord locks a record, and before it the node that it belongs to.
+// lockRecord locks a record, and before it the node that it belongs to, if any.
 func (tx *Tx) lockRecord(table, column, value string, owned bool) error {
 	if err := tx.await(table, column, value); err != nil {
 		return err
@@ -72,12 +71,11 @@ func (tx *Tx) lockRecord(table, column, value string, owned bool) error {
 	return tx.lock("SELECT id FROM "+table+" WHERE "+column+" = ? FOR NO KEY UPDATE", value)
 }
 
-// addressBuckets bounds how much of the server's lock table addresses take, whatever
-// somebody posts.
+// addressBuckets is how many entries of the server's lock table addresses can take at most, however
+// many addresses machines post.
 const addressBuckets = 2048
 
-// lockAddresses makes writes that look for owners of the same addresses follow one
-// another.
+// lockAddresses makes writes that search for owners of the same addresses run one after another.
 func (tx *Tx) lockAddresses(claims []Claim) error {
 	if tx.shared == nil || len(claims) == 0 {
 		return nil
@@ -86,15 +84,16 @@ func (tx *Tx) lockAddresses(claims []Claim) error {
 	for i, claim := range claims {
 		addresses[i] = claim.Address
 	}
-	// In the order of their numbers, so that two writes do not wait for each other.
+	// The locks are taken in the order of their numbers, so that two writes do not wait for each
+	// other.
 	return tx.lock(`SELECT pg_advisory_xact_lock(?::int, bucket) FROM (SELECT DISTINCT
 		hashtext(current_schema() || '/' || address) & (?::int - 1) AS bucket FROM unnest(?::text[]) AS address ORDER BY bucket) AS buckets`,
 		addressLocks, addressBuckets, addresses)
 }
 
-// LockBound makes the writes that call it with the same name follow one another until
-// their commits. A write calls it before it counts what a bound of the whole database
-// limits; what it counts then stays true.
+// LockBound makes all writes that call it with the same name run one after another, until their
+// commits. A write calls it before it counts rows that a limit of the whole database applies to, so
+// that the count stays true.
 func (tx *Tx) LockBound(name string) error {
 	return tx.lock("SELECT pg_advisory_xact_lock(?::int, hashtext(current_schema() || '/' || ?::text))", boundLocks, name)
 }

@@ -77,8 +77,8 @@ func nodeColumns() []column[node.Node] {
 	return columns
 }
 
-// identColumns are where to look for the node or record that a client names, the
-// likely one first.
+// identColumns returns the columns in which to search for an ident that a client gave, the likelier
+// one first.
 func identColumns(ident string) []string {
 	if uuid.Validate(ident) == nil {
 		return []string{"uuid", "name"}
@@ -86,14 +86,14 @@ func identColumns(ident string) []string {
 	return []string{"name", "uuid"}
 }
 
-// Node returns the node with this UUID or name, or a *node.NotFoundError. In a write,
-// nobody else changes the node, its lease or what belongs to it before the commit.
+// Node returns the node with this UUID or name, or a *node.NotFoundError. In a write, nobody else
+// can change the node, its lease or its records before the commit.
 func (tx *Tx) Node(ident string) (*node.Node, error) { return tx.findNode(nodeTable, ident) }
 
-// deletedNodeTable has the columns that say whether a node may be deleted.
+// deletedNodeTable has the columns that decide whether a node may be deleted.
 var deletedNodeTable = nodeTable.part("id", "uuid", "provision_state", "instance_uuid", "maintenance", "protected", "auto_discovered")
 
-// NodeToDelete is Node with nothing but its lease and what says whether it may be
+// NodeToDelete is Node with only the lease and the fields that decide whether the node may be
 // deleted.
 func (tx *Tx) NodeToDelete(ident string) (*node.Node, error) {
 	return tx.findNode(deletedNodeTable, ident)
@@ -108,7 +108,7 @@ func (tx *Tx) findNode(columns *table[node.Node], ident string) (*node.Node, err
 	return nil, &node.NotFoundError{Kind: "Node", Ident: ident}
 }
 
-// NodeKey is what a record that belongs to a node needs of it.
+// NodeKey is what a record needs to know of the node that it belongs to.
 type NodeKey struct {
 	ID          int64
 	UUID        string
@@ -143,8 +143,8 @@ func (tx *Tx) NodeByID(id int64) (*node.Node, error) {
 	return n, err
 }
 
-// lockedNode returns the node whose column has the value, nil when there is none,
-// and in a write locks it.
+// lockedNode returns the node whose column has the value, nil when there is none. In a write it
+// locks the node.
 func (tx *Tx) lockedNode(columns *table[node.Node], column string, value any) (*node.Node, error) {
 	if err := tx.lockNode(column, value); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (tx *Tx) lockedNode(columns *table[node.Node], column string, value any) (*
 	nodes, err := tx.selectNodes(columns, 0, " WHERE "+column+" = ? LIMIT 1", []any{value})
 	n := first(nodes)
 	if n == nil && tx.shared != nil {
-		tx.shared.keys = nil // they were not taken behind a lock
+		tx.shared.keys = nil // they were not reserved under the lock of a node
 	}
 	if n != nil && tx.beforeChange != nil {
 		tx.markFree(n.ID, n.Lease.Epoch == 0)
@@ -184,8 +184,8 @@ func (tx *Tx) Nodes(q node.Query) ([]*node.Node, error) {
 	return tx.selectNodes(nodeTable, q.MaxBytes, tail, args)
 }
 
-// briefNodeTable has the columns of a short list, which costs less than half of
-// reading all.
+// briefNodeTable has the columns of a short list. Reading them costs less than half of reading all
+// columns.
 var briefNodeTable = nodeTable.part("id", "uuid", "name", "instance_uuid", "power_state", "provision_state", "maintenance")
 
 func (tx *Tx) briefNodes(tail string, args []any) ([]*node.Node, error) {
@@ -221,13 +221,13 @@ func (tx *Tx) selectNodes(columns *table[node.Node], maxBytes int, tail string, 
 	return nodes, err
 }
 
-// freeNode is Allocatable as a condition, in the words of an index.
+// freeNode is node.Allocatable as an SQL condition, worded to match an index.
 const freeNode = " AND nodes.provision_state = 'available' AND nodes.instance_uuid IS NULL AND nodes.maintenance = 0 AND nodes.retired = 0"
 
-// AllocationCandidates returns up to limit nodes that an allocation may choose from:
-// the one of its name, if that fits, and others, which it begins to look for at a
-// random place, so that those who ask at once do not all get the same. When every
-// node that fits is under work, it returns one of these.
+// AllocationCandidates returns up to limit nodes that an allocation may choose from: the node of
+// its name, if that one is suitable, and others. The search for others begins at a random place, so
+// that simultaneous requests do not all get the same nodes. When work has locked every suitable
+// node, it returns one of them.
 func (tx *Tx) AllocationCandidates(a *node.Allocation, limit int) ([]*node.Node, error) {
 	where, args := " WHERE nodes.resource_class = ?"+freeNode, []any{a.ResourceClass}
 	for trait := range strings.SplitSeq(string(a.Traits), ",") {
@@ -283,7 +283,7 @@ func (tx *Tx) AllocationCandidates(a *node.Allocation, limit int) ([]*node.Node,
 func (tx *Tx) CreateNode(n *node.Node) error {
 	n.CreatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	if tx.shared != nil {
-		tx.shared.reserve("nodes") // for what a new node gets
+		tx.shared.reserve("nodes") // for the rows that follow a new node
 	}
 	id, err := nodeTable.insert(tx, n)
 	if errors.Is(err, errTaken) {
@@ -298,8 +298,7 @@ func (tx *Tx) CreateNode(n *node.Node) error {
 	return nil
 }
 
-// UpdateNode stores what changed between before and after, and sets
-// after.UpdatedAt when anything did.
+// UpdateNode stores the changes from before to after. If there are any, it sets after.UpdatedAt.
 func (tx *Tx) UpdateNode(before, after *node.Node) error {
 	if before.Name != after.Name || before.InstanceUUID != after.InstanceUUID {
 		if err := tx.unique(after, before.ID); err != nil {
@@ -316,8 +315,8 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 	return err
 }
 
-// DeleteNode removes a node and everything that belongs to it. The nodes that are part
-// of it stand by themselves from then on.
+// DeleteNode removes a node and everything that belongs to it. Its child nodes stay, without a
+// parent.
 func (tx *Tx) DeleteNode(n *node.Node) error {
 	if err := tx.releaseChildren(n.UUID); err != nil {
 		return err
@@ -326,7 +325,7 @@ func (tx *Tx) DeleteNode(n *node.Node) error {
 }
 
 func (tx *Tx) releaseChildren(parentUUID string) error {
-	if tx.shared == nil { // SQLite's UPDATE opens each index of the table, also when no row is found
+	if tx.shared == nil { // SQLite's UPDATE opens each index of the table, even if it finds no row
 		if found, err := tx.one("SELECT 1 FROM nodes WHERE parent_node = ? LIMIT 1", []any{parentUUID}, new(int64)); err != nil || !found {
 			return err
 		}
@@ -336,13 +335,13 @@ func (tx *Tx) releaseChildren(parentUUID string) error {
 
 // Discovered tells how many nodes auto-discovery enrolled.
 type Discovered struct {
-	Count int   // with keys from the one that was asked for up to Last
-	Last  int64 // no node with a key up to this one can come any more
-	Newer int   // with higher keys, beside which others may come
+	Count int   // nodes with a key above the given one, up to Last
+	Last  int64 // no further node can get a key up to this one
+	Newer int   // with keys above Last, where more nodes may still appear
 }
 
-// DiscoveredAfter counts the nodes with a key above id that were enrolled by
-// auto-discovery, so that nobody has to count those up to Last twice.
+// DiscoveredAfter counts the nodes with a key above id that auto-discovery has enrolled. A later
+// call can begin at Last, so that no node is counted twice.
 func (tx *Tx) DiscoveredAfter(id int64) (found Discovered, err error) {
 	_, err = tx.one(`WITH committed AS MATERIALIZED (SELECT coalesce(max(id), 0) AS last FROM nodes WHERE auto_discovered = 1 AND id > ? AND created_at <= ?)
 		SELECT coalesce(sum(CASE WHEN nodes.id <= committed.last THEN 1 ELSE 0 END), 0), count(*), coalesce(max(committed.last), 0)

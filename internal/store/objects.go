@@ -7,16 +7,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// An inspection result may be an object in an object store, which the database
-// knows by its key. The life of such an object: ReserveObject before it is
-// written, KeepObject in the commit that makes it the node's result. From then on
-// the node holds it. It loses its node when the node is deleted, gets another
-// result or is inspected again before it was kept, and from then on it is garbage,
-// which ClaimGarbage hands out until DropGarbage forgets it.
+// An inspection result may be an object in an object store. The database has only its key. The life
+// of such an object begins with ReserveObject, before the object is written. KeepObject, in the
+// commit that makes the object the node's result, gives the object to the node. The object loses
+// its node when the node is deleted, when the node gets another result, or when the node is
+// inspected again before KeepObject. From then on the object is garbage: ClaimGarbage hands it out,
+// until DropGarbage forgets it.
 
-// ReserveObject returns the key of the object for a document's result: key, or
-// the one that an earlier attempt at this document has reserved. Objects that were
-// reserved for earlier documents of the node and never kept become garbage.
+// ReserveObject returns the key of the object for a document's result: key, or the key that an
+// earlier attempt at this document has reserved. Objects that were reserved for earlier documents
+// of the node but never kept become garbage.
 func (tx *Tx) ReserveObject(nodeID, documentID int64, key string) (string, error) {
 	var reserved string
 	found, err := tx.one("SELECT object_key FROM inventory_objects WHERE document_id = ?", []any{documentID}, &reserved)
@@ -29,9 +29,9 @@ func (tx *Tx) ReserveObject(nodeID, documentID int64, key string) (string, error
 	return key, tx.exec("INSERT INTO inventory_objects (node_id, document_id, object_key) VALUES (?, ?, ?)", nodeID, documentID, key)
 }
 
-// KeepObject makes the object of a document the node's result, instead of every
-// other result that the node has. Until removable, nobody removes it whatever
-// becomes of the node: an attempt that was taken for dead may still be writing it.
+// KeepObject makes the object of a document the node's result, and drops all other results of the
+// node. Nobody removes the object before removable, whatever becomes of the node, because an
+// attempt that was taken for dead may still be writing it.
 func (tx *Tx) KeepObject(nodeID, documentID int64, removable time.Time) error {
 	if err := tx.exec("UPDATE inventory_objects SET node_id = NULL WHERE node_id = ? AND document_id <> ?", nodeID, documentID); err != nil {
 		return err
@@ -48,8 +48,7 @@ func (tx *Tx) ReleaseObjects(nodeID int64) error {
 }
 
 // InspectionObject returns the key of the object that is the node's result, or a
-// *node.NotFoundError. A result in the database is newer, so it must be asked for
-// first.
+// *node.NotFoundError. A result in the database is newer, so the caller asks for that first.
 func (tx *Tx) InspectionObject(n *node.Node) (string, error) {
 	var key string
 	found, err := tx.one("SELECT object_key FROM inventory_objects WHERE node_id = ? AND kept = 1", []any{n.ID}, &key)
@@ -59,17 +58,16 @@ func (tx *Tx) InspectionObject(n *node.Node) (string, error) {
 	return key, err
 }
 
-// Garbage is an object that nobody needs any more.
+// Garbage is an object that is no longer needed.
 type Garbage struct {
 	ID       int64
 	Key      string
 	Attempts int // how often the store refused to remove it
 }
 
-// ClaimGarbage returns up to limit objects to remove, and hands them to nobody
-// else until hold has passed. An object that was never kept is handed out at
-// earliest when grace has passed since it was first seen here, because it may be
-// being written.
+// ClaimGarbage returns up to limit objects to remove, and does not return them again until hold has
+// passed. An object that was never kept may still be being written, so ClaimGarbage returns it only
+// when grace has passed since it first saw the object.
 func (tx *Tx) ClaimGarbage(limit int, hold, grace time.Duration) ([]Garbage, error) {
 	if err := tx.exec("UPDATE inventory_objects SET not_before = ? WHERE node_id IS NULL AND not_before IS NULL", tx.Now().Add(grace).UnixMicro()); err != nil {
 		return nil, err
@@ -94,8 +92,8 @@ func (tx *Tx) ClaimGarbage(limit int, hold, grace time.Duration) ([]Garbage, err
 	return due, nil
 }
 
-// NextGarbage returns when the next garbage is due, now when some has not been
-// seen yet; ok is false when there is none.
+// NextGarbage returns when the next garbage is due, which is now for garbage that ClaimGarbage has
+// not seen yet; ok is false when there is none.
 func (tx *Tx) NextGarbage() (at time.Time, ok bool, err error) {
 	var count int
 	var due sql.NullInt64

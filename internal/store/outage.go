@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Why a database does nothing for now, in sentences that clients read. Those that
-// promise that nothing was changed are only for failures of which that is known.
+// Why a database is not available, in sentences that clients read. Sentences that promise that
+// nothing was changed are used only for failures for which that is certain.
 const (
 	unreachable = "The database is not available, please retry."
 	diskFull    = "The disk of the database is full and nothing was changed: free space there, then retry."
@@ -19,7 +19,7 @@ const (
 	unknowable  = "The connection to the database broke while a change was stored, and whether it was stored is not known: look before you repeat it."
 )
 
-// unavailable is cause as a node.ErrUnavailable.
+// unavailable returns cause as a node.ErrUnavailable with a reason for clients.
 func unavailable(reason string, cause error) error {
 	return fmt.Errorf("%w: %w", &node.UnavailableError{Reason: reason}, cause)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// pageClause turns a query into the WHERE, ORDER BY and LIMIT of a SELECT from
-// table. Only columns that column names reach the text of the statement.
+// pageClause turns a query into the WHERE, ORDER BY and LIMIT clauses of a SELECT from table. Only
+// columns that the function column knows get into the text of the statement.
 func pageClause(tx *Tx, table string, q node.Query, column func(field string) (string, bool)) (string, []any, error) {
 	var conditions []string
 	var args []any
@@ -55,8 +55,8 @@ func pageClause(tx *Tx, table string, q node.Query, column func(field string) (s
 	return clause.String(), args, nil
 }
 
-// afterMarker is the condition for rows that come after the marker in the order
-// of key and id. Null sorts before every value.
+// afterMarker returns the condition for rows that come after the marker in the order of key and id.
+// Null sorts before every value.
 func afterMarker(tx *Tx, table, key string, q node.Query) (string, []any, error) {
 	var id int64
 	var value any
@@ -86,7 +86,7 @@ func afterMarker(tx *Tx, table, key string, q node.Query) (string, []any, error)
 	}
 }
 
-// anyCondition is the condition of a filter and of those it is joined to by Or.
+// anyCondition returns the condition of a filter and of its alternatives in Or.
 func anyCondition(table string, f node.Filter, column func(string) (string, bool)) (string, []any, error) {
 	name, ok := column(f.Field)
 	if !ok {
@@ -118,7 +118,7 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 		case f.Op == node.Equal:
 			return column + " = ?", []any{value}, nil
 		case f.Op == node.Contains:
-			// Case is ignored in ASCII alone: that is how far databases agree.
+			// Case is ignored only in ASCII, because databases agree on no more.
 			return "lower(" + column + `) LIKE ? ESCAPE '\'`, []any{"%" + likeEscaper.Replace(lowerASCII(value)) + "%"}, nil
 		}
 	case int64:
@@ -140,7 +140,7 @@ func filterCondition(column string, f node.Filter) (string, []any, error) {
 	return "", nil, fmt.Errorf("filter by %s: operator %d does not take a %T", column, f.Op, f.Value)
 }
 
-// lowerASCII lowers what every database's lower does.
+// lowerASCII converts ASCII letters to lower case, which the lower function of every database does.
 func lowerASCII(text string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {

@@ -34,9 +34,8 @@ func portColumns() []column[node.Port] {
 	}
 }
 
-// Ports returns the page of ports that the query asks for. The field
-// "node_uuid" and those of their node in ofNode may be filtered on as if they
-// were columns.
+// Ports returns the page of ports that the query asks for. Filters may also use "node_uuid" and the
+// fields of the node in ofNode.
 func (tx *Tx) Ports(q node.Query) ([]*node.Port, error) {
 	q, err := tx.nodeIDFilter(q)
 	if err != nil {
@@ -65,7 +64,7 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 	return tx.ports(" WHERE ports.node_id = ? ORDER BY ports.id", []any{nodeID})
 }
 
-// OwnAndOtherPorts returns the ports of a node in order of creation, and those of other nodes
+// OwnAndOtherPorts returns the ports of a node in order of creation, and the ports of other nodes
 // that have one of the addresses.
 func (tx *Tx) OwnAndOtherPorts(nodeID int64, macs []string) (own, others []*node.Port, err error) {
 	chunks := slices.Collect(slices.Chunk(macs, maxRows))
@@ -89,7 +88,7 @@ func (tx *Tx) OwnAndOtherPorts(nodeID int64, macs []string) (own, others []*node
 			switch {
 			case p.NodeID != nodeID:
 				others = append(others, p)
-			case i == 0: // each chunk has them all
+			case i == 0: // each chunk finds all of them
 				own = append(own, p)
 			}
 		}
@@ -97,8 +96,8 @@ func (tx *Tx) OwnAndOtherPorts(nodeID int64, macs []string) (own, others []*node
 	return own, others, nil
 }
 
-// Port returns the port with this UUID or name, or a *node.NotFoundError. In a write,
-// nobody else changes it or its node before the commit.
+// Port returns the port with this UUID or name, or a *node.NotFoundError. In a write, nobody else
+// can change the port or its node before the commit.
 func (tx *Tx) Port(ident string) (*node.Port, error) {
 	for _, column := range identColumns(ident) {
 		if err := tx.lockRecord(portTable.name, column, ident, true); err != nil {
@@ -116,8 +115,8 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 	return tx.selectPorts(portTable, 0, tail, args)
 }
 
-// selectPorts reads the columns of a table of ports, and which node they are of. For
-// maxBytes see table.pageScanner.
+// selectPorts reads the columns of a table of ports, and the UUIDs of their nodes. For maxBytes see
+// table.pageScanner.
 func (tx *Tx) selectPorts(columns *table[node.Port], maxBytes int, tail string, args []any) ([]*node.Port, error) {
 	var nodeUUID string
 	scan := columns.pageScanner(maxBytes, &nodeUUID)
@@ -134,9 +133,8 @@ func (tx *Tx) selectPorts(columns *table[node.Port], maxBytes int, tail string, 
 	return ports, err
 }
 
-// CreatePort stores a new port of the node p.NodeID and sets its key and creation
-// time. A UUID, name or address that is taken
-// is a *node.ConflictError.
+// CreatePort stores a new port of the node p.NodeID and sets its key and creation time. A UUID,
+// name or address that is taken is a *node.ConflictError.
 func (tx *Tx) CreatePort(p *node.Port) error {
 	p.CreatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	id, err := portTable.insert(tx, p)
@@ -150,8 +148,8 @@ func (tx *Tx) CreatePort(p *node.Port) error {
 	return nil
 }
 
-// AddPorts stores new ports of a node in one statement. A port whose address
-// another port took meanwhile is left out.
+// AddPorts stores new ports of a node, several in each statement. It leaves out a port whose
+// address another port has taken meanwhile.
 func (tx *Tx) AddPorts(nodeID int64, ports []*node.Port) error {
 	for some := range slices.Chunk(ports, maxRows) {
 		if err := tx.insertPorts(nodeID, some); err != nil {
@@ -174,7 +172,7 @@ func (tx *Tx) insertPorts(nodeID int64, ports []*node.Port) error {
 	return err
 }
 
-// PortOwners returns the UUIDs of the nodes whose ports have the addresses.
+// PortOwners returns, by address, the UUIDs of the nodes whose ports have the addresses.
 func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
 	owners := map[string]string{}
 	take := func(rows row) error {
@@ -199,13 +197,13 @@ func (tx *Tx) PortOwners(macs []string) (map[string]string, error) {
 	return owners, nil
 }
 
-// ownersOfList is the query of PortOwners where the addresses are a list, see matchLists.
+// ownersOfList is the query of PortOwners for databases that take the addresses as one list, see
+// matchLists.
 const ownersOfList = `SELECT asked.address, owner.uuid FROM unnest(?::text[]) AS asked (address)
 	CROSS JOIN LATERAL (SELECT node_id FROM ports WHERE ports.address = asked.address OFFSET 0) AS port
 	CROSS JOIN LATERAL (SELECT uuid FROM nodes WHERE nodes.id = port.node_id OFFSET 0) AS owner`
 
-// UpdatePort stores what changed between before and after, and sets
-// after.UpdatedAt when anything did.
+// UpdatePort stores the changes from before to after. If there are any, it sets after.UpdatedAt.
 func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	if before.Address != after.Address || before.Name != after.Name {
 		if err := tx.uniquePort(after, before.ID); err != nil {
@@ -221,8 +219,8 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	return err
 }
 
-// DeletePort removes a port. Its address still speaks for the node when the
-// node's inventory has it too.
+// DeletePort removes a port. Its address still identifies the node when the node's inventory has
+// the address too.
 func (tx *Tx) DeletePort(p *node.Port) error {
 	err := tx.exec("DELETE FROM ports WHERE id = ?", p.ID)
 	return err

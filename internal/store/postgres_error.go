@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// postgresOutages are the beginnings of a SQLSTATE that say nothing about the
-// statement: run at another time, it may succeed. The first that fits gives the
-// reason (https://www.postgresql.org/docs/15/errcodes-appendix.html).
+// postgresOutages are prefixes of SQLSTATE codes that say nothing about the statement: it may
+// succeed at another time. The first prefix that matches gives the reason
+// (https://www.postgresql.org/docs/15/errcodes-appendix.html).
 var postgresOutages = []struct{ state, reason string }{
 	{"08", unreachable},         // connection exception
 	{"25006", readOnly},         // read-only transaction: the server became a standby
-	{"25", unreachable},         // invalid transaction state: it timed an idle transaction out
-	{"28", unreachable},         // invalid authorization: its password was changed
-	{"3D000", unreachable},      // no such database: it is being restored
+	{"25", unreachable},         // invalid transaction state: the server timed an idle transaction out
+	{"28", unreachable},         // invalid authorization: the password was changed
+	{"3D000", unreachable},      // no such database: the database is being restored
 	{stateRolledBack, occupied}, // transaction rollback: deadlock, serialization failure
 	{stateDiskFull, diskFull},
 	{"53300", crowded},         // too many connections
@@ -28,28 +28,28 @@ var postgresOutages = []struct{ state, reason string }{
 	{"55", occupied},           // object not in prerequisite state
 	{"57P01", stopping},        // shutdown
 	{"57P02", stopping},        // another session crashed
-	{"57P03", stopping},        // it is starting
+	{"57P03", stopping},        // the server is starting
 	{"57", unreachable},        // operator intervention: cancelled statement
 	{"58", diskFails},          // error of the system outside PostgreSQL
 }
 
-// Beginnings of a SQLSTATE that decide what to do besides.
+// Prefixes of SQLSTATE codes that also decide how to go on.
 const (
 	stateRolledBack = "40"    // transaction rollback
 	stateDiskFull   = "53100" // disk full
 	stateNotLocked  = "55P03" // lock not available in time
 )
 
-// fullDisk reports whether a statement failed for want of space. It would fail
-// again at once.
+// fullDisk reports whether a statement failed because the disk is full. It would fail again at
+// once.
 func fullDisk(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && refused.Code == stateDiskFull
 }
 
-// outage makes an error of the connection or of the server's state a
-// node.ErrUnavailable. What the server says about a statement, and the end of
-// the caller's own context, stays as it is.
+// outage turns an error of the connection or of the server's state into a node.ErrUnavailable. It
+// returns other errors as they are: what the server says about a statement, and the end of the
+// caller's context.
 func outage(err error) error {
 	if err == nil || errors.Is(err, node.ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, sql.ErrNoRows) {
 		return err

@@ -18,32 +18,31 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of a migration that others are in the way of, such as a dump, which locks all
-// tables until its end. Whoever comes after a statement that waits for a table waits
-// behind it, also to read, so a migration gives up soon and lets them pass before it
-// tries again.
+// Limits of a migration that other sessions block, such as a dump, which locks all tables until its
+// end. Statements that come after one that waits for a table wait behind it, even if they only
+// read. So a migration gives up soon and lets them pass before it tries again.
 const (
-	// migrationLockTimeout is for one lock. After deadlock_timeout, a second as a rule,
-	// the server ends an autovacuum that is in the way, so it is longer than that.
+	// migrationLockTimeout is for one lock. It is longer than deadlock_timeout, usually a second,
+	// after which the server ends an autovacuum that blocks the lock.
 	migrationLockTimeout = 2 * time.Second
 	// migrationPause is between two attempts.
 	migrationPause = 5 * time.Second
-	// migrationPatience is for all attempts. Kubernetes leaves an engine five minutes to
-	// start, and would end it before it has said what was in its way.
+	// migrationPatience is for all attempts. Kubernetes gives an engine five minutes to start. The
+	// engine must report what blocks it before Kubernetes ends it.
 	migrationPatience = 4 * time.Minute
 )
 
-// migrationWaits are these bounds.
+// migrationWaits are the durations of migrationLockTimeout, migrationPause and migrationPatience.
 type migrationWaits struct{ lock, pause, whole time.Duration }
 
-// prepareDatabase brings the schema forward on a server that fits. A schema that is up
-// to date takes no lock that anybody is in the way of.
+// prepareDatabase migrates the schema if the server is suitable. If the schema is up to date, it
+// takes no lock that others could block.
 func prepareDatabase(ctx context.Context, pool *pgxpool.Pool, opts Options) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Release() // with its transaction's locks, if that is still open
+	defer conn.Release() // releases the locks of its transaction too, if that is still open
 	if err := checkServer(ctx, conn.Conn()); err != nil {
 		return err
 	}
@@ -64,8 +63,8 @@ func prepareDatabase(ctx context.Context, pool *pgxpool.Pool, opts Options) erro
 	return m.run(ctx)
 }
 
-// upToDate reports whether the schema has nothing to be brought forward. Only the schema
-// that the tables are created in counts, not others in the search path.
+// upToDate reports whether no migration is pending. It looks only at the schema in which the tables
+// are created, not at others in the search path.
 func upToDate(ctx context.Context, conn *pgx.Conn, pool *pgxpool.Pool) (current bool, err error) {
 	var created bool
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'goose_db_version')").
@@ -91,8 +90,8 @@ func upToDate(ctx context.Context, conn *pgx.Conn, pool *pgxpool.Pool) (current 
 	return !pending, nil
 }
 
-// postgresMigration brings the schema forward, while processes that start at the same time
-// wait, and so do writes of those that run: theirs and a migration would wait for each
+// postgresMigration migrates the schema. Processes that start at the same time wait meanwhile, and
+// so do the writes of running processes, because a write and a migration would wait for each
 // other's tables.
 type postgresMigration struct {
 	conn  *pgx.Conn     // holds the advisory locks
@@ -101,8 +100,8 @@ type postgresMigration struct {
 	log   *slog.Logger
 }
 
-// prepare is prepareSession for migrations, which are short of patience for locks but may
-// work for as long as they need.
+// prepare is prepareSession for migrations. They wait only briefly for locks, but may work for as
+// long as they need.
 func (m *postgresMigration) prepare(ctx context.Context, conn *pgx.Conn) error {
 	if err := prepareSession(ctx, conn); err != nil {
 		return err
@@ -115,16 +114,16 @@ func (m *postgresMigration) lockTimeout(set string) string {
 	return fmt.Sprintf("%s lock_timeout = '%dms'", set, m.waits.lock.Milliseconds())
 }
 
-// run tries until the schema is up to date or the patience is over.
+// run tries until the schema is up to date or migrationPatience is over.
 func (m *postgresMigration) run(ctx context.Context) (err error) {
 	until := time.Now().Add(m.waits.whole)
-	// A transaction's lock, unlike a session's, ends with what it is for.
+	// The lock belongs to a transaction, not to the session, so that it ends with the migration.
 	if _, err := control(ctx, m.conn, "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
 		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
 		return fmt.Errorf("wait for the migration of another process: %w", err)
 	}
 	defer func() {
-		if _, ended := control(ctx, m.conn, "ROLLBACK"); err == nil { // the lock was all there was to it
+		if _, ended := control(ctx, m.conn, "ROLLBACK"); err == nil { // the transaction has only the lock
 			err = ended
 		}
 	}()
@@ -147,7 +146,7 @@ func (m *postgresMigration) run(ctx context.Context) (err error) {
 	}
 }
 
-// attempt migrates while it keeps writes out, and lets them in again.
+// attempt migrates while it keeps writes out, and lets them in again at its end.
 func (m *postgresMigration) attempt(ctx context.Context) (err error) {
 	defer func() {
 		if _, ended := control(ctx, m.conn, "ROLLBACK TO attempt"); err == nil {
@@ -161,15 +160,15 @@ func (m *postgresMigration) attempt(ctx context.Context) (err error) {
 	return errors.Join(migrate(ctx, db, database.DialectPostgres), db.Close())
 }
 
-// lockedOut reports whether a migration was rolled back because others were in its way.
+// lockedOut reports whether a migration was rolled back because other sessions blocked it.
 func lockedOut(err error) bool {
 	var refused *pgconn.PgError
 	return notLocked(err) || errors.As(err, &refused) && strings.HasPrefix(refused.Code, stateRolledBack)
 }
 
-// selectHolders finds sessions that have locks on tables, or on what belongs to them, in
-// transactions that were there when the last attempt began to wait. What the sessions of
-// another user do, and since when, the server may keep to itself.
+// selectHolders finds sessions that hold locks on tables, or on what belongs to them, in
+// transactions that were open when the last attempt began to wait. The server may hide the state
+// and the times of another user's sessions.
 const selectHolders = `SELECT pid, application_name, coalesce(state, 'in a state that is not shown'), xact_start FROM pg_stat_activity
 	WHERE pid IN (SELECT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation
 		WHERE granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -177,8 +176,8 @@ const selectHolders = `SELECT pid, application_name, coalesce(state, 'in a state
 	AND pid <> pg_backend_pid() AND coalesce(xact_start < clock_timestamp() - $1::interval, true)
 	ORDER BY xact_start LIMIT 10`
 
-// holders names the sessions that are in the way. It does not tell their statements, which
-// may have secrets.
+// holders describes the sessions that block the migration. It leaves out their statements, which
+// may contain secrets.
 func (m *postgresMigration) holders(ctx context.Context) (string, error) {
 	rows, err := m.pool.Query(ctx, selectHolders, m.waits.lock)
 	if err != nil {

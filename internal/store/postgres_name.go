@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Bounds of the wait for the name of a process that has just ended: the server
-// ends its session when it notices.
+// Limits of the wait for the name of a process that has just ended. The server frees the name when
+// it notices the end of the session.
 const (
 	nameTimeout = 5 * time.Second
 	namePoll    = 50 * time.Millisecond
 	nameRetry   = time.Second // how often a process that lost its name asks for it
 )
 
-// postgresName is the name of this process, as a lock of a session that does
-// nothing else. So it is free as soon as its process ends, however that happens,
-// and costs nothing meanwhile. The nil name is nobody's.
+// postgresName is the name of this process, as an advisory lock of a session that does nothing
+// else. So the name is free as soon as the process ends, however it ends, and holding it costs
+// nothing. The nil name belongs to nobody.
 type postgresName struct {
 	config *pgx.ConnConfig
 	name   string
@@ -27,8 +27,8 @@ type postgresName struct {
 	kept   sync.WaitGroup
 }
 
-// claimName takes the name, or says that another process has it. The empty name is
-// not claimed.
+// claimName takes the name, or returns an error that says that another process has it. It does not
+// claim the empty name.
 func claimName(ctx context.Context, config *pgx.ConnConfig, name string) (*postgresName, error) {
 	if name == "" {
 		return nil, nil
@@ -39,7 +39,7 @@ func claimName(ctx context.Context, config *pgx.ConnConfig, name string) (*postg
 		return nil, fmt.Errorf("connect to take the name %q: %w", name, err)
 	}
 	if err := n.claim(ctx, func(ctx context.Context) (bool, error) { return n.take(ctx, conn) }); err != nil {
-		_ = conn.Close(ctx) // it holds nothing
+		_ = conn.Close(ctx) // the session holds nothing
 		return nil, err
 	}
 	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -48,11 +48,11 @@ func claimName(ctx context.Context, config *pgx.ConnConfig, name string) (*postg
 	return n, nil
 }
 
-// claim asks for the name until take says that it was taken, for nameTimeout at most.
+// claim asks for the name until take reports that it was taken, for at most nameTimeout.
 func (n *postgresName) claim(ctx context.Context, take func(context.Context) (bool, error)) error {
 	bounded, cancel := context.WithTimeout(ctx, nameTimeout)
 	defer cancel()
-	held := false // by another, as the server answered
+	held := false // the server answered that another process has it
 	for bounded.Err() == nil {
 		taken, err := take(bounded)
 		switch {
@@ -63,7 +63,7 @@ func (n *postgresName) claim(ctx context.Context, take func(context.Context) (bo
 			pause(bounded, namePoll)
 		case !held || bounded.Err() == nil:
 			return err
-		} // otherwise the time ended during the last question
+		} // otherwise nameTimeout ended during the last question
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (n *postgresName) claim(ctx context.Context, take func(context.Context) (bo
 	return fmt.Errorf("another engine named %q runs on it, and they would end each other's work: give each a conductor.hostname of its own, or stop the other", n.name)
 }
 
-// take takes the name for the session unless another has it.
+// take takes the name for the session unless another session has it.
 func (n *postgresName) take(ctx context.Context, conn *pgx.Conn) (taken bool, err error) {
 	if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock("+nameLock+")", n.name).Scan(&taken); err != nil {
 		return false, fmt.Errorf("take the name %q: %w", n.name, err)
@@ -79,9 +79,9 @@ func (n *postgresName) take(ctx context.Context, conn *pgx.Conn) (taken bool, er
 	return taken, nil
 }
 
-// keep holds the session until ctx ends, and takes the name again when the session
-// was lost. A process that runs already goes on when its name is taken: its leases
-// and the database's locks keep the two apart.
+// keep holds the session until ctx ends, and takes the name again when the session was lost. If
+// another process has taken the name meanwhile, this process still goes on: its leases and the
+// database's locks keep the two apart.
 func (n *postgresName) keep(ctx context.Context, conn *pgx.Conn) {
 	for {
 		for conn != nil && ctx.Err() == nil {
@@ -105,7 +105,7 @@ func (n *postgresName) keep(ctx context.Context, conn *pgx.Conn) {
 		}
 		conn = again
 		if taken, err := n.take(ctx, conn); err != nil || !taken {
-			_ = conn.Close(ctx) // the next turn asks again
+			_ = conn.Close(ctx) // the loop tries again
 			conn = nil
 		}
 	}

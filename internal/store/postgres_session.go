@@ -13,30 +13,30 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// postgresSession runs the statements of one transaction on one connection, which
-// keeps them prepared. Each waits for the network, so those without a result are
-// queued and sent together with the next one that has a result.
+// postgresSession runs the statements of one transaction on one connection, which keeps them
+// prepared. Every trip to the server takes time, so statements without a result are queued and sent
+// together with the next statement that has one.
 type postgresSession struct {
 	ctx    context.Context //nolint:containedctx // of statements: its end would end the connection
 	caller context.Context //nolint:containedctx // nothing more runs after its end
 	conn   *pgx.Conn
 	texts  *statementTexts
 	queued pgx.Batch
-	scans  map[int]func(row) error // what takes the rows of a queued statement, by its place
-	cause  error                   // the first failure, after which the server runs nothing more in this transaction
-	// connect takes a connection, for the first trip and in place of a dead one. It is
-	// nil when there is no other one, and as soon as the server has answered anything on
-	// this one.
+	scans  map[int]func(row) error // functions that read the rows of queued statements, by position in the queue
+	cause  error                   // the first failure; after it, nothing more runs in this transaction
+	// connect takes a connection, for the first trip or in place of a dead connection. It is nil
+	// when there is no other connection, and as soon as the server has answered anything on the
+	// present one.
 	connect func() error
-	single  bool          // whether it runs one query only, without a transaction
-	ran     bool          // whether that one was run
-	more    bool          // whether another one was asked for
-	missing error         // the failure of a statement of require
-	trips   int           // how often it waited for the server
-	longest time.Duration // longest trip
+	single  bool          // true when it runs only one query, without a transaction
+	ran     bool          // true when that query has run
+	more    bool          // true when a second query was requested
+	missing error         // the error to return when a statement of require finds no row
+	trips   int           // number of trips to the server
+	longest time.Duration // duration of the longest trip
 }
 
-// maxQueued bounds the statements that are queued.
+// maxQueued is how many statements can be queued.
 const maxQueued = 64
 
 func (s *postgresSession) exec(query string, args []any) error {
@@ -80,11 +80,11 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 	return nil
 }
 
-// errSecondQuery ends a read without a transaction that needs one.
+// errSecondQuery ends a read without a transaction that turns out to need one.
 var errSecondQuery = errors.New("a read of one statement asked for a second one")
 
-// queue puts a statement off until the next trip to the server; scan is called for
-// each row of its result then, and its error ends the transaction.
+// queue puts a statement off until the next trip to the server. Scan is then called for each row of
+// its result; an error of scan ends the transaction.
 func (s *postgresSession) queue(scan func(row) error, query string, args ...any) {
 	if s.scans == nil {
 		s.scans = map[int]func(row) error{}
@@ -93,19 +93,19 @@ func (s *postgresSession) queue(scan func(row) error, query string, args ...any)
 	s.queued.Queue(query, args...)
 }
 
-// require queues a statement that changes one row and returns one column of it. The
-// server ends the transaction with missing when it finds none, also in the trip of the
-// commit.
+// require queues a statement that changes one row and returns one column of it. If there is no such
+// row, the server ends the transaction, possibly in the trip of the commit, and the error is
+// missing.
 func (s *postgresSession) require(scan func(row) error, missing error, query string, args []any) {
 	s.missing = missing
 	s.queue(func(r row) error { return scan(firstColumn{r}) },
 		s.texts.numbered("WITH changed (value) AS ("+query+") SELECT min(value), 1 / count(*) FROM changed"), args...)
 }
 
-// stateDivision is what the server says of a division by zero, which only require asks for.
+// stateDivision is the SQLSTATE of a division by zero. Only the statements of require divide.
 const stateDivision = "22012"
 
-// firstColumn is the first of two columns of a row.
+// firstColumn reads only the first of a row's two columns.
 type firstColumn struct{ row }
 
 func (r firstColumn) Scan(into ...any) error {
@@ -113,8 +113,8 @@ func (r firstColumn) Scan(into ...any) error {
 	return r.row.Scan(into[0], &count)
 }
 
-// run sends what is queued and the query, and calls scan for each row of its
-// result. It tells errors of scan from those of the database.
+// run sends the queued statements and the query, and calls scan for each row of its result. It
+// returns an error of scan as own, and an error of the database as err.
 func (s *postgresSession) run(scan func(row) error, query string, args []any) (own, err error) {
 	s.queue(func(r row) error {
 		if own == nil {
@@ -151,8 +151,8 @@ func (s *postgresSession) send() error {
 	return s.sendWith(func(results pgx.BatchResults) error { return take(results, last) })
 }
 
-// sendWith sends everything that is queued in one trip; last takes the result of the
-// last statement. An error is remembered as the cause.
+// sendWith sends everything that is queued in one trip; last reads the result of the last
+// statement. Its error becomes the cause, which ends the transaction.
 func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 	if s.cause != nil {
 		return s.cause
@@ -180,16 +180,17 @@ func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 	case errors.As(err, &refused) && refused.Code == stateDivision && s.missing != nil:
 		err = s.missing
 	case refused != nil || s.conn.IsClosed():
-		err = outage(err) // else an argument or a result does not fit its column
+		err = outage(err) // any other error is an argument or a result that does not fit its column
 	}
 	s.cause = err
 	return err
 }
 
-// maxConnects bounds the dead connections that a transaction gets over.
+// maxConnects is how many dead connections a transaction replaces at most.
 const maxConnects = 20
 
-// sendBatch reports besides whether the server has answered anything.
+// sendBatch sends the statements and reads their results. Answered reports whether the server has
+// answered anything.
 func (s *postgresSession) sendBatch(batch *pgx.Batch, scans map[int]func(row) error, last func(pgx.BatchResults) error) (answered bool, err error) {
 	began := time.Now()
 	defer func() { s.trips, s.longest = s.trips+1, max(s.longest, time.Since(began)) }()
@@ -240,18 +241,19 @@ func again(batch *pgx.Batch) *pgx.Batch {
 	return copied
 }
 
-// statementTexts keeps the statements of a database as the server wants them. The nil
+// statementTexts keeps the statements of a database in the form that the server wants. The nil
 // value keeps none.
 type statementTexts struct {
 	mu   sync.RWMutex
 	kept map[string]string
 }
 
-// maxTexts bounds what is kept: clients choose filters, and with them more texts.
+// maxTexts is how many texts are kept at most. Clients choose filters, and each choice may be
+// another text.
 const maxTexts = 1024
 
-// numbered replaces the first "?" by $1, the second by $2, and so on. No
-// statement of the store has one inside a text.
+// numbered replaces the first "?" by $1, the second by $2, and so on. No statement of the store has
+// a "?" inside a string.
 func (t *statementTexts) numbered(query string) string {
 	if t == nil {
 		return numbered(query)

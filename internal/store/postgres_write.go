@@ -16,49 +16,50 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of writing to PostgreSQL.
+// Limits of writing to PostgreSQL.
 const (
 	defaultWriteConnections = 16
 
-	// longestWrite is more than any write takes, from its time to its commit.
+	// longestWrite is longer than any write takes from its time to its commit.
 	longestWrite = time.Minute
-	// longestWait is how long a write may have waited for a lock when it commits. One
-	// that waited longer begins again: its time would be old, and readers of changes go
-	// by it.
+	// longestWait is how long a write may have waited for a lock when it commits. A write that
+	// waited longer begins again, because its time would be old, and readers of changes rely on
+	// that time.
 	longestWait = 2 * time.Second
 
-	// writesPerRow is how many writes of this process may be at one node or record at
-	// once: the one that has locked it, and the next, which follows at once. The others
-	// wait without a connection, so that they are in nobody else's way.
+	// writesPerRow is how many writes of this process may work on one node or record at once: one
+	// that has locked it, and the next, which follows at once. The others wait without a
+	// connection, so that they block nobody else.
 	writesPerRow = 2
 
-	// firstLockTimeout and lockTimeout are how long a write waits for one lock, in its
-	// first attempt and later: what does not get it at first shares few of the
-	// connections with its like. So the others are left to those that nobody is in the
-	// way of, however long a node or a bound stays locked.
+	// firstLockTimeout and lockTimeout are how long a write waits for one lock, in its first
+	// attempt and in later ones. Writes that do not get the lock at first share a small part of the
+	// connections in later attempts. The other connections remain for writes that nothing blocks,
+	// however long a node or a limit stays locked.
 	firstLockTimeout = "500ms"
 	lockTimeout      = "12s"
-	// connectionsPerWaiting is how many connections there are for each that may wait.
+	// connectionsPerWaiting is the number of connections for each write that may wait long for a
+	// lock.
 	connectionsPerWaiting = 4
 
-	writeTimeout   = 20 * time.Second      // of one write, all its attempts included, once it has had a connection
-	writeAttempts  = 6                     // how often a write is tried
-	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles, with jitter
-	collideBackoff = 5 * time.Millisecond  // the same for a write that another one got in the way of
-	outcomeTimeout = 5 * time.Second       // how long a lost commit is asked about
+	writeTimeout   = 20 * time.Second      // for one write with all its attempts, from its first connection on
+	writeAttempts  = 6                     // attempts at one write
+	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles each time, with jitter
+	collideBackoff = 5 * time.Millisecond  // the same for a write that collided with another one
+	outcomeTimeout = 5 * time.Second       // how long the outcome of a lost commit is asked for
 	outcomePoll    = 50 * time.Millisecond
-	undoTimeout    = 5 * time.Second // of taking a transaction back
+	undoTimeout    = 5 * time.Second // for the rollback of a transaction
 )
 
-// postgresWriter runs the writes of this process, each in a transaction of its own
-// on one of a few connections. Writes run side by side, in this process and in the
-// others of the database, so each locks what it reads and decides on (locks.go).
-// The server joins the flushes of commits by itself.
+// postgresWriter runs the writes of this process, each in its own transaction on one of a few
+// connections. Writes run side by side, in this process and in the others of the database, so each
+// locks what it reads and bases decisions on (locks.go). The server combines the flushes of
+// simultaneous commits by itself.
 type postgresWriter struct {
 	pool    *pgxpool.Pool
 	slots   chan struct{}   // one for each write that has a connection
 	waiting chan struct{}   // one for each of them that may wait long for a lock
-	rows    *keylimit.Limit // of writes that begin with locking a row
+	rows    *keylimit.Limit // limits writes that begin with a lock on the same row
 	clock   *serverClock
 	texts   *statementTexts
 	memory  processMemory
@@ -78,7 +79,7 @@ func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) 
 	}
 }
 
-// write runs fn in a transaction, again when the server undid it.
+// write runs fn in a transaction, and again when the server has rolled it back.
 func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error {
 	if err := w.begin(caller); err != nil {
 		return err
@@ -107,8 +108,8 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 	}
 }
 
-// writeBound bounds a write from its first connection on. A write that has begun is
-// waited for even when its caller leaves, so that the answer is the truth.
+// writeBound limits the time of a write, from its first connection on. The caller waits for a write
+// that has begun even if its context ends, so that the answer is true.
 type writeBound struct {
 	caller context.Context //nolint:containedctx // what waits for a connection ends with it
 	ctx    context.Context //nolint:containedctx // nil before the first connection
@@ -130,7 +131,7 @@ func (b *writeBound) end() {
 	}
 }
 
-// begin counts a write that close waits for.
+// begin counts a write, so that close waits for it.
 func (w *postgresWriter) begin(caller context.Context) error {
 	if err := caller.Err(); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (w *postgresWriter) begin(caller context.Context) error {
 	}
 }
 
-// close waits for the writes that run.
+// close waits for the running writes, and then closes the connections.
 func (w *postgresWriter) close() {
 	w.mu.Lock()
 	select {
@@ -159,12 +160,12 @@ func (w *postgresWriter) close() {
 	w.pool.Close()
 }
 
-// stateTaken is what the server says of a value that only one row may have
+// stateTaken is the SQLSTATE of a value that only one row may have
 // (https://www.postgresql.org/docs/15/errcodes-appendix.html).
 const stateTaken = "23505"
 
-// retryAfter reports whether a write that failed may succeed at another time, and
-// how long to wait before the second attempt.
+// retryAfter reports whether a failed write may succeed at another time, and how long to wait
+// before the second attempt.
 func retryAfter(err error) (wait time.Duration, ok bool) {
 	var refused *pgconn.PgError
 	switch {
@@ -172,7 +173,7 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 		return 0, false
 	case errors.Is(err, errWaited), notLocked(err),
 		errors.As(err, &refused) && (refused.Code == stateTaken || strings.HasPrefix(refused.Code, stateRolledBack)):
-		// What the write had checked was changed by another before its commit.
+		// Another write has committed a change to what this write had checked.
 		return collideBackoff, true
 	}
 	return firstBackoff, errors.Is(err, node.ErrUnavailable)
@@ -190,24 +191,24 @@ type postgresWrite struct {
 	bound   *writeBound
 	session postgresSession
 	conn    *pgxpool.Conn
-	waits   bool      // whether it may wait long for locks
-	slot    bool      // whether it has one of the writer's slots, and one of the waiting if it waits
-	release func()    // of the row that it began with; nil for none
-	id      string    // of the transaction, as pg_xact_status takes it; empty before the first trip
+	waits   bool      // true when it may wait long for locks
+	slot    bool      // true when it has one of the writer's slots, and a place in waiting if waits is set
+	release func()    // frees the row that it began with; nil without one
+	id      string    // ID of the transaction for pg_xact_status; empty before the first trip
 	at      time.Time // by the database's clock; zero before the first trip
-	// signatures are those that the database had when the write began; see Tx.Older
+	// signatures is how often the database was signed when the write began, see Tx.Older.
 	signatures int64
 	changes    bool
-	last       bool // whether this is the last attempt
+	last       bool // true for the last attempt
 
 	keys map[string]int64 // reserved keys by table
 }
 
-// beginWrite keeps migrations out, and processes of the version before, which take
-// this lock for themselves alone while they write. The time is that after the wait. The signatures are those
-// of the database (lineage.go), -1 when a dump has filled the tables.
-// Isolation is read committed: each statement sees what was committed before it
-// began, so what is read behind a lock is what the lock protects.
+// beginWrite and enterWrite begin a write. The lock keeps out migrations, and processes of the
+// previous version, which take this lock exclusively while they write. The time is read after the
+// wait for the lock. The signatures are those of the database (lineage.go), -1 when the tables were
+// filled from a dump. The isolation level is read committed: each statement sees what was committed
+// before it began, so a read after a lock sees the state that the lock protects.
 const (
 	beginWrite = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	enterWrite = `WITH lock AS MATERIALIZED (SELECT pg_advisory_xact_lock_shared(` + writeLock + `))
@@ -216,8 +217,8 @@ const (
 		FROM lock`
 )
 
-// run makes the attempt. Nothing is sent before fn asks for something, so the
-// transaction begins in the trip of the first statement, and takes a connection then.
+// run makes the attempt. It sends nothing before fn asks for something, so the transaction begins,
+// and takes a connection, with the trip of the first statement.
 func (t *postgresWrite) run(fn func(*Tx) error) error {
 	t.session.connect = t.connect
 	t.session.queue(nil, beginWrite)
@@ -240,7 +241,7 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 		return err
 	}
 	if cause := t.session.cause; cause != nil && !errors.Is(err, cause) {
-		err = cause // fn overlooked it, or says what it made of it
+		err = cause // fn ignored the cause, or wrapped it beyond recognition
 	}
 	if err != nil {
 		return fmt.Errorf("commit to the database: %w", err)
@@ -248,8 +249,8 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 	return nil
 }
 
-// await waits for a place at the row that this write locks first. One that has
-// a connection already waits in the database.
+// await waits for a place at the row that this write locks first. A write that already has a
+// connection waits in the database instead.
 func (t *postgresWrite) await(row string) (err error) {
 	if t.release != nil || t.slot {
 		return nil
@@ -258,8 +259,8 @@ func (t *postgresWrite) await(row string) (err error) {
 	return err
 }
 
-// enter waits until a write may have a connection, unless this one may already. A
-// caller that leaves ends the wait.
+// enter waits until the write may have a connection, unless it already may. The end of the caller's
+// context ends the wait.
 func (t *postgresWrite) enter() error {
 	if t.slot {
 		return nil
@@ -279,7 +280,7 @@ func (t *postgresWrite) enter() error {
 	return nil
 }
 
-// enter takes one of the places, also for a caller that has left when one is free.
+// enter takes one of the places. If one is free, it takes that even if ctx has ended.
 func enter(ctx context.Context, places chan<- struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -294,7 +295,7 @@ func enter(ctx context.Context, places chan<- struct{}) error {
 	}
 }
 
-// connect takes a connection, in place of one that is dead.
+// connect takes a connection, and releases a dead one before.
 func (t *postgresWrite) connect() error {
 	if t.conn != nil {
 		t.conn.Release()
@@ -311,7 +312,7 @@ func (t *postgresWrite) connect() error {
 	return nil
 }
 
-// began takes the answer to enterWrite.
+// began reads the answer to enterWrite.
 func (t *postgresWrite) began(r row) error {
 	var micros int64
 	if err := r.Scan(&micros, &t.id, &t.signatures); err != nil {
@@ -321,21 +322,20 @@ func (t *postgresWrite) began(r row) error {
 	return nil
 }
 
-// now is the time of the transaction, which costs a trip when there was none.
+// now returns the time of the transaction. It costs a trip to the server when there was none yet.
 func (t *postgresWrite) now() time.Time {
 	if t.at.IsZero() && t.session.flush() != nil {
-		return t.writer.clock.now() // whatever is decided by it is not committed
+		return t.writer.clock.now() // the transaction has failed and commits nothing
 	}
 	return t.at
 }
 
-// reserveKeys takes the next keys of the tables to which most writes add one row
-// after another. A row with a reserved key needs no trip of its own. Taken behind the
-// lock of a node, keys grow for that node.
+// reserveKeys takes the next keys of the tables to which most writes add one row after another. A
+// row with a reserved key needs no trip of its own. Because a write reserves keys under the lock of
+// a node, the keys of that node's rows grow.
 const reserveKeys = "SELECT nextval('documents_id_seq'), nextval('leases_epoch_seq'), nextval('work_id_seq')"
 
-// reserve takes keys with the next trip, but none for a table that is about to get a
-// row in that trip.
+// reserve reserves keys with the next trip, except for a table that gets a row in that same trip.
 func (t *postgresWrite) reserve(except string) {
 	t.keys = map[string]int64{}
 	t.session.queue(func(r row) error {
@@ -359,10 +359,10 @@ func (t *postgresWrite) reserved(table string) (key int64, ok bool) {
 	return key, ok
 }
 
-// commit commits. When the connection breaks before the answer it asks the server
-// what became of the transaction, so that nothing happens twice.
+// commit commits the transaction. If the connection breaks before the answer, commit asks the
+// server for the outcome of the transaction, so that nothing happens twice.
 func (t *postgresWrite) commit() error {
-	if t.id == "" { // a lost answer must find it
+	if t.id == "" { // needed to ask for the outcome when the answer is lost
 		if err := t.session.flush(); err != nil {
 			return err
 		}
@@ -379,15 +379,15 @@ func (t *postgresWrite) commit() error {
 	case t.session.conn.IsClosed():
 		t.session.cause = nil
 		run := runOf(t.session.conn)
-		t.conn.Release() // to ask on another one
+		t.conn.Release() // the question needs another connection
 		t.conn = nil
 		return t.writer.outcome(t.id, run, err)
 	}
 	return err
 }
 
-// end gives everything back, after it has taken back what was not committed. The
-// answer to the caller does not wait for that.
+// end rolls back what was not committed and gives everything back. The answer to the caller does
+// not wait for that.
 func (t *postgresWrite) end() {
 	if t.conn == nil || t.conn.Conn().PgConn().TxStatus() == 'I' || t.conn.Conn().IsClosed() {
 		t.giveBack()
@@ -396,7 +396,7 @@ func (t *postgresWrite) end() {
 	t.writer.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
 		defer cancel()
-		_, _ = control(ctx, t.conn.Conn(), "ROLLBACK") // the pool drops a connection that is not idle
+		_, _ = control(ctx, t.conn.Conn(), "ROLLBACK") // the pool drops a connection that is still in a transaction
 		t.giveBack()
 	})
 }
@@ -416,14 +416,15 @@ func (t *postgresWrite) giveBack() {
 	}
 }
 
-// errWaited says that a write must begin again, see longestWait.
+// errWaited says that a write has to begin again, see longestWait.
 var errWaited = errors.New("it waited long for another write")
 
-// errOutcomeUnknown says that a commit may have happened or not.
+// errOutcomeUnknown says that it is unknown whether a commit happened.
 var errOutcomeUnknown error = &node.UnavailableError{Reason: unknowable}
 
-// outcome tells what became of a commit whose answer was lost, in a run of the
-// server: nil when it happened, a node.ErrUnavailable when it did not.
+// outcome finds out what became of a commit whose answer was lost, in the given run of the server.
+// It returns nil when the commit happened, and a node.ErrUnavailable when it did not or the outcome
+// stays unknown.
 func (w *postgresWriter) outcome(id string, run any, lost error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), outcomeTimeout)
 	defer cancel()
@@ -439,13 +440,13 @@ func (w *postgresWriter) outcome(id string, run any, lost error) error {
 		case status == "in progress":
 			continue
 		}
-		break // forgotten, or it may be another transaction with the same number
+		break // forgotten, or another transaction of a later run with the same number
 	}
 	return fmt.Errorf("%w: %w", errOutcomeUnknown, lost)
 }
 
-// status asks what became of a transaction, and in which run the server knows it. The
-// status is "" when it knows nothing.
+// status returns the status of a transaction, and the run of the server that gave it. The status is
+// "" when the server does not know the transaction.
 func (w *postgresWriter) status(ctx context.Context, id string) (status string, run any, err error) {
 	conn, err := w.pool.Acquire(ctx)
 	if err != nil {

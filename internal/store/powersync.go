@@ -8,22 +8,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Whoever synchronizes the power states of many nodes holds what it needs of each in
-// memory and reads what changed: never whole nodes, and never all of them without need.
+// The synchronization of power states keeps the fields that it needs of each node in memory and
+// reads only changes. It never reads whole nodes, and reads all nodes only if it must.
 
-// powerNodeTable has the columns that reading a machine's power, and deciding what
-// follows, need.
+// powerNodeTable has the columns that are needed to read a machine's power state and to decide what
+// follows.
 var powerNodeTable = nodeTable.part(
 	"id", "uuid", "driver", "driver_info", "power_state", "target_power_state", "provision_state", "maintenance", "fault",
 	"conductor_group", "disable_power_off", "created_at", "updated_at",
 	node.BootInterface.Field(), node.ManagementInterface.Field(), node.PowerInterface.Field(), node.VendorInterface.Field(),
 )
 
-// NodeVersion tells when a node was changed last.
+// NodeVersion says when a node last changed.
 type NodeVersion struct {
 	ID      int64
-	Updated time.Time // zero for a node as it was created
-	Held    bool      // somebody works on it, or may; only PowerVersions tells
+	Updated time.Time // zero for a node that never changed
+	Held    bool      // somebody works on the node, or a call may be under way; only PowerVersions sets it
 }
 
 // NodeVersions returns the version of every node, in no particular order.
@@ -42,7 +42,7 @@ func (tx *Tx) NodeVersions() ([]NodeVersion, error) {
 	return versions, err
 }
 
-// changedAt is a stored time of change, where 0 stands for null.
+// changedAt converts a stored time of change, where 0 stands for null.
 func changedAt(updated int64) time.Time {
 	if updated == 0 {
 		return time.Time{}
@@ -50,14 +50,14 @@ func changedAt(updated int64) time.Time {
 	return time.UnixMicro(updated).UTC()
 }
 
-// selectPowerVersions looks each lease up: to read all of them costs more than it
-// seems while many nodes are under work.
+// selectPowerVersions looks up each lease by itself. Reading all leases is slow while work is
+// running on many nodes.
 var selectPowerVersions = `SELECT id, coalesce(updated_at, 0),
 	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? AND leases.owner <> '` + node.SuspendedOwner + `' OR leases.busy_until > ?))
 	FROM nodes WHERE id IN (` + marks(maxRows) + ")"
 
-// PowerVersions returns the versions of the nodes with these keys, as far as there are
-// such nodes, and whether somebody works on them.
+// PowerVersions returns the versions of those nodes with these keys that exist, and whether
+// somebody works on them.
 func (tx *Tx) PowerVersions(ids []int64) (map[int64]NodeVersion, error) {
 	versions := make(map[int64]NodeVersion, len(ids))
 	now := tx.Now().UnixMicro()
@@ -76,8 +76,8 @@ func (tx *Tx) PowerVersions(ids []int64) (map[int64]NodeVersion, error) {
 	return versions, err
 }
 
-// eachKeys calls do with the keys in parts, each of which is made as long as the
-// others by repeating a key, so that there is one statement.
+// eachKeys calls do with the keys in chunks. It fills the last chunk up by repeating a key, so that
+// all chunks use the same statement.
 func eachKeys(ids []int64, do func([]any) error) error {
 	for some := range slices.Chunk(ids, maxRows) {
 		keys := make([]any, maxRows)
@@ -91,9 +91,8 @@ func eachKeys(ids []int64, do func([]any) error) error {
 	return nil
 }
 
-// PowerNodes returns what synchronizing power states needs of the nodes with these
-// keys, as far as there are such nodes: fields that it does not need are empty, the
-// lease among them.
+// PowerNodes returns those nodes with these keys that exist, with only the fields of powerNodeTable
+// set. The lease is not set.
 func (tx *Tx) PowerNodes(ids []int64) ([]*node.Node, error) {
 	var nodes []*node.Node
 	err := eachKeys(ids, func(keys []any) error {
@@ -104,9 +103,9 @@ func (tx *Tx) PowerNodes(ids []int64) ([]*node.Node, error) {
 	return nodes, err
 }
 
-// PowerNodesSince returns the nodes that were changed at a time or later, and those
-// with a key above another, like PowerNodes. Of either it returns up to limit: when
-// there are as many, others may be missing.
+// PowerNodesSince returns, like PowerNodes, the nodes that changed at or after a time, and the
+// nodes with a key above the given one. It returns up to limit nodes of either kind. Whole is false
+// when it has reached limit, so that others may be missing.
 func (tx *Tx) PowerNodesSince(changed time.Time, key int64, limit int) (nodes []*node.Node, whole bool, err error) {
 	updated, err := tx.powerNodes(" WHERE updated_at >= ? ORDER BY updated_at NULLS FIRST, id LIMIT ?", changed.UnixMicro(), limit)
 	if err != nil {

@@ -9,71 +9,68 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Errors of a BootView that no waiting mends.
+// Errors of a BootView that waiting does not cure.
 var (
-	// ErrUnknownSchema says that a program newer than this one has written the
-	// database. Only another version of the program helps.
+	// ErrUnknownSchema says that a newer program has written the database. Only another version of
+	// this program helps.
 	ErrUnknownSchema = errors.New("schema is not known")
-	// ErrWrongURL says that a text is no URL of a PostgreSQL database.
+	// ErrWrongURL says that a text is not the URL of a PostgreSQL database.
 	ErrWrongURL = errors.New("its URL is not understood")
 )
 
-// BootNode is what decides whether the machine of a node may boot from the
-// network.
+// BootNode is what decides whether the machine of a node may boot from the network.
 type BootNode struct {
 	ID               int64
 	UUID             string
 	State            node.State
 	InspectInterface string
-	MACs             []string // of its ports, as they are stored
+	MACs             []string // addresses of its ports, as stored
 	Provisional      bool     // discovered, and no person has accepted it
-	// Doubtful says that the database is a copy of an older state, and nothing has
-	// happened to the node since a person has to decide about it.
+	// Doubtful says that the database was restored from a backup and a person has yet to decide
+	// about it, and that the node has not changed its state since.
 	Doubtful bool
 }
 
-// BootMark is how far a BootView has been read. The zero value is its beginning.
+// BootMark is how far a BootView has read. The zero value is the beginning.
 type BootMark struct {
 	Updated    int64 // latest change of a node, in microseconds since 1970
 	Node, Port int64 // keys up to which all nodes and ports are known
-	// Horizon is set where changes are committed in another order than that of their
-	// times and keys: whatever transactions below it changed is known.
+	// Horizon is set where commits may come in another order than their times and keys: everything
+	// that transactions below it changed is known.
 	Horizon int64
-	// Doubt is since when nodes are doubtful that nothing has happened to, in
-	// microseconds since 1970; 0 when none is.
+	// Doubt is a time in microseconds since 1970: nodes that have not changed their state since
+	// then are doubtful. 0 means that no node is.
 	Doubt int64
 }
 
 // BootChanges is what one reading of a BootView found.
 type BootChanges struct {
-	Nodes []BootNode // each whole, with all of its ports
-	Mark  BootMark   // where to go on
-	// NodeCount and PortCount are those of the database. Who keeps nodes and
-	// replaces those that changed has more than these exactly when some were
+	Nodes []BootNode // complete, each with all of its ports
+	Mark  BootMark   // where the next reading begins
+	// NodeCount and PortCount are the numbers of nodes and ports in the database. A caller that
+	// keeps nodes and replaces those that changed has more than these exactly when some were
 	// deleted.
 	NodeCount, PortCount int
 }
 
-// BootView reads from the database of an engine, which may run meanwhile, what a
-// filter of boot requests must know. It writes nothing and changes no schema. It
-// is not safe for concurrent use.
+// BootView reads what a filter of boot requests must know from the database of an engine, which may
+// be running. It writes nothing and does not migrate the schema. It is not safe for concurrent use.
 type BootView struct {
 	db   viewer
-	name string // of the database, for errors
+	name string // name of the database in errors
 }
 
 // viewer is a BootView on one kind of database.
 type viewer interface {
-	// token is a text that is another one after each commit of anybody.
+	// token returns a text that changes with each commit of any client.
 	token(ctx context.Context) (string, error)
 	read(ctx context.Context, fn func(*Tx) error) error
 	close(ctx context.Context) error
 }
 
-// OpenBootView opens a view of a database, SQLite in opts.Dir or the PostgreSQL
-// of opts.URL. It waits for nothing: a database that is not there is an error,
-// and worth another try unless it is ErrWrongURL. The first reading checks the
-// schema.
+// OpenBootView opens a view of a database, SQLite in opts.Dir or the PostgreSQL of opts.URL. It
+// does not wait for a database: if there is none it fails, and the caller may try again unless the
+// error is ErrWrongURL. The first reading checks the schema.
 func OpenBootView(ctx context.Context, opts Options) (*BootView, error) {
 	if opts.URL == "" {
 		return viewSQLite(opts.Dir)
@@ -84,9 +81,9 @@ func OpenBootView(ctx context.Context, opts Options) (*BootView, error) {
 // Close releases the database.
 func (v *BootView) Close(ctx context.Context) error { return v.db.close(ctx) }
 
-// Token is a text that is another one after something was committed to the
-// database; it costs next to nothing. An error means that the view is of no use
-// any more: the database went away, or another one has taken its place.
+// Token returns a text that changes after each commit to the database; it costs next to nothing.
+// After an error the view is of no further use: the database went away, or another one has taken
+// its place.
 func (v *BootView) Token(ctx context.Context) (string, error) {
 	token, err := v.db.token(ctx)
 	if err != nil {
@@ -95,11 +92,10 @@ func (v *BootView) Token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// Sum is a text that is another one after nodes or ports were changed, also in ways
-// that Since does not see. It costs more than Token and much less than reading
-// everything.
+// Sum returns a text that changes when nodes or ports were changed, even in ways that Since does
+// not see. It costs more than Token and much less than reading everything.
 func (v *BootView) Sum(ctx context.Context) (string, error) {
-	// Times are added up by what is left of a prime, so that they fit.
+	// The sum of the times modulo a prime fits into a BIGINT.
 	const sums = `SELECT coalesce((SELECT CAST(sum(updated_at % 1000000007) AS BIGINT) FROM nodes), 0),
 		coalesce((SELECT CAST(sum(updated_at % 1000000007) AS BIGINT) FROM ports), 0)`
 	var nodes, ports int64
@@ -117,10 +113,10 @@ func (v *BootView) Sum(ctx context.Context) (string, error) {
 	return fmt.Sprint(nodes, " ", ports), nil
 }
 
-// Since returns the nodes that were changed or created, or got a port, since the
-// mark; with the zero mark, or when they are many, all nodes. It does not see the
-// change of an address of a port, nor what was written while the database's clock
-// was set back, which Sum does. The order is that of creation.
+// Since returns the nodes that were changed or created, or got a port, since the mark. With the
+// zero mark, or when many nodes changed, it returns all nodes. It does not see a change of a port's
+// address, nor changes that were written while the database's clock was set back; Sum sees both.
+// The nodes are in order of creation.
 //
 // The error is ErrUnknownSchema when this program is too old for the database.
 func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error) {
@@ -142,11 +138,11 @@ func (v *BootView) Since(ctx context.Context, mark BootMark) (BootChanges, error
 	return changes, nil
 }
 
-// oldestViewed is the oldest schema that has all that is read here.
+// oldestViewed is the oldest schema that a BootView can read.
 const oldestViewed = 1
 
-// checkViewed returns the version of the schema. It refuses one that this program does
-// not know, and one that is not complete: an engine may be about to create it.
+// checkViewed returns the version of the schema. It refuses a version that this program does not
+// know, and an incomplete schema, which an engine may be about to create.
 func checkViewed(tx *Tx) (version int64, err error) {
 	newest, err := newestSchema()
 	if err != nil {
@@ -164,12 +160,12 @@ func checkViewed(tx *Tx) (version int64, err error) {
 	return version, nil
 }
 
-// withSuspension is the schema since which a database tells that it is a copy.
+// withSuspension is the first version of the schema in which a database says that it is a copy.
 const withSuspension = 10
 
-// suspendedSince returns since when a person has to decide about a database that was restored,
-// see BootMark. A copy that no engine has started on yet counts too. A user of
-// PostgreSQL who may not read that has no doubts.
+// suspendedSince returns since when a person has to decide about a restored database, see BootMark.
+// A copy that no engine has used yet counts too. It returns 0 when a user of PostgreSQL may not
+// read the tables that say so.
 func (tx *Tx) suspendedSince(version int64) (micros int64, err error) {
 	if version < withSuspension {
 		return 0, nil
@@ -199,7 +195,7 @@ func (tx *Tx) suspendedSince(version int64) (micros int64, err error) {
 	return micros, err
 }
 
-// withProvisional is the schema since which nodes say whether they are provisional.
+// withProvisional is the first version of the schema in which nodes have the column provisional.
 const withProvisional = 11
 
 // selectBootNodes returns the statement that reads nodes with their ports.
@@ -212,8 +208,8 @@ func selectBootNodes(version int64) string {
 	coalesce(nodes.provision_updated_at, nodes.created_at), ` + provisional + `, coalesce(ports.id, 0), coalesce(ports.address, '') FROM nodes LEFT JOIN ports ON ports.node_id = nodes.id`
 }
 
-// read fills in what changed since the mark of c, and moves the mark. When much
-// did, or the doubt began or ended, it reads everything.
+// read fills in the changes since the mark of c, and moves the mark. It reads everything when much
+// has changed, or when the doubt has begun or ended.
 func (c *BootChanges) read(tx *Tx, version, doubt int64) error {
 	where, args := "", []any(nil)
 	if c.Mark != (BootMark{}) && c.Mark.Doubt == doubt {
@@ -238,23 +234,24 @@ func (c *BootChanges) read(tx *Tx, version, doubt int64) error {
 	return err
 }
 
-// selectHorizon reads the lowest transaction that the snapshot of a reading may not
-// see, and the keys below which no row can come any more.
+// selectHorizon reads the lowest transaction that the snapshot of a reading may not see, and the
+// keys up to which no new row can appear.
 const selectHorizon = `WITH committed AS (SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint - ?::bigint AS at)
 	SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
 		coalesce((SELECT id FROM nodes WHERE created_at < (SELECT at FROM committed) ORDER BY id DESC LIMIT 1), 0),
 		coalesce((SELECT id FROM ports WHERE created_at < (SELECT at FROM committed) ORDER BY id DESC LIMIT 1), 0)`
 
-// sinceHorizon is the condition that a row was written by a transaction from the
-// horizon on. A row names its transaction by 32 bits, so the difference counts.
+// sinceHorizon is the condition that a transaction from the horizon on has written a row. A row
+// stores only the low 32 bits of its transaction's number, so the condition compares the
+// difference.
 const sinceHorizon = " AND ((xmin::text::bigint - ?) & 4294967295) < 2147483648"
 
-// manyChanged is from how many nodes on it costs less to read all of them.
+// manyChanged is the number of changed nodes from which on reading all nodes costs less.
 const manyChanged = 1000
 
-// changedSince returns the keys of nodes that were changed, created or got a port
-// since the mark; false when they are many. Each search follows an index from the
-// mark on, which the order and the bound make sure of.
+// changedSince returns the keys of nodes that were changed, created or got a port since the mark;
+// false when they are many. The ORDER BY and the limit make each search follow an index from the
+// mark on.
 func changedSince(tx *Tx, mark BootMark) (ids []any, few bool, err error) {
 	found := map[int64]bool{}
 	condition, from := "", mark.Updated
@@ -293,7 +290,7 @@ func changedSince(tx *Tx, mark BootMark) (ids []any, few bool, err error) {
 	return ids, true, nil
 }
 
-// add takes a row: a node with one of its ports, or without any.
+// add adds a row: a node with one of its ports, or without ports.
 func (c *BootChanges) add(r row) error {
 	var n BootNode
 	var updated, moved, provisional, port int64

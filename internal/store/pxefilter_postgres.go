@@ -13,7 +13,7 @@ type postgresViewer struct{ conn *pgx.Conn }
 
 func viewPostgres(ctx context.Context, url string) (*BootView, error) {
 	config, err := pgx.ParseConfig(url)
-	if err != nil { // its text may hold a part of the password
+	if err != nil { // the error's text may contain a part of the password
 		return nil, fmt.Errorf("open database: %w: give the one that the engine has, like postgres://user:password@host:5432/name", ErrWrongURL)
 	}
 	if config.ConnectTimeout == 0 || config.ConnectTimeout > connectTimeout {
@@ -30,9 +30,8 @@ func viewPostgres(ctx context.Context, url string) (*BootView, error) {
 	return &BootView{db: &postgresViewer{conn}, name: name}, nil
 }
 
-// token is the set of transactions that the server's next query can see, those of
-// other databases of the server among them: every commit changes it
-// (https://www.postgresql.org/docs/15/functions-info.html).
+// token returns the set of transactions that the server's next query can see. Every commit changes
+// it, in any database of the server (https://www.postgresql.org/docs/15/functions-info.html).
 func (v *postgresViewer) token(ctx context.Context) (token string, err error) {
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// sqliteViewer reads a database file on one connection, the only one whose
-// data_version can be compared.
+// sqliteViewer reads a database file on one connection. It keeps that connection, because values of
+// data_version can be compared only within one.
 type sqliteViewer struct {
 	path string
-	file os.FileInfo // of the database when it was opened
+	file os.FileInfo // identity of the file when it was opened
 	conn *sqliteConn
 }
 
@@ -28,8 +28,8 @@ func viewSQLite(dir string) (*BootView, error) {
 	return &BootView{db: v, name: path}, nil
 }
 
-// open opens the file read-only: such a connection does not even put the log into
-// the database when it is the last one to close, which stays the engine's.
+// open opens the file read-only. A read-only connection does not move the log into the database
+// even if it is the last one to close, so the log stays the engine's.
 func (v *sqliteViewer) open() (err error) {
 	if err := checkHeader(v.path); errors.Is(err, fs.ErrNotExist) {
 		return errors.New("there is none: start the engine, or name its data folder with --data")
@@ -43,8 +43,8 @@ func (v *sqliteViewer) open() (err error) {
 	return err
 }
 
-// token is SQLite's own count of the commits of others. An engine that was
-// restored from a backup has another file.
+// token returns SQLite's count of commits by other connections. It fails when another file has
+// taken the place of the database, which happens when a backup is restored.
 func (v *sqliteViewer) token(ctx context.Context) (string, error) {
 	file, err := os.Stat(v.path)
 	switch {

@@ -16,28 +16,28 @@ import (
 // Names of files beside the database.
 const (
 	lockFile        = "ingot.lock" // see lockDir
-	restoringSuffix = ".restoring" // a restore's copy, until it takes the database's place
+	restoringSuffix = ".restoring" // the copy of a restore, until it replaces the database
 	replacedLayout  = ".replaced-20060102T150405Z"
 )
 
-// sidecars are what SQLite appends to the name of a database for its other files.
+// sidecars are the suffixes that SQLite appends to the name of a database for its other files.
 var sidecars = []string{"-wal", "-shm", "-journal"}
 
 // Restored is what a restore did.
 type Restored struct {
 	Contents
-	// Kept is where the replaced database is now; empty when there was none.
+	// Kept is the present path of the replaced database; empty when there was none.
 	Kept string
 }
 
-// Restore puts a backup in the place of the SQLite database in dir, which no
-// engine may use. It checks the backup first, drops the leases in it, whose owners
-// have nothing to do with this database, and marks it as a copy if it is not marked
-// yet: the engine that starts on it knows by that, see Tx.Sign.
+// Restore replaces the SQLite database in dir, which no engine may be using, by a backup. It first
+// checks the backup, drops its leases, because their owners do not work on this database, and marks
+// it as a copy if it is not marked yet. The engine that starts on it recognizes the copy by the
+// mark, see Tx.Sign.
 //
-// The change is one renaming. So dir has the old database after an error, after
-// ctx ended or the process was killed, or the new one; the old one stays beside
-// it under a name with the time at.
+// The change is a single rename. So after an error, the end of ctx or the death of the process, dir
+// has either the old database or the new one. The old one stays beside it under a name with the
+// time at.
 func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored, err error) {
 	if err := checkBackup(dir, file); err != nil {
 		return done, fmt.Errorf("restore backup %s: %w", file, err)
@@ -56,7 +56,7 @@ func Restore(ctx context.Context, file, dir string, at time.Time) (done Restored
 	current := filepath.Join(dir, databaseFile)
 	incoming := current + restoringSuffix
 	defer discard(incoming)
-	discard(incoming) // of a restore that was killed
+	discard(incoming) // left by a restore that was killed
 	if err := dropSecondNames(current); err != nil {
 		return done, err
 	}
@@ -96,11 +96,11 @@ func checkBackup(dir, file string) error {
 	return nil
 }
 
-// prepare makes a copied backup the database to be: examined, marked, without leases,
-// complete in one file, and on disk.
+// prepare turns a copied backup into the new database: checked, marked, without leases, complete in
+// one file, and on disk.
 func prepare(ctx context.Context, path string, at time.Time) (contents Contents, err error) {
-	// The mode of the journal first: a log that must be created to read the file
-	// would be one more file to put in place.
+	// The journal mode comes first: otherwise reading the file would create a log, which would be
+	// one more file to put in place.
 	if err := changeFile(ctx, path, "PRAGMA journal_mode = DELETE"); err != nil {
 		return contents, err
 	}
@@ -122,7 +122,7 @@ func prepare(ctx context.Context, path string, at time.Time) (contents Contents,
 	return contents, syncFile(path)
 }
 
-// giveToOwner gives a file that root has made to the owner of its folder, whom the
+// giveToOwner gives a file that root has created to the owner of its folder, the user that the
 // engine runs as.
 func giveToOwner(path, dir string) error {
 	if os.Geteuid() != 0 {
@@ -136,19 +136,19 @@ func giveToOwner(path, dir string) error {
 	if !ok {
 		return nil
 	}
-	return os.Lchown(path, int(owner.Uid), int(owner.Gid)) // the owner may have put a link there
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid)) // Lchown, because the owner may have put a link there
 }
 
-// keep gives the present database a second name, under which it stays. It returns
-// "" when there is none.
+// keep gives the present database a second name, under which it stays, and returns that name. It
+// returns "" when there is no database.
 func keep(ctx context.Context, current string, at time.Time) (string, error) {
 	if _, err := os.Stat(current); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	kept := current + at.UTC().Format(replacedLayout)
-	// What is only in the log of an engine that was killed goes into the file, and
-	// the log away: it must not be taken for the log of the new database.
-	// SQLite would remove the log of what is no database.
+	// Changes that are only in the log of an engine that was killed move into the file, and the log
+	// is removed: it must not be taken for the log of the new database. If the file is not a
+	// database, SQLite would remove its log, so SQLite does not open it.
 	folded := checkHeader(current)
 	if folded == nil {
 		folded = emptyLog(ctx, current)
@@ -168,8 +168,8 @@ func keep(ctx context.Context, current string, at time.Time) (string, error) {
 	if folded == nil {
 		return kept, nil // one file, which the new one replaces
 	}
-	// A database that somebody has open, whose log is empty. Or a damaged one, or none at
-	// all: its log is kept with it as it is.
+	// Either another program has the database open, and the log is empty, or the database is
+	// damaged or not a database at all. Then its log is kept with it, unchanged.
 	for _, suffix := range sidecars {
 		err := os.Rename(current+suffix, kept+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -179,8 +179,8 @@ func keep(ctx context.Context, current string, at time.Time) (string, error) {
 	return kept, nil
 }
 
-// dropSecondNames ends what a restore left that was killed before it put the new
-// database in place: the present one under its name as a replaced one.
+// dropSecondNames cleans up after a restore that was killed before it put the new database in
+// place: it removes the name that the present database has as a replaced one.
 func dropSecondNames(current string) error {
 	present, err := os.Stat(current)
 	if err != nil {
@@ -204,8 +204,8 @@ func dropSecondNames(current string) error {
 // errInUse says that another program has a database open.
 var errInUse = errors.New("another program reads it, perhaps a backup or the PXE filter: wait for it, or end it")
 
-// changeFile runs one statement on a database that nobody else uses, and what follows
-// from it by foreign keys.
+// changeFile runs one statement on a database that nobody else uses, including the effects of
+// foreign keys.
 func changeFile(ctx context.Context, path, statement string) error {
 	return onFile(path, func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, statement)
@@ -213,8 +213,8 @@ func changeFile(ctx context.Context, path, statement string) error {
 	})
 }
 
-// emptyLog moves the log of a database into it, beside programs that have it open and are
-// not reading, such as the PXE filter.
+// emptyLog moves the log of a database into the database file. Other programs, such as the PXE
+// filter, may have the database open if they are not reading.
 func emptyLog(ctx context.Context, path string) error {
 	return onFile(path, func(db *sql.DB) error {
 		var busy, pages, moved int
@@ -226,8 +226,8 @@ func emptyLog(ctx context.Context, path string) error {
 	})
 }
 
-// onFile opens a database that no engine uses. What fails because another program has it
-// open is errInUse.
+// onFile opens a database that no engine uses. A failure because another program has it open is
+// errInUse.
 func onFile(path string, do func(*sql.DB) error) (err error) {
 	db, err := sql.Open("sqlite", fileSource(path, "mode=rw&_pragma=foreign_keys(1)"))
 	if err != nil {
@@ -242,7 +242,7 @@ func onFile(path string, do func(*sql.DB) error) (err error) {
 	return plain(err)
 }
 
-// copyFile copies the bytes of a file into a new one that only its owner reads.
+// copyFile copies a file into a new one that only its owner can read.
 func copyFile(ctx context.Context, from, to string) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
@@ -280,9 +280,9 @@ func syncFile(path string) error {
 	return file.Sync()
 }
 
-// discard removes a database file that is of no use, with all that belongs to it.
+// discard removes a database file that is of no use, and all files that belong to it.
 func discard(path string) {
 	for _, suffix := range append(sidecars, "") {
-		_ = os.Remove(path + suffix) // most are not there
+		_ = os.Remove(path + suffix) // most do not exist
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Shards returns how many nodes each shard key has, in order of the key; nodes
-// without one come first, under the empty key.
+// Shards returns how many nodes each shard has, ordered by the name of the shard. Nodes without a
+// shard come first, under the empty name.
 func (tx *Tx) Shards() ([]node.Shard, error) {
 	shards := []node.Shard{}
 	err := tx.query(func(rows row) error {

@@ -22,7 +22,7 @@ import (
 // databaseFile is the SQLite database inside the data folder.
 const databaseFile = "ingot.db"
 
-// sqlite is the database of one process in its data folder.
+// sqlite is the SQLite database of a data folder, which one process uses.
 type sqlite struct {
 	*writer
 	writes *sqliteWriter
@@ -74,8 +74,8 @@ func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
 	}, nil
 }
 
-// migrateSQLite brings the schema up to date, beside a connection that is open:
-// the last one to close would move the whole log into the database file.
+// migrateSQLite migrates the schema. Another connection must be open meanwhile, because the last
+// connection to close would move the whole log into the database file.
 func migrateSQLite(ctx context.Context, uri string) (err error) {
 	query := url.Values{"_txlock": {"immediate"}}
 	for _, setting := range commonSettings {
@@ -102,7 +102,7 @@ func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
 
 func (s *sqlite) now() time.Time { return s.clock() }
 
-func (s *sqlite) toldOlder() <-chan struct{} { return nil } // its folder is locked
+func (s *sqlite) toldOlder() <-chan struct{} { return nil } // nobody can replace it: its folder is locked
 
 func (s *sqlite) ping(ctx context.Context) error {
 	return s.read(ctx, func(tx *Tx) error {
@@ -116,13 +116,13 @@ func (s *sqlite) close() error {
 	return errors.Join(s.reads.close(), s.writes.conn.close(), s.unlock())
 }
 
-// fileHeader begins every SQLite database file
-// (https://sqlite.org/fileformat.html, section 1.3).
+// fileHeader is the beginning of every SQLite database file (https://sqlite.org/fileformat.html,
+// section 1.3).
 const fileHeader = "SQLite format 3\x00"
 
-// prepareFile creates the database file if there is none. SQLite gives its other
-// files the mode of this one, and takes a file of a few foreign bytes for an
-// empty database, which would then be overwritten.
+// prepareFile creates the database file if there is none. It sets the file's mode, which SQLite
+// also gives to its other files. It refuses a file with foreign content, because SQLite takes a
+// file of a few foreign bytes for an empty database and would overwrite it.
 func prepareFile(path string) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -141,28 +141,27 @@ func prepareFile(path string) (err error) {
 	return file.Chmod(0o600)
 }
 
-// Page caches of the one writing and of each reading connection, in KiB; memory
-// is taken twice that much, because it comes in powers of two and a page needs a
-// little more than one. The kernel keeps the file's pages as well, so these only
-// save system calls: twice as much made nothing faster.
+// Page caches of the writing connection and of each reading connection, in KiB. They take twice
+// that much memory, because memory comes in powers of two and a page needs slightly more than one.
+// The kernel caches the file's pages as well, so these caches only save system calls: caches of
+// twice the size made nothing faster.
 const (
 	writeCache = 2000
 	readCache  = 500
 )
 
-// checkpointPages is how long the log grows before its pages go into the database
-// file: 16 MB, so that a page which many commits change is copied seldom. A log
-// of more than 4062 pages has a second index, which every read would search too
-// (https://sqlite.org/walformat.html).
+// checkpointPages is the length of the log at which its pages move into the database file: 16 MB,
+// so that a page which many commits change is seldom copied. A log of more than 4062 pages has a
+// second index, which every read would search too (https://sqlite.org/walformat.html).
 const checkpointPages = 4000
 
-// commonSettings are those of every connection of an engine.
+// commonSettings are the settings of every connection of an engine.
 var commonSettings = []string{
 	"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=1",
 }
 
-// writeSettings let savepoints keep the pages they may have to restore in memory,
-// where it costs no write to a file for each page.
+// writeSettings let savepoints keep the pages that they may have to restore in memory, which saves
+// a write to a file for each page.
 var writeSettings = slices.Concat(commonSettings, []string{
 	fmt.Sprintf("PRAGMA cache_size=-%d", writeCache), "PRAGMA temp_store=MEMORY",
 	fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages),
@@ -176,8 +175,7 @@ func fileURI(path string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath()}).String()
 }
 
-// lockDir makes sure that one process alone uses a data folder, until the file is
-// closed.
+// lockDir makes sure that only one process uses a data folder, until the file is closed.
 func lockDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "ingot.lock")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)

@@ -9,17 +9,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteConn is a connection to a SQLite database, with the statements that were
-// prepared on it. It calls SQLite's C interface (https://sqlite.org/c3ref/intro.html):
-// by way of database/sql, reading one row costs four times as much CPU time as
-// SQLite needs for it. One goroutine at a time may use it, and may not begin a
-// statement while it reads the rows of another.
+// sqliteConn is a connection to a SQLite database, with its prepared statements. It calls SQLite's
+// C interface directly (https://sqlite.org/c3ref/intro.html): through database/sql, reading one row
+// costs four times the CPU time that SQLite itself needs. Only one goroutine at a time may use it,
+// and that goroutine may not begin a statement while it reads the rows of another.
 type sqliteConn struct {
 	tls    *libc.TLS
-	db     uintptr // of the C struct sqlite3
-	result uintptr // memory of eight bytes where calls leave a pointer
+	db     uintptr // pointer to the C struct sqlite3
+	result uintptr // eight bytes of memory where calls leave a pointer
 	stmts  map[string]*sqliteStmt
-	args   sqliteBuffer // texts that the running statement is bound to
+	args   sqliteBuffer // memory for the texts bound to the running statement
 }
 
 // openSQLiteConn opens a connection to a database file, named by a URI
@@ -35,7 +34,7 @@ func openSQLiteConn(uri string, settings []string) (*sqliteConn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	c.forget() // each was run once
+	c.forget() // the settings run only once
 	return c, nil
 }
 
@@ -51,7 +50,7 @@ func (c *sqliteConn) open(uri string) error {
 	const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_URI | sqlite3.SQLITE_OPEN_NOMUTEX
 	c.forgetResult()
 	code := sqlite3.Xsqlite3_open_v2(c.tls, name, c.result, flags, 0)
-	c.db = c.readResult() // there is one after most failures too
+	c.db = c.readResult() // also set after most failures
 	if code != sqlite3.SQLITE_OK {
 		return c.failure(code)
 	}
@@ -59,9 +58,9 @@ func (c *sqliteConn) open(uri string) error {
 	return c.keepPlans()
 }
 
-// keepPlans makes plans of statements independent of what they are bound to.
-// Otherwise SQLite prepares a statement with "LIMIT ?" anew for each other limit,
-// which costs more than running it.
+// keepPlans makes the plan of a statement independent of the bound values. Otherwise SQLite
+// prepares a statement with "LIMIT ?" again for each different limit, which costs more than running
+// it.
 func (c *sqliteConn) keepPlans() error {
 	args := libc.NewVaList(int32(1), uintptr(0))
 	if args == 0 {
@@ -93,8 +92,8 @@ func (c *sqliteConn) close() error {
 	return err
 }
 
-// run runs a statement, and scan for each of its rows, if it is not nil. An error
-// of scan ends it and is returned as it is.
+// run runs a statement and, if scan is not nil, calls scan for each row. An error of scan ends the
+// run, and run returns it unchanged.
 func (c *sqliteConn) run(query string, args []any, scan func(row) error) error {
 	stmt, err := c.prepared(query)
 	if err != nil {
@@ -118,7 +117,7 @@ func (c *sqliteConn) run(query string, args []any, scan func(row) error) error {
 	}
 }
 
-// control runs a statement that begins or ends a transaction or a part of one.
+// control runs a statement that begins or ends a transaction or a savepoint.
 func (c *sqliteConn) control(statement string) error {
 	if err := c.run(statement, nil, nil); err != nil {
 		return fmt.Errorf("%s: %w", statement, err)
@@ -126,8 +125,7 @@ func (c *sqliteConn) control(statement string) error {
 	return nil
 }
 
-// inserted returns the key of the row that the last INSERT has added, or false
-// when it has added none.
+// inserted returns the key of the row that the last INSERT added, or false when it added none.
 func (c *sqliteConn) inserted() (int64, bool) {
 	if sqlite3.Xsqlite3_changes(c.tls, c.db) == 0 {
 		return 0, false
@@ -154,11 +152,11 @@ func (c *sqliteConn) prepared(query string) (*sqliteStmt, error) {
 	return stmt, nil
 }
 
-// maxPrepared bounds the statements that a connection keeps for reuse: clients
-// choose filters, and with them the text of statements.
+// maxPrepared is how many statements a connection keeps for reuse. Clients choose filters, and with
+// them the texts of statements.
 const maxPrepared = 256
 
-// trim closes the kept statements when there are too many.
+// trim closes all kept statements when there are too many.
 func (c *sqliteConn) trim() {
 	if len(c.stmts) >= maxPrepared {
 		c.forget()
@@ -167,12 +165,12 @@ func (c *sqliteConn) trim() {
 
 func (c *sqliteConn) forget() {
 	for _, stmt := range c.stmts {
-		sqlite3.Xsqlite3_finalize(c.tls, stmt.handle) // it tells the error of the last run again
+		sqlite3.Xsqlite3_finalize(c.tls, stmt.handle) // returns the error of the last run again
 	}
 	clear(c.stmts)
 }
 
-const pointerSize = 8 // or more than a pointer needs; such processors put the low byte first
+const pointerSize = 8 // more than 32-bit processors need, but those put the low byte first
 
 func (c *sqliteConn) forgetResult() { clear(libc.GoBytes(c.result, pointerSize)) }
 
@@ -180,7 +178,7 @@ func (c *sqliteConn) readResult() uintptr {
 	return uintptr(binary.NativeEndian.Uint64(libc.GoBytes(c.result, pointerSize)))
 }
 
-// failure is what SQLite says about the call that has just returned code.
+// failure returns SQLite's description of the failed call that has just returned code.
 func (c *sqliteConn) failure(code int32) error {
 	text := libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, code))
 	if c.db != 0 && sqlite3.Xsqlite3_extended_errcode(c.tls, c.db) == code {
@@ -197,11 +195,11 @@ type sqliteBuffer struct {
 	size  int
 }
 
-// keptBuffer is the most memory that a connection keeps for the texts of the next
-// statement. Inspection documents are larger.
+// keptBuffer is how much memory a connection keeps for the texts of the next statement. Inspection
+// documents are larger.
 const keptBuffer = 16 << 10
 
-// reserve makes room for size bytes. What was there is gone.
+// reserve makes room for size bytes. It discards the previous content.
 func (b *sqliteBuffer) reserve(tls *libc.TLS, size int) error {
 	if size <= b.size && b.size <= max(size, keptBuffer) {
 		return nil

@@ -18,11 +18,11 @@ type sqliteError struct {
 
 func (e *sqliteError) Error() string { return fmt.Sprintf("%s (%d)", e.text, e.code) }
 
-// Code is the result code, as the driver of database/sql has it in its errors.
+// Code returns the result code, like the errors of the database/sql driver.
 func (e *sqliteError) Code() int { return e.code }
 
-// sqliteCode returns the primary result code of a failure that SQLite reports, to
-// us or to the driver of database/sql.
+// sqliteCode returns the primary result code of a failure that SQLite reports, either to this
+// package or to the driver of database/sql.
 func sqliteCode(err error) (code int, ok bool) {
 	var refused interface {
 		error
@@ -35,18 +35,18 @@ func sqliteCode(err error) (code int, ok bool) {
 	return refused.Code() & primary, true
 }
 
-// sqliteOutages are the result codes that say nothing about the statement but
-// about the file it works on (https://sqlite.org/rescode.html).
+// sqliteOutages are the result codes that say something about the file and not about the statement
+// (https://sqlite.org/rescode.html).
 var sqliteOutages = map[int]string{
 	sqlite3.SQLITE_FULL:     diskFull,
 	sqlite3.SQLITE_READONLY: readOnly,
 	sqlite3.SQLITE_IOERR:    diskFails,
 	sqlite3.SQLITE_CANTOPEN: diskFails,
-	sqlite3.SQLITE_BUSY:     occupied, // somebody else has opened the file
+	sqlite3.SQLITE_BUSY:     occupied, // another program has opened the file
 }
 
-// outage makes an error of the files a node.ErrUnavailable and leaves others as
-// they are.
+// outage turns an error about the files into a node.ErrUnavailable, and returns other errors
+// unchanged.
 func (s *sqlite) outage(err error) error {
 	code, ok := sqliteCode(err)
 	if !ok {
@@ -62,13 +62,13 @@ func (s *sqlite) outage(err error) error {
 	return unavailable(reason, err)
 }
 
-// probe writes to a folder to find out why its disk refuses writes, of which
-// SQLite keeps the reason for itself. It returns "" for reasons of its own.
+// probe writes to a folder to find out why its disk refuses writes, because SQLite does not report
+// the reason. It returns "" when it does not know the reason.
 func probe(dir string) (reason string) {
 	file, err := os.CreateTemp(dir, "probe-")
 	if err == nil {
 		_, err = file.Write([]byte{0})
-		_, _ = file.Close(), os.Remove(file.Name()) // it may be tried again
+		_, _ = file.Close(), os.Remove(file.Name()) // both may fail
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -12,10 +12,10 @@ import (
 type sqliteReader struct {
 	open   func() (*sqliteConn, error)
 	clock  func() time.Time
-	places chan struct{} // one is taken by each read
+	places chan struct{} // each read takes one
 
 	mu     sync.Mutex
-	idle   []*sqliteConn // the last one is used next, so that a quiet engine opens few
+	idle   []*sqliteConn // used from the end, so that a quiet engine opens few
 	closed bool
 }
 
@@ -38,7 +38,7 @@ func (r *sqliteReader) read(ctx context.Context, fn func(*Tx) error) error {
 	return conn.read(ctx, r.clock(), fn)
 }
 
-// read runs fn on one state of the database. It ends early with ctx.
+// read runs fn on one state of the database. It ends early when ctx ends.
 func (c *sqliteConn) read(ctx context.Context, now time.Time, fn func(*Tx) error) error {
 	if err := c.run("BEGIN", nil, nil); err != nil {
 		return fmt.Errorf("begin read: %w", err)
@@ -83,7 +83,7 @@ func (r *sqliteReader) close() error {
 	}
 	r.idle = nil
 	r.mu.Unlock()
-	for range cap(r.places) { // for those that come too late
+	for range cap(r.places) { // for reads that begin too late
 		<-r.places
 	}
 	return err

@@ -7,7 +7,7 @@ import (
 // sqliteSession runs statements on a connection.
 type sqliteSession struct {
 	conn  *sqliteConn
-	ended func() error // why there is nobody any more to read for; nil in a write
+	ended func() error // returns why nobody waits for the result any more; nil in a write
 }
 
 func (s *sqliteSession) exec(query string, args []any) error {
@@ -17,7 +17,7 @@ func (s *sqliteSession) exec(query string, args []any) error {
 	return nil
 }
 
-// insert relies on every key being the table's row ID.
+// insert relies on the key of every table being its row ID.
 func (s *sqliteSession) insert(_, query string, args []any) (int64, bool, error) {
 	if err := s.exec(query, args); err != nil {
 		return 0, false, err

@@ -10,16 +10,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteStmt is a prepared statement. While it runs, it is the row that it stands
-// on.
+// sqliteStmt is a prepared statement. While it runs, it is also its current row.
 type sqliteStmt struct {
 	conn   *sqliteConn
-	handle uintptr // of the C struct sqlite3_stmt
+	handle uintptr // pointer to the C struct sqlite3_stmt
 	params int
 }
 
-// bind gives each placeholder its value. Texts are valid until the next bind on
-// the connection, which is after this statement was reset.
+// bind sets the value of each placeholder. The texts stay valid until the next bind on the
+// connection, which happens only after this statement was reset.
 func (s *sqliteStmt) bind(args []any) error {
 	if len(args) != s.params {
 		return fmt.Errorf("%d arguments for %d placeholders", len(args), s.params)
@@ -46,10 +45,10 @@ func (s *sqliteStmt) bind(args []any) error {
 	return nil
 }
 
-// static says that bound memory is not SQLite's to free.
+// static says that SQLite must not free the bound memory.
 const static = 0
 
-// bindOne binds one value and has room for its text at start.
+// bindOne binds one value. It copies a text to start, where there is room for it.
 func (s *sqliteStmt) bindOne(param int32, value any, start uintptr) (code int32, err error) {
 	tls := s.conn.tls
 	switch v := value.(type) {
@@ -71,7 +70,7 @@ func (s *sqliteStmt) bindOne(param int32, value any, start uintptr) (code int32,
 	return 0, fmt.Errorf("%T cannot be stored", value)
 }
 
-// step goes to the next row and reports whether there is one.
+// step moves to the next row and reports whether there is one.
 func (s *sqliteStmt) step() (bool, error) {
 	switch code := sqlite3.Xsqlite3_step(s.conn.tls, s.handle); code {
 	case sqlite3.SQLITE_ROW:
@@ -85,7 +84,7 @@ func (s *sqliteStmt) step() (bool, error) {
 
 // reset ends the statement's run.
 func (s *sqliteStmt) reset() {
-	sqlite3.Xsqlite3_reset(s.conn.tls, s.handle) // it tells the error of step again
+	sqlite3.Xsqlite3_reset(s.conn.tls, s.handle) // returns the error of step again
 }
 
 // Scan reads the columns of the row.
@@ -139,7 +138,7 @@ func (s *sqliteStmt) scanOne(column int32, target any) error {
 	return nil
 }
 
-// value is a value of the kind as Go has it.
+// value converts a value of SQLite to its Go type.
 func (s *sqliteStmt) value(kind int32, value uintptr) driver.Value {
 	switch kind {
 	case sqlite3.SQLITE_INTEGER:

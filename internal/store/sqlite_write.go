@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// sqliteWriter runs all writes of a SQLite database on one connection. The transactions
-// of a group share one of the database. Only the goroutine of its writer uses it.
+// sqliteWriter runs all writes of a SQLite database on one connection. The requests of a group
+// share one database transaction. Only the goroutine of its writer uses it.
 type sqliteWriter struct {
 	conn   *sqliteConn
 	clock  func() time.Time
 	memory memory
 	faults *faultPoints
-	note   commitNote // of the transaction that runs
+	note   commitNote // note of the running transaction
 	epochs grantedEpochs
 
-	callers int           // of the last group, and those who came meanwhile
-	took    time.Duration // the last commit
+	callers int           // callers in the last group, and those who came meanwhile
+	took    time.Duration // duration of the last commit
 }
 
-// commit runs the group in one database transaction. Savepoints would copy each page
-// before a request changes it, so there are none at first: few requests fail after a
-// change. When one does, the group runs again, with a savepoint for each.
+// commit runs the group in one database transaction. A savepoint copies each page before a request
+// changes it, so the first attempt uses none: few requests fail after a change. When one does, the
+// group runs again with a savepoint for each request.
 func (w *sqliteWriter) commit(g *group) {
 	w.conn.trim()
 	err := w.transact(g, false)
@@ -61,8 +61,9 @@ func (w *sqliteWriter) transact(g *group, savepoints bool) error {
 	return err
 }
 
-// maxPatience bounds how long the writer waits for callers to come back: a commit
-// that moves the log into the database file takes much longer than others.
+// maxPatience is how long the writer waits at most for callers to come back. Half the time of the
+// last commit may be longer, because a commit that moves the log into the database file takes much
+// longer than others.
 const maxPatience = 2 * time.Millisecond
 
 // patience returns until when a group that begins now waits for more callers.
@@ -70,11 +71,10 @@ func (w *sqliteWriter) patience(now time.Time) time.Time {
 	return now.Add(min(w.took/2, maxPatience))
 }
 
-// join adds who has come while the group ran. Until a moment, it also waits for callers
-// that were busy with the writer a short time ago: those who have their answer often
-// have another request, and one that misses a group makes everybody wait for a second
-// commit. Half the time of a commit is less than that. Somebody who writes alone never
-// waits.
+// join adds requests that arrived while the group ran. Until the given time, it also waits for the
+// callers of the last group: a caller that has its answer often has another request, and a request
+// that misses a group makes everybody wait for a second commit. Waiting for half the time of a
+// commit costs less than that. A single caller never waits.
 func (w *sqliteWriter) join(g *group, until time.Time) {
 	if g.gather() || len(g.requests) >= min(w.callers, maxGroup) {
 		return
@@ -88,16 +88,16 @@ func (w *sqliteWriter) join(g *group, until time.Time) {
 	}
 }
 
-// errGroupLost says that SQLite gave up the whole transaction, as it does when
-// the disk is full: nothing more may run in it.
+// errGroupLost says that SQLite has rolled back the whole transaction, as it does when the disk is
+// full. Nothing more may run in it.
 var errGroupLost = errors.New("transaction was rolled back")
 
-// errUndo says that a request failed after a change which only a rollback of the whole
-// transaction undoes.
+// errUndo says that a request failed after a change that only a rollback of the whole transaction
+// can undo.
 var errUndo = errors.New("a request failed after a change")
 
-// runAll runs the group's transactions one after the other, with those that join
-// meanwhile. An error means that none of them may be committed.
+// runAll runs the group's requests one after the other, with those that join meanwhile. After an
+// error, none of them may be committed.
 func (w *sqliteWriter) runAll(g *group, savepoints bool) error {
 	until := w.patience(time.Now())
 	for done := 0; done < len(g.requests); {
@@ -113,8 +113,8 @@ func (w *sqliteWriter) runAll(g *group, savepoints bool) error {
 	return nil
 }
 
-// runOne runs one transaction of the group. Its savepoint is opened at the first
-// change, so that a request that only reads or is refused costs nothing more.
+// runOne runs one request of the group. It opens the savepoint at the first change, so that a
+// request that only reads or is refused costs nothing more.
 func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 	if err := request.ctx.Err(); err != nil {
 		return err

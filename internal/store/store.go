@@ -1,11 +1,10 @@
-// Package store keeps the engine's state in a database: nodes, ports, address
-// claims, inspection documents, work and leases. It knows SQL and nothing of
-// HTTP, BMCs or provision verbs.
+// Package store keeps the engine's state in a database: nodes, ports, address claims, inspection
+// documents, work and leases. It knows SQL and nothing of HTTP, BMCs or provision verbs.
 //
-// Invariants: a write is answered only after its commit is on disk; what a write has
-// read of a node, of a record or under LockBound still holds when it commits,
-// whichever process it runs in (locks.go); a checkpoint under a lease is refused once
-// that lease has passed on; deleting a node takes everything that belongs to it along.
+// Invariants: A write is answered only after its commit is on disk. What a write has read of a
+// node, of a record or under LockBound still holds when it commits, whichever process it runs in
+// (locks.go). A checkpoint under a lease is refused once that lease has passed on. Deleting a node
+// deletes everything that belongs to it.
 package store
 
 import (
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrClosed is returned for a write that came after Close.
+// ErrClosed is returned for a write that begins after Close.
 var ErrClosed = errors.New("database is closed")
 
 // Options say where the data is.
@@ -26,18 +25,18 @@ type Options struct {
 	// URL selects a PostgreSQL database, postgres://user:password@host/name.
 	// Empty means SQLite in Dir.
 	URL string
-	// Name tells this process from the others that share a PostgreSQL database:
-	// Open refuses the name of one that runs. Empty means that nobody looks.
+	// Name distinguishes this process from others that share a PostgreSQL database: Open refuses
+	// the name of a running process. Empty disables this check.
 	Name string
 	// WriteConnections is how many writes run at once with PostgreSQL. 0 means 16.
 	WriteConnections int
 	// Clock replaces the database's clock. Nil means the server's clock with
 	// PostgreSQL, and time.Now with SQLite, which has none of its own.
 	Clock func() time.Time
-	// Logger is told what Open waits for. Nil means slog.Default.
+	// Logger reports what Open waits for. Nil means slog.Default.
 	Logger *slog.Logger
 
-	migrationWaits migrationWaits // of tests; zero means the constants
+	migrationWaits migrationWaits // for tests; zero means the constants
 }
 
 // Store is an open database. It is safe for concurrent use.
@@ -54,8 +53,8 @@ type engine interface {
 	close() error
 }
 
-// Open opens the database, brings its schema up to date and refuses one that a
-// newer version has written. Close releases it.
+// Open opens the database, migrates its schema, and refuses a database that a newer version has
+// written. Close releases it.
 func Open(ctx context.Context, opts Options) (*Store, error) {
 	var db engine
 	var err error
@@ -73,33 +72,32 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 // Close waits for running writes and releases the database.
 func (s *Store) Close() error { return s.db.close() }
 
-// Now is the time by the database's clock, which leases are measured with.
+// Now returns the time by the database's clock, which also measures leases.
 func (s *Store) Now() time.Time { return s.db.now() }
 
-// Older receives when a write has found that the database is older than it was, so that
-// Tx.Sign is called at once. It is nil for a database that cannot be put back meanwhile.
+// Older receives when a write has found that the database is older than it was before, so that the
+// engine calls Tx.Sign at once. It is nil for a database that nobody can replace while it is open.
 func (s *Store) Older() <-chan struct{} { return s.db.toldOlder() }
 
-// Write runs fn in a transaction and returns after the commit is on disk. When fn
-// returns an error, nothing of it is written and that error is returned. fn must not
-// wait for anything: others wait for what it has locked, on SQLite all writes.
+// Write runs fn in a transaction and returns after the commit is on disk. When fn returns an error,
+// Write stores nothing and returns that error. fn must not wait for anything, because other writes
+// wait for what it has locked, on SQLite all of them.
 //
-// fn may run more than once, when the transaction it ran in could not be committed
-// or another write got in its way; only what its last run wrote is stored. So it must
-// not change what it was given and what outlives it, except to set it anew in each
-// run. Writes run side by side on PostgreSQL, so what they share besides must be safe
-// for that.
+// fn may run more than once, when its transaction could not be committed or collided with another
+// write; only what its last run wrote is stored. So fn must not change its inputs or anything that
+// outlives it, except to set it anew in each run. On PostgreSQL writes run side by side, so
+// everything that they share must be safe for concurrent use.
 //
-// An error that is node.ErrUnavailable says that the database could not be
-// reached: nothing was written, unless the error says that this is not known.
+// An error that is node.ErrUnavailable says that the database could not be reached. Nothing was
+// written then, unless the error says that this is not known.
 func (s *Store) Write(ctx context.Context, fn func(*Tx) error) error { return s.db.write(ctx, fn) }
 
 // Read runs fn once, on a consistent snapshot.
 func (s *Store) Read(ctx context.Context, fn func(*Tx) error) error { return s.db.read(ctx, fn) }
 
-// ReadSingle is Read for an fn that as a rule runs one statement, which on PostgreSQL
-// saves the trips of a transaction around it. When fn asks for a second one, it begins
-// again on a snapshot; so it may run twice, like the fn of Write.
+// ReadSingle is Read for an fn that usually runs one statement. On PostgreSQL that saves the trips
+// of a transaction. When fn asks for a second statement, it begins again on a snapshot, so it may
+// run twice, like the fn of Write.
 func (s *Store) ReadSingle(ctx context.Context, fn func(*Tx) error) error {
 	return s.db.readSingle(ctx, fn)
 }

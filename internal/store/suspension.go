@@ -8,16 +8,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Work is suspended by leases of nobody on its nodes, which everything respects that
-// respects leases. They end with the suspension.
+// A lease that belongs to nobody suspends the work of its node. Everything that respects leases
+// respects it. These leases end with the suspension.
 
-// endless is when such a lease ends, in microseconds since 1970: in the year 2255.
+// endless is when a lease of suspended work expires, in microseconds since 1970: in the year 2255.
 const endless = 9_000_000_000_000_000
 
-// suspensionBound is what writes that begin or end a suspension lock.
+// suspensionBound is the name for LockBound in writes that begin or end a suspension.
 const suspensionBound = "suspension"
 
-// Suspension returns what is suspended, if anything, and counts nothing.
+// Suspension returns the suspension. It does not set the numbers of nodes.
 func (tx *Tx) Suspension() (node.Suspension, error) {
 	var reason, detail sql.NullString
 	var since, ended sql.NullInt64
@@ -37,11 +37,13 @@ func timeOf(micros sql.NullInt64) time.Time {
 	return time.UnixMicro(micros.Int64).UTC()
 }
 
-// Suspend suspends all work that nobody is at, and returns it. What its owner is at
-// under a lease goes on. A node that nobody gets while a call of its last owner is on its
-// way is kept until the end of both. A suspension that is in force stays as it is, which
-// began tells, but for one reason: when the database was restored, that is the reason
-// from then on, and no lease in it counts.
+// Suspend suspends all work that is not running, and returns it. Work that runs under a lease goes
+// on. If a node is blocked because a call of its last owner is still under way, it stays blocked
+// until both the call and the suspension have ended.
+//
+// A suspension that is in force stays as it is, and began is false, with one exception: the reason
+// that the database was restored replaces any other reason, and then no lease in the database
+// counts.
 func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []*Work, began bool, err error) {
 	if err := tx.LockBound(suspensionBound); err != nil {
 		return nil, false, err
@@ -85,10 +87,10 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	return suspended, true, err
 }
 
-// forgetLeases ends every lease, whose owners have nothing to do with this state of
-// the database, but keeps nodes while calls to their machines are on their way. It lets none
-// get an epoch that one was granted after this state: the time in milliseconds is more than
-// there ever were.
+// forgetLeases ends every lease, because the owners do not work on this state of the database. It
+// keeps nodes blocked while calls to their machines are under way. It also raises the epochs, so
+// that no lease gets an epoch that was granted after this state: the time in milliseconds is higher
+// than any epoch ever granted.
 func (tx *Tx) forgetLeases() error {
 	if err := tx.endLeases("epoch <> ?", 0); err != nil {
 		return err
@@ -103,8 +105,8 @@ func (tx *Tx) forgetLeases() error {
 // ofSuspended is the condition that a node's work is suspended.
 const ofSuspended = " IN (SELECT node_id FROM leases WHERE owner = '" + node.SuspendedOwner + "')"
 
-// SuspendedWork returns all suspended work by node, the oldest of each first, with the
-// UUIDs of the nodes. In a write, nobody else changes these nodes before the commit.
+// SuspendedWork returns all suspended work with the UUIDs of the nodes, ordered by node and then by
+// age, the oldest first. In a write, nobody else can change these nodes before the commit.
 func (tx *Tx) SuspendedWork() ([]*Work, error) {
 	if err := tx.lock("SELECT id FROM nodes WHERE id" + ofSuspended + " ORDER BY id FOR NO KEY UPDATE"); err != nil {
 		return nil, err
@@ -123,8 +125,8 @@ func (tx *Tx) SuspendedWork() ([]*Work, error) {
 	return works, err
 }
 
-// EndSuspension lets all suspended work be claimed, and forgets which machines
-// differ. Waits of nodes for their ramdisks begin anew.
+// EndSuspension makes all suspended work claimable, and forgets which machines differ. Nodes that
+// wait for their ramdisks begin their wait anew.
 func (tx *Tx) EndSuspension() error {
 	if err := tx.LockBound(suspensionBound); err != nil {
 		return err
@@ -142,7 +144,7 @@ func (tx *Tx) EndSuspension() error {
 	return tx.exec("UPDATE suspension SET reason = NULL, detail = NULL, since = NULL, ended_at = ? WHERE id = 1", now)
 }
 
-// waitingStates lists the states in which a node waits for its ramdisk.
+// waitingStates is the SQL list of the states in which a node waits for its ramdisk.
 var waitingStates = func() (list string) {
 	for _, state := range node.States() {
 		if state.Class() == node.Waiting {
@@ -152,14 +154,15 @@ var waitingStates = func() (list string) {
 	return list[2:]
 }()
 
-// CountSuspended counts what waits for a person.
+// CountSuspended returns the number of nodes with suspended work, and the number of machines that
+// differ from their nodes.
 func (tx *Tx) CountSuspended() (nodes, differing int, err error) {
 	_, err = tx.one("SELECT (SELECT count(*) FROM leases WHERE owner = '"+node.SuspendedOwner+"'), (SELECT count(*) FROM power_differences)", nil,
 		&nodes, &differing)
 	return nodes, differing, err
 }
 
-// SuspendedNodes returns what waits for a person, by node in the order of creation.
+// SuspendedNodes returns the nodes that wait for a person's decision, in order of creation.
 func (tx *Tx) SuspendedNodes() ([]*node.SuspendedNode, error) {
 	var nodes []*node.SuspendedNode
 	err := tx.query(func(r row) error {
@@ -169,7 +172,7 @@ func (tx *Tx) SuspendedNodes() ([]*node.SuspendedNode, error) {
 		if err := r.Scan(&n.UUID, &name, &n.ProvisionState, &power, &kind, &observed, &at); err != nil {
 			return fmt.Errorf("read suspended nodes: %w", err)
 		}
-		if last := len(nodes) - 1; last >= 0 && nodes[last].UUID == n.UUID { // with more work
+		if last := len(nodes) - 1; last >= 0 && nodes[last].UUID == n.UUID { // the same node with more work
 			nodes[last].Work = append(nodes[last].Work, kind.String)
 			return nil
 		}
@@ -187,8 +190,8 @@ func (tx *Tx) SuspendedNodes() ([]*node.SuspendedNode, error) {
 	return nodes, err
 }
 
-// NotePowerDifference notes that a machine was seen in another power state than its
-// node has, and reports whether that is news.
+// NotePowerDifference notes that a machine was seen in another power state than its node has. News
+// reports whether this was not noted before.
 func (tx *Tx) NotePowerDifference(nodeID int64, observed node.PowerState) (news bool, err error) {
 	var before string
 	found, err := tx.one("SELECT observed FROM power_differences WHERE node_id = ?", []any{nodeID}, &before)
@@ -200,12 +203,13 @@ func (tx *Tx) NotePowerDifference(nodeID int64, observed node.PowerState) (news 
 		nodeID, string(observed), tx.Now().UnixMicro())
 }
 
-// DropPowerDifference ends what NotePowerDifference noted.
+// DropPowerDifference removes the note of NotePowerDifference.
 func (tx *Tx) DropPowerDifference(nodeID int64) error {
 	return tx.exec("DELETE FROM power_differences WHERE node_id = ?", nodeID)
 }
 
-// PowerDifferences returns what NotePowerDifference noted, by the keys of the nodes.
+// PowerDifferences returns the power states that NotePowerDifference noted, by the keys of the
+// nodes.
 func (tx *Tx) PowerDifferences() (map[int64]node.PowerState, error) {
 	differences := map[int64]node.PowerState{}
 	err := tx.query(func(r row) error {

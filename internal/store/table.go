@@ -28,7 +28,7 @@ func newTable[T any](name string, columns []column[T]) *table[T] {
 	return t
 }
 
-// part is the same table with some of its columns, for reading.
+// part returns the same table with only some of its columns, for reading.
 func (t *table[T]) part(names ...string) *table[T] {
 	columns := make([]column[T], len(names))
 	for i, name := range names {
@@ -37,7 +37,7 @@ func (t *table[T]) part(names ...string) *table[T] {
 	return newTable(t.name, columns)
 }
 
-// errTaken says that another record has a value which only one may have.
+// errTaken says that another record has a value that only one record may have.
 var errTaken = errors.New("another record has one of its values")
 
 // insert stores the record's non-null columns and returns its key, or errTaken.
@@ -57,8 +57,8 @@ func (t *table[T]) insert(tx *Tx, record *T) (int64, error) {
 	return id, err
 }
 
-// update stores the columns in which after differs from before, and reports
-// whether there were any.
+// update stores the columns that differ between before and after, and reports whether there are
+// any.
 func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
 	var sets []string
 	var args []any
@@ -85,21 +85,20 @@ func (t *table[T]) changed(before, after *T) bool {
 	return false
 }
 
-// column returns how a field is named in a statement, and whether there is such
-// a field.
+// column returns the name of a field in a statement, and whether the field exists.
 func (t *table[T]) column(field string) (string, bool) {
 	_, ok := t.byName[field]
 	return t.name + "." + field, ok
 }
 
-// scanner returns a function that reads one row: the table's columns, then
-// whatever extra points to.
+// scanner returns a function that reads one row: the columns of the table into a record, then the
+// other columns into extra.
 func (t *table[T]) scanner(extra ...any) func(row) (*T, error) {
 	return t.pageScanner(0, extra...)
 }
 
-// pageScanner is scanner for rows that together have not much more than maxBytes of
-// text. For the row after those it returns node.ErrPageCut; 0 means no limit.
+// pageScanner is scanner for rows whose texts together have not much more than maxBytes bytes. For
+// the row after them its function returns node.ErrPageCut. 0 means no limit.
 func (t *table[T]) pageScanner(maxBytes int, extra ...any) func(row) (*T, error) {
 	size := 0
 	values := make([]any, len(t.columns))
@@ -126,7 +125,7 @@ func (t *table[T]) pageScanner(maxBytes int, extra ...any) func(row) (*T, error)
 	}
 }
 
-// textSize is how many bytes a text has, 0 for other values.
+// textSize returns the length of a text in bytes, 0 for other values.
 func textSize(value any) int {
 	switch text := value.(type) {
 	case string:
@@ -146,9 +145,9 @@ func (t *table[T]) unqualified() string {
 	return strings.Join(names, ", ")
 }
 
-// maxRows bounds the rows of one statement, so that a machine with thousands of
-// interfaces neither exceeds the database's limits nor fills the statement
-// caches with statements of every length.
+// maxRows is how many rows one statement has at most. Without it, a machine with thousands of
+// interfaces would exceed the database's limits, or fill the statement caches with statements of
+// every length.
 const maxRows = 32
 
 // marks returns n placeholders.

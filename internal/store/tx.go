@@ -15,36 +15,37 @@ import (
 // database errors otherwise.
 type Tx struct {
 	now   time.Time
-	begin func() time.Time // tells the time instead of now, when that is zero
+	begin func() time.Time // returns the time when now is zero
 	db    session
 	// beforeChange is called before each change; nil in a read.
 	beforeChange func() error
-	// settle is how long after its time a write may still be committed; 0 where keys
-	// grow in the order of commits.
+	// settle is how long after its time a write may still be committed; 0 where keys grow in the
+	// order of commits.
 	settle time.Duration
-	// memory remembers outside of the database how often it was signed.
+	// memory remembers, outside the database, how often the database was signed.
 	memory memory
 	note   commitNote
-	// epochs are those that were granted; nil where the database itself never grants one twice.
+	// epochs are the epochs granted so far; nil where the database itself never grants an epoch
+	// twice.
 	epochs *grantedEpochs
-	// takesLists is true where a statement takes a list as one argument.
+	// takesLists is true where a statement can take a list as one argument.
 	takesLists bool
-	// shared is set in a write that others run beside, which has to lock what it reads.
+	// shared is set in a write that others run beside, so that it has to lock what it reads.
 	shared *postgresWrite
 
 	expectsWork bool           // see ExpectWork
-	created     int64          // key of the last node that this write has created; 0 when there is none
-	free        map[int64]bool // keys of nodes that this write has locked and found without a lease, not even one that ran out
+	created     int64          // key of the last node that this write created; 0 without one
+	free        map[int64]bool // nodes that this write has locked; true without a lease, even an expired one
 }
 
-// session runs the statements of one transaction. They are written for SQLite,
-// with "?" for each argument. Errors that are not of scan say what was tried.
+// session runs the statements of one transaction. The statements are written for SQLite, with "?"
+// for each argument. Errors that are not errors of scan say what was tried.
 type session interface {
-	// exec may put the statement off until the next one that has a result, or
-	// the end of the transaction, which then fails in its place.
+	// exec may put the statement off until the next statement with a result, or until the end of
+	// the transaction. Then that one fails in its place.
 	exec(query string, args []any) error
-	// insert runs an INSERT and returns the value of the column key, or false
-	// when it has inserted nothing.
+	// insert runs an INSERT and returns the value of the column key, or false when nothing was
+	// inserted.
 	insert(key, query string, args []any) (id int64, inserted bool, err error)
 	query(scan func(row) error, query string, args []any) error
 }
@@ -54,7 +55,7 @@ type row interface {
 	Scan(into ...any) error
 }
 
-// Now is the time of the transaction by the database's clock.
+// Now returns the time of the transaction by the database's clock.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() && tx.begin != nil {
 		tx.now = tx.begin()
@@ -69,8 +70,7 @@ func (tx *Tx) exec(query string, args ...any) error {
 	return tx.db.exec(query, args)
 }
 
-// insertKey runs an INSERT and returns the value of its key; false when there was
-// a conflict that it passes over.
+// insertKey runs an INSERT and returns the key of the new row; false when a conflict was ignored.
 func (tx *Tx) insertKey(key, query string, args ...any) (int64, bool, error) {
 	if err := tx.prepareChange(args); err != nil {
 		return 0, false, err
@@ -78,8 +78,8 @@ func (tx *Tx) insertKey(key, query string, args ...any) (int64, bool, error) {
 	return tx.db.insert(key, query, args)
 }
 
-// insertNext inserts one row of a table for which keys are reserved, and returns its
-// key.
+// insertNext inserts one row and returns its key. For the tables of reserveKeys it uses a reserved
+// key if there is one.
 func (tx *Tx) insertNext(table, key, columns, values string, args ...any) (int64, error) {
 	if err := tx.prepareChange(args); err != nil {
 		return 0, err
@@ -93,7 +93,7 @@ func (tx *Tx) insertNext(table, key, columns, values string, args ...any) (int64
 	return id, err
 }
 
-// change runs a statement that changes rows and calls scan for each that it returns.
+// change runs a statement that changes rows and calls scan for each row that it returns.
 func (tx *Tx) change(scan func(row) error, query string, args ...any) error {
 	if err := tx.prepareChange(args); err != nil {
 		return err
@@ -101,9 +101,9 @@ func (tx *Tx) change(scan func(row) error, query string, args ...any) error {
 	return tx.db.query(scan, query, args)
 }
 
-// changeOne is change for a statement that changes one row and returns one column of it.
-// When there is no such row the write fails with missing: here, or on PostgreSQL in a
-// later trip to the server, which is when scan is called then.
+// changeOne is change for a statement that changes one row and returns one column of it. When there
+// is no such row, the write fails with missing. On PostgreSQL the statement is sent later, so scan
+// is called, or the write fails, in a later trip to the server.
 func (tx *Tx) changeOne(scan func(row) error, missing error, query string, args ...any) error {
 	if tx.shared != nil {
 		if err := tx.prepareChange(args); err != nil {
@@ -154,7 +154,7 @@ func (tx *Tx) one(query string, args []any, into ...any) (bool, error) {
 	return found, err
 }
 
-// checkText refuses text that not every database can keep.
+// checkText refuses text that not every database can store.
 func checkText(args []any) error {
 	for _, arg := range args {
 		ok := true
@@ -171,14 +171,13 @@ func checkText(args []any) error {
 	return nil
 }
 
-// storable reports whether every database can keep the text: PostgreSQL takes
-// neither NUL characters nor what is not UTF-8. In JSON documents both are
-// spelled out, so they may hold what they like.
+// storable reports whether every database can store the text. PostgreSQL accepts neither NUL
+// characters nor invalid UTF-8. JSON escapes both, so JSON documents may contain any text.
 func storable(text string) bool {
 	return strings.IndexByte(text, 0) < 0 && utf8.ValidString(text)
 }
 
-// micros is how times are stored; null for the zero time.
+// micros returns a time as it is stored; null for the zero time.
 func micros(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -186,7 +185,7 @@ func micros(t time.Time) any {
 	return t.UnixMicro()
 }
 
-// orNull stores an empty text as null.
+// orNull returns a text as it is stored; null for the empty text.
 func orNull[S ~string](text S) any {
 	if text == "" {
 		return nil

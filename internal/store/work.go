@@ -9,25 +9,25 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// WorkKind says what is to be done; package conductor defines the kinds.
+// WorkKind is the kind of work; package conductor defines the kinds.
 type WorkKind string
 
-// Work is one thing that a conductor owes a node.
+// Work is one task that a conductor has to do for a node.
 type Work struct {
 	ID        int64
 	NodeID    int64
 	NodeUUID  string // for people; not stored with the work
 	Kind      WorkKind
 	Step      string      // last checkpoint; empty before the first
-	Intent    node.Object // what the kind needs to know
-	Attempts  int         // how often it failed for a reason that may pass
+	Intent    node.Object // data that this kind of work needs
+	Attempts  int         // failures so far for reasons that may pass
 	NotBefore time.Time
 	CreatedAt time.Time
-	Lease     node.Lease // under which it may be done
+	Lease     node.Lease // the lease under which it may be done
 }
 
-// ExpectWork says that the write is about to lease the node that it reads next and to
-// store work for it, which saves a trip to the server.
+// ExpectWork says that the write is about to lease the node that it reads next and to store work
+// for it. That saves a trip to the server.
 func (tx *Tx) ExpectWork() { tx.expectsWork = true }
 
 // AddWork stores work for a node and sets its key. The zero NotBefore means now.
@@ -46,7 +46,7 @@ func (tx *Tx) AddWork(w *Work) error {
 
 const workColumns = "work.id, work.node_id, work.kind, work.step, work.intent, work.attempts, work.not_before, work.created_at"
 
-// scanWork reads the columns of workColumns, then whatever extra points to.
+// scanWork reads the columns of workColumns, then the other columns into extra.
 func scanWork(r row, extra ...any) (*Work, error) {
 	w := &Work{}
 	var step, intent sql.NullString
@@ -60,17 +60,17 @@ func scanWork(r row, extra ...any) (*Work, error) {
 	return w, nil
 }
 
-// WorkScope leaves out work that is for others. The zero value leaves out none.
+// WorkScope selects work by leaving out work for others. The zero value selects all.
 type WorkScope struct {
-	NotGroups []string   // conductor groups of nodes that others serve
-	Kinds     []WorkKind // the only ones that are wanted; empty means all
-	NotIDs    []int64    // rows
-	Held      []int64    // epochs of leases that their owner still works under, which do not end for it when they run out
-	// Spare leaves leases of others that have run out to them, who may renew them.
+	NotGroups []string   // conductor groups that others serve
+	Kinds     []WorkKind // the only kinds wanted; empty means all
+	NotIDs    []int64    // keys of work that is not wanted
+	Held      []int64    // epochs of leases that are still in use; they do not end when they expire
+	// Spare leaves expired leases of others alone, because their owners may renew them.
 	Spare bool
 }
 
-// condition is the scope as a part of a WHERE clause over work and nodes.
+// condition returns the scope as a part of a WHERE clause over work and nodes.
 func (s WorkScope) condition() (condition string, args []any) {
 	for _, group := range s.NotGroups {
 		args = append(args, group)
@@ -93,9 +93,10 @@ func (s WorkScope) condition() (condition string, args []any) {
 	return condition, args
 }
 
-// ClaimWork takes up to limit pieces of work in a scope that are due and whose
-// node nobody works on, and leases their nodes to owner. It ends leases that have
-// run out but those that are Held, or of others that it Spares. Work that another write is at is left out, and all in a database that is Older.
+// ClaimWork takes up to limit pieces of due work in a scope whose nodes nobody works on, and leases
+// the nodes to owner. It first ends expired leases, except those that are Held, or that belong to
+// others if the scope has Spare. It leaves out work that another write has locked. In a database
+// that is Older it claims nothing.
 func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
 	if err := tx.endExpired(owner, scope); err != nil {
 		return nil, err
@@ -118,16 +119,16 @@ func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkSc
 	return claimed, nil
 }
 
-// selectDue finds the earliest work by the index of what may be claimed. The leases
-// are looked at for those that a program of the version before has granted.
+// selectDue finds the earliest claimable work by an index. It also checks the leases themselves,
+// because processes of the previous version may have granted some.
 const selectDue = ` FROM work JOIN nodes ON nodes.id = work.node_id WHERE work.epoch IS NULL
 	AND NOT EXISTS (SELECT 1 FROM leases WHERE leases.node_id = work.node_id)`
 
 // inDueOrder is the order in which work is claimed.
 const inDueOrder = " ORDER BY work.not_before, work.id"
 
-// dueNodes returns the nodes of up to limit pieces of work, each once, and locks them
-// for the lease that they get.
+// dueNodes returns the nodes of up to limit pieces of due work, each node once, and locks them for
+// the lease that they get.
 func (tx *Tx) dueNodes(limit int, scope WorkScope) ([]any, error) {
 	condition, args := scope.condition()
 	var nodes []any
@@ -145,11 +146,11 @@ func (tx *Tx) dueNodes(limit int, scope WorkScope) ([]any, error) {
 	return nodes, err
 }
 
-// claimWorkOf leases nodes, at most maxRows, and returns the earliest due work of
-// each. What was found before the nodes were locked may have changed: a node that
-// got a lease meanwhile is left out, and one without due work is given back.
+// claimWorkOf leases nodes, at most maxRows, and returns the earliest due work of each. What was
+// found before the nodes were locked may have changed: claimWorkOf leaves out a node that got a
+// lease meanwhile, and gives back a node without due work.
 func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope WorkScope) ([]*Work, error) {
-	for len(nodes) < maxRows { // always as many, so that there is one statement
+	for len(nodes) < maxRows { // always the same number, for a single prepared statement
 		nodes = append(nodes, nodes[0])
 	}
 	expires := tx.Now().Add(ttl)
@@ -181,7 +182,7 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 		if err != nil {
 			return err
 		}
-		if lease, ok := leases[w.NodeID]; ok { // the node's earliest work: the others wait for it
+		if lease, ok := leases[w.NodeID]; ok { // only the node's earliest work; its other work waits
 			delete(leases, w.NodeID)
 			w.NodeUUID, w.Lease = uuid, lease
 			tx.note.claimed(w)
@@ -201,10 +202,9 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 	return claimed, nil
 }
 
-// NextDue returns when ClaimWork may find more: when the earliest work in a scope
-// that nobody works on is due, or a lease runs out, whichever is first; ok is false
-// when there is neither. A lease that has run out and is Held is none, and so is each that has
-// run out as long as others are Spared.
+// NextDue returns when ClaimWork may find more work: when the earliest claimable work in a scope is
+// due, or when a lease expires, whichever comes first; ok is false when there is neither. Expired
+// leases do not count if they are Held, or if the scope has Spare.
 func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	condition, args := scope.condition()
 	notHeld, held := tx.notHeld(scope.Held)
@@ -220,8 +220,8 @@ func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	return time.UnixMicro(due.Int64).UTC(), due.Valid, err
 }
 
-// CheckpointWork stores how far work has come and when it is due. The caller
-// checks the lease in the same transaction.
+// CheckpointWork stores the progress of work and when it is due again. The caller checks the lease
+// in the same transaction.
 func (tx *Tx) CheckpointWork(w *Work) error {
 	tx.note.reached(w)
 	return tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
@@ -234,7 +234,7 @@ func (tx *Tx) FinishWork(w *Work) error {
 	return tx.exec("DELETE FROM work WHERE id = ?", w.ID)
 }
 
-// DropWork removes the work of these kinds that is stored for a node.
+// DropWork removes a node's work of these kinds.
 func (tx *Tx) DropWork(nodeID int64, kinds []WorkKind) error {
 	args := []any{nodeID}
 	for _, kind := range kinds {
@@ -243,8 +243,8 @@ func (tx *Tx) DropWork(nodeID int64, kinds []WorkKind) error {
 	return tx.exec("DELETE FROM work WHERE node_id = ? AND kind IN ("+marks(len(kinds))+")", args...)
 }
 
-// WorkOf returns the work that is stored for a node, oldest first, without its
-// lease. A write that decides on it has read the node before.
+// WorkOf returns the work of a node, oldest first, without its lease. A write that bases a decision
+// on the work reads the node before.
 func (tx *Tx) WorkOf(nodeID int64) ([]*Work, error) {
 	var works []*Work
 	err := tx.query(func(r row) error {
@@ -255,7 +255,7 @@ func (tx *Tx) WorkOf(nodeID int64) ([]*Work, error) {
 	return works, err
 }
 
-// CountWork returns how much work is stored, running or not.
+// CountWork returns how many pieces of work are stored, running or not.
 func (tx *Tx) CountWork() (int, error) {
 	var count int
 	_, err := tx.one("SELECT count(*) FROM work", nil, &count)

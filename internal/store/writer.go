@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// maxGroup bounds how many transactions share a commit, and with it how long the
-// first of them waits for the others.
+// maxGroup is how many requests may share a commit. It limits how long the first of them waits for
+// the others.
 const maxGroup = 128
 
-// writer hands all writes of a process to commit, one group after the other.
-// Transactions that wait while one group is committed are the next group, and
-// each caller is answered after the commit of its group.
+// writer hands all writes of a process to commit, one group after the other. Requests that arrive
+// while one group is committed form the next group. Each caller gets its answer after the commit of
+// its group.
 type writer struct {
 	commit func(*group) // sets err of each request
 	queue  chan *writeRequest
@@ -21,14 +21,13 @@ type writer struct {
 	done   chan struct{}
 }
 
-// group are the transactions that share a commit.
+// group is the requests that share a commit.
 type group struct {
 	requests []*writeRequest
 	queue    <-chan *writeRequest
 }
 
-// gather adds what is waiting already, without waiting for more, and reports
-// whether there was anything.
+// gather adds the requests that are already waiting, and reports whether there were any.
 func (g *group) gather() bool {
 	before := len(g.requests)
 	for len(g.requests) < maxGroup {
@@ -43,7 +42,7 @@ func (g *group) gather() bool {
 	return len(g.requests) > before
 }
 
-// writeRequest is one transaction on its way to its commit.
+// writeRequest is a function to run in a transaction, on its way to its commit.
 type writeRequest struct {
 	ctx    context.Context //nolint:containedctx // it travels with the request through the queue
 	fn     func(*Tx) error
@@ -62,8 +61,8 @@ func newWriter(commit func(*group)) *writer {
 	return w
 }
 
-// do queues a transaction and waits for its commit. A request that was already
-// started is waited for even when ctx ends, so that the answer is the truth.
+// do queues a function to run in a transaction and waits for the commit. It waits for a request
+// that has started even if ctx ends, so that the answer is true.
 func (w *writer) do(ctx context.Context, fn func(*Tx) error) error {
 	request := &writeRequest{ctx: ctx, fn: fn, answer: make(chan error, 1)}
 	select {
@@ -113,7 +112,7 @@ func (w *writer) run() {
 // run runs the request's function on tx.
 func (r *writeRequest) run(tx *Tx) error { return runGuarded(r.fn, tx) }
 
-// runGuarded runs fn on tx. A panic is its error, so that the writer lives on.
+// runGuarded runs fn on tx. It turns a panic into an error, so that the writer survives.
 func runGuarded(fn func(*Tx) error, tx *Tx) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
