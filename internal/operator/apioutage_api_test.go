@@ -116,7 +116,7 @@ func (b *bench) beginsDeployment(name string) {
 	})
 }
 
-// wereAsked checks how often verbs were asked of hosts.
+// wereAsked checks how often the engine was asked each verb for each host.
 func (b *bench) wereAsked(wanted map[string]map[string]int) {
 	b.Helper()
 	for name, verbs := range wanted {
@@ -128,7 +128,7 @@ func (b *bench) wereAsked(wanted map[string]map[string]int) {
 	}
 }
 
-// The engine ends its work, and people change hosts, while the operator does not reach the API
+// The engine finishes its work, and people change hosts, while the operator does not reach the API
 // server. Watches end and come back, and no work is done twice.
 func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
 	t.Parallel()
@@ -175,8 +175,8 @@ func TestHostsGoOnAfterTheAPIServerWasAway(t *testing.T) {
 	})
 }
 
-// The outage lasts longer than the lease of the operator, which then has to end: another one may lead. Its
-// successor goes on where it was.
+// The outage outlasts the operator's lease. The operator has to end then, because another one may
+// lead. Its successor continues the work.
 func TestHostsGoOnAfterAnOutageThatOutlastedTheLease(t *testing.T) {
 	t.Parallel()
 	config := plane.Config(t)

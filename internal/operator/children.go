@@ -17,10 +17,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/subscription"
 )
 
-// child makes the controllers of such a kind.
+// child builds the controllers of one kind of object that belongs to hosts.
 type child func(controller.Options) ([]controller.Controller, error)
 
-// one makes a child of a function that makes one controller.
+// one turns a function that builds a single controller into a child.
 func one(build func(cache.Cache, controller.Options) (controller.Controller, error), c cache.Cache) child {
 	return func(options controller.Options) ([]controller.Controller, error) {
 		built, err := build(c, options)
@@ -28,7 +28,7 @@ func one(build func(cache.Cache, controller.Options) (controller.Controller, err
 	}
 }
 
-// children are the controllers of the kinds that belong to hosts.
+// children builds the controllers of the kinds of objects that belong to hosts.
 func (o *Operator) children(recorder events.EventRecorder, options controller.Options) ([]controller.Controller, error) {
 	kube, live, cached := o.manager.GetClient(), o.manager.GetAPIReader(), o.manager.GetCache()
 	kinds := []child{
@@ -61,7 +61,7 @@ func (o *Operator) servesImages() bool {
 	return opts.PreprovisioningImages && !opts.ExternalImageController && (opts.Ramdisk.ISO != "" || opts.Ramdisk.Ramdisk != "")
 }
 
-// indexChildren registers the indexes of the controllers in the group of hosts.
+// indexChildren registers the cache indexes that the controllers of GroupHost need.
 func (o *Operator) indexChildren(ctx context.Context) error {
 	indexer := o.manager.GetFieldIndexer()
 	for _, index := range []func(context.Context, ctrlclient.FieldIndexer) error{host.IndexFields, subscription.IndexFields} {
@@ -75,7 +75,7 @@ func (o *Operator) indexChildren(ctx context.Context) error {
 	return nil
 }
 
-// startAll runs controllers until ctx ends or one of them does, and waits for all.
+// startAll runs the controllers until ctx ends or one of them returns, and waits for all of them.
 func startAll(ctx context.Context, controllers []controller.Controller) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -20,7 +20,7 @@ func (b *bench) classification(name string, processors int) *v1alpha1.HardwareCl
 	return p
 }
 
-// classified waits until a host has the label of a profile, or has it not.
+// classified waits until a host has the label of a profile or, if want is false, lacks it.
 func (b *bench) classified(host, profile string, want bool) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("host %s with the label of %s: %v", host, profile, want), func() string {

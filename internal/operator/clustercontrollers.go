@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/workload"
 )
 
-// clusterControllers are those of the infrastructure of Cluster API.
+// clusterControllers prepares the controllers of Cluster API's infrastructure.
 func (o *Operator) clusterControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
 	machines, machinesErr := machine.NewMetrics(o.registry)
 	reservations, reservationsErr := reuse.NewMetrics(o.registry)
@@ -53,7 +53,7 @@ func (o *Operator) clusterControllers(recorder events.EventRecorder, options con
 	}, nil
 }
 
-// remediationControllers are those that recover machines.
+// remediationControllers prepares the controllers that recover machines.
 func (o *Operator) remediationControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
 	m, err := fencing.NewMetrics(o.registry)
 	if err != nil {
@@ -80,7 +80,7 @@ func (o *Operator) remediationControllers(recorder events.EventRecorder, options
 	}, nil
 }
 
-// autoscaleControllers are those that scale sets of machines to hosts.
+// autoscaleControllers prepares the controller that scales sets of machines to the number of hosts.
 func (o *Operator) autoscaleControllers(recorder events.EventRecorder, options controller.Options) (builds, error) {
 	return func() ([]controller.Controller, error) {
 		c, err := autoscale.New(autoscale.Config{

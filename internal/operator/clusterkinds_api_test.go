@@ -22,7 +22,7 @@ import (
 // strictly makes the API server refuse fields that a schema does not have.
 var strictly = &client.CreateOptions{Raw: &metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}}
 
-// in reads an object in a version.
+// in reads an object in the given API version.
 func (b *bench) in(version schema.GroupVersion, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	b.Helper()
 	read := &unstructured.Unstructured{}
@@ -37,7 +37,7 @@ func (b *bench) in(version schema.GroupVersion, obj *unstructured.Unstructured) 
 	return read
 }
 
-// has reports whether everything of a value is in another one, which may have defaults, too.
+// has reports whether all contains everything of some. all may contain more, such as defaults.
 func has(all, some any) bool {
 	switch some := some.(type) {
 	case map[string]any:
@@ -99,7 +99,7 @@ func TestObjectsOfTheOlderVersionAreReadInBoth(t *testing.T) {
 		if !ready || len(conditions) != 1 || kind != "Metal3DataTemplate" {
 			t.Errorf("ready %v, conditions %v, kind of the data template %q", ready, conditions, kind)
 		}
-		// A client of the older version writes it back with a change of its own.
+		// A client of the older version writes the object back with a change of its own.
 		_ = unstructured.SetNestedField(old.Object, "disabled", "spec", "automatedCleaningMode")
 		if err := b.client.Update(t.Context(), old); err != nil {
 			t.Fatal(err)
@@ -131,8 +131,8 @@ func TestObjectsOfTheOlderVersionAreReadInBoth(t *testing.T) {
 	b.stop()
 }
 
-// TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer begins with definitions as clusters
-// of earlier years have them.
+// TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer begins with a definition that stores
+// the older version, as clusters of earlier years have it.
 func TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer(t *testing.T) {
 	t.Parallel()
 	b, start := webhookBench(t)
@@ -169,8 +169,8 @@ func TestObjectsThatAreStoredInTheOlderVersionAreReadInTheNewer(t *testing.T) {
 	b.stop()
 }
 
-// TestApplyingTheSameAgainChangesNothing is what Cluster API relies on when it tries, with a dry
-// run, whether templates changed.
+// TestApplyingTheSameAgainChangesNothing checks a property that Cluster API relies on when it finds
+// out, with a dry run, whether templates changed.
 func TestApplyingTheSameAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	b, start := webhookBench(t)

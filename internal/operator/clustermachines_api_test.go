@@ -59,8 +59,8 @@ spec:
 `, kind, plural, group)}
 }
 
-// newClusterBench starts the controllers of Cluster API's infrastructure, alone and with a
-// Cluster. Machines have no controller there, and hosts are what a test says.
+// newClusterBench starts the controllers of Cluster API's infrastructure and creates a Cluster. No
+// other controllers run: Machines have none, and the test itself sets the state of hosts.
 func newClusterBench(t testing.TB, config *rest.Config, change func(*operator.Options)) *bench {
 	t.Helper()
 	if err := controlplane.InstallCRDs(t.Context(), config, clusterAPIKinds()); err != nil {
@@ -145,7 +145,8 @@ func (b *bench) machine(name string) *v1beta2.Metal3Machine {
 	return m
 }
 
-// consumers are the consumers of the hosts, by host, and whether each is to be deployed.
+// consumers returns the name of each host's consumer by host, and how many hosts are to be
+// deployed.
 func (b *bench) consumers() (consumers map[string]string, deployed int) {
 	b.Helper()
 	consumers = map[string]string{}
@@ -160,7 +161,7 @@ func (b *bench) consumers() (consumers map[string]string, deployed int) {
 	return consumers, deployed
 }
 
-// claimed waits until each of so many machines holds a host of its own.
+// claimed waits until the given number of machines hold a host each.
 func (b *bench) claimed(machines int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d machines with a host each", machines), func() string {
@@ -256,7 +257,8 @@ func TestMachineIsProvisionedPausedAndReleased(t *testing.T) {
 	b.isGone(infrastructure)
 }
 
-// TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor replaces the leader after each step of a machine.
+// TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor replaces the leader after each
+// step of a machine.
 func TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor(t *testing.T) {
 	t.Parallel()
 	config := plane.Config(t)
@@ -301,8 +303,8 @@ func TestMachineOfAFormerLeaderIsProvisionedAndReleasedByItsSuccessor(t *testing
 	}
 }
 
-// TestControllersOfClustersNeedNoMoreThanTheirRole runs them under their service account, with the roles of
-// config/rbac.
+// TestControllersOfClustersNeedNoMoreThanTheirRole runs the controllers under their service
+// account, with the roles of config/rbac.
 func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	t.Parallel()
 	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
@@ -340,7 +342,8 @@ func TestControllersOfClustersNeedNoMoreThanTheirRole(t *testing.T) {
 	b.isGone(&v1beta2.Metal3Data{ObjectMeta: b.meta("data-0")})
 }
 
-// templateTellsHardware creates a template and the hardware of a host, and waits until the first tells the second.
+// templateTellsHardware creates a template and the hardware data of a host, and waits until the
+// template's status shows that hardware.
 func (b *bench) templateTellsHardware(name, host string) {
 	b.Helper()
 	template := &v1beta2.Metal3MachineTemplate{ObjectMeta: b.meta(name)}

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
-// versions are those of everything of a cluster that is in the namespace, by kind and name.
+// versions returns the resource versions of a cluster's objects in the namespace, by kind and name.
 func (b *bench) versions() map[string]string {
 	b.Helper()
 	versions := map[string]string{}
@@ -42,8 +42,8 @@ func (b *bench) versions() map[string]string {
 	return versions
 }
 
-// TestClusterInANamespaceThatIsNotWatchedIsLeftAlone runs all controllers of Cluster API in a namespace. Another one has had the
-// same objects from before they began.
+// TestClusterInANamespaceThatIsNotWatchedIsLeftAlone runs all controllers of Cluster API in one
+// namespace. Another namespace holds the same objects from before the controllers started.
 func TestClusterInANamespaceThatIsNotWatchedIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	config := plane.Config(t)

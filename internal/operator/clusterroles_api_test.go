@@ -22,8 +22,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
-// TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles runs each of them under its service account, with the
-// roles of config/rbac, until it has told what is wrong with an object.
+// TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles runs each group under its service
+// account, with the roles of config/rbac, until it has reported what is wrong with an object.
 func TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles(t *testing.T) {
 	t.Parallel()
 	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
@@ -45,7 +45,7 @@ func TestControllersOfRecoveryAndScalingNeedNoMoreThanTheirRoles(t *testing.T) {
 	b.recoveryAndScalingAreRefused("worker", "sized")
 }
 
-// brokenMachine creates a Machine without a host, whose recovery is asked for in both ways.
+// brokenMachine creates a Machine without a host and asks in both ways for its recovery.
 func (b *bench) brokenMachine(name string) {
 	b.Helper()
 	b.machine(name)
@@ -59,7 +59,8 @@ func (b *bench) brokenMachine(name string) {
 	b.create(remediation)
 }
 
-// sizedDeployment creates a MachineDeployment that is to have the size of hosts, and whose template is gone.
+// sizedDeployment creates a MachineDeployment that is to be scaled to the number of hosts, but
+// whose template is gone.
 func (b *bench) sizedDeployment(name string) {
 	b.Helper()
 	sized := &clusterv1.MachineDeployment{ObjectMeta: b.meta(name)}
@@ -69,7 +70,8 @@ func (b *bench) sizedDeployment(name string) {
 	b.create(sized)
 }
 
-// recoveryAndScalingAreRefused waits until the controllers have told what is wrong with both.
+// recoveryAndScalingAreRefused waits until the controllers have reported what is wrong with both
+// objects.
 func (b *bench) recoveryAndScalingAreRefused(machine, deployment string) {
 	b.Helper()
 	b.machineCondition(machine, v1beta2.RemediatingCondition, metav1.ConditionFalse, v1beta2.RemediationImpossibleReason)
@@ -86,8 +88,8 @@ func (b *bench) recoveryAndScalingAreRefused(machine, deployment string) {
 	b.hasEvent(deployment, "AutoscaleRefused")
 }
 
-// TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn deletes a machine of one, before and after the role is there that
-// docs/cluster-api.md shows.
+// TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn deletes a machine of such a control plane,
+// before and after the role from docs/cluster-api.md exists.
 func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const group, kind, plural = "example.org", "ExampleControlPlane", "examplecontrolplanes"
@@ -157,7 +159,7 @@ func TestControlPlanesOfOtherGroupsNeedARoleOfTheirOwn(t *testing.T) {
 	}
 }
 
-// documentedRole writes the manifest of docs/cluster-api.md that names a resource into a file.
+// documentedRole writes the manifest of docs/cluster-api.md that names the resource into a file.
 func documentedRole(t *testing.T, resource string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/cluster-api.md")

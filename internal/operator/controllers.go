@@ -15,8 +15,7 @@ import (
 // builds makes the controllers of a group. It runs when the group starts, each time anew.
 type builds func() ([]controller.Controller, error)
 
-// builder prepares the reconcilers of a group and returns what makes its
-// controllers.
+// builder registers the metrics of a group and returns the function that builds its controllers.
 func (o *Operator) builder(name string) (builds, error) {
 	skip := true // an operator may be built more than once in a process
 	options := controller.Options{

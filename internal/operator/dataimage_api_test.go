@@ -26,7 +26,7 @@ func (b *bench) dataImage(name string) *v1alpha1.DataImage {
 	return d
 }
 
-// showsImage waits until a DataImage has a reason in its condition, and returns it.
+// showsImage waits until the condition of a DataImage has the reason, and returns the DataImage.
 func (b *bench) showsImage(name, reason string) *v1alpha1.DataImage {
 	b.Helper()
 	d := &v1alpha1.DataImage{}
@@ -63,7 +63,7 @@ func (b *bench) provisionedHost(name string) *v1alpha1.BareMetalHost {
 	return b.inState(name, v1alpha1.StateProvisioned)
 }
 
-// reboots asks for a power cycle and waits until these verbs were asked of the machine.
+// reboots asks for a power cycle and waits until exactly these verbs were asked of the machine.
 func (b *bench) reboots(h *v1alpha1.BareMetalHost, want ...string) {
 	b.Helper()
 	before := len(b.asked(h.Name))

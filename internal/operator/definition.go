@@ -13,14 +13,15 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// definitionPoll and definitionTimeout are for an API server that was just given a new
-// definition: it publishes the schema some moments later.
+// An API server publishes the schema of a new definition only some moments later. checkDefinition
+// reads the schema every definitionPoll, for at most definitionTimeout.
 const definitionPoll, definitionTimeout = 200 * time.Millisecond, 10 * time.Second
 
-// checkDefinition returns an error when the definition of BareMetalHost in the cluster lacks
-// the records without which requests to the engine would be repeated for ever. It reads the
-// schema that the API server publishes to everybody, because reading definitions is a right
-// that the operator does not need otherwise. A schema that cannot be read is no error.
+// checkDefinition returns an error if the cluster's definition of BareMetalHost lacks
+// status.operation or status.updates. Without these records the operator would repeat its requests
+// to the engine for ever. checkDefinition reads the schema that the API server publishes to
+// everybody, because the operator has no other need for the right to read definitions. A schema
+// that cannot be read is no error.
 func (o *Operator) checkDefinition(ctx context.Context) error {
 	client, err := discovery.NewDiscoveryClientForConfig(o.config)
 	if err != nil {

@@ -78,8 +78,8 @@ func TestDefinitionsHaveWhatClientsExpect(t *testing.T) {
 // versionsOf are the versions of each group; the last is stored.
 var versionsOf = map[string]string{"metal3.io": "v1alpha1 ", "infrastructure.cluster.x-k8s.io": "v1beta1 v1beta2 "}
 
-// TestDefinitionsOfClusterAPITellTheirContracts also checks that they are converted, and that
-// the operator keeps the authority of each.
+// TestDefinitionsOfClusterAPITellTheirContracts also checks that the definitions have conversion,
+// and that the operator keeps the CA of each of them.
 func TestDefinitionsOfClusterAPITellTheirContracts(t *testing.T) {
 	var converted []string
 	for _, crd := range definitions(t) {
@@ -103,7 +103,8 @@ func TestDefinitionsOfClusterAPITellTheirContracts(t *testing.T) {
 	}
 }
 
-// TestTemplatesThatNothingOwnsMoveByThemselves: clusterctl finds other objects by their owners.
+// TestTemplatesThatNothingOwnsMoveByThemselves checks the label for clusterctl move, which finds
+// other objects by their owners.
 func TestTemplatesThatNothingOwnsMoveByThemselves(t *testing.T) {
 	var moving []string
 	for _, crd := range definitions(t) {

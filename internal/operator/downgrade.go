@@ -19,21 +19,21 @@ import (
 type Downgrade struct {
 	// Config says how to reach Kubernetes. Required.
 	Config *rest.Config
-	// Namespaces are those whose hosts are looked at; empty means all.
+	// Namespaces are the namespaces whose hosts are prepared; empty means all.
 	Namespaces []string
 	// Apply changes the hosts. Without it, Run only says what it would do.
 	Apply bool
-	// Output gets a line for each host.
+	// Output gets one line for each host.
 	Output io.Writer
 }
 
-// Run moves each host in the state "importing" to "unmanaged". The link to its node stays
-// in status.provisioning.ID, by which Ingot finds the node again after an upgrade. All other
-// fields and hosts stay as they are, and a second run finds nothing to do. It tells of the hosts without a BMC for which Metal3's
-// operator will show an error.
+// Run moves each host in the state "importing" to "unmanaged". The link to the host's node stays in
+// status.provisioning.ID, so that Ingot finds the node again after an upgrade. Run leaves all other
+// fields and hosts as they are, and a second run finds nothing to do. Run also names the hosts
+// without a BMC for which Metal3's operator will show an error.
 //
-// It refuses to change anything while an operator of Ingot holds its leader lease, because that
-// one would import the hosts again. One that runs without leader election it cannot see.
+// Run changes nothing while an operator of Ingot holds its leader lease, because that operator
+// would import the hosts again. Run cannot see an operator without leader election.
 func (d Downgrade) Run(ctx context.Context) error {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -76,7 +76,7 @@ func (d Downgrade) Run(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// checkStopped returns an error when an operator of Ingot leads.
+// checkStopped returns an error if an operator of Ingot holds its leader lease.
 func (d Downgrade) checkStopped(ctx context.Context) error {
 	lease, err := findHeld(ctx, d.Config, hostLease, d.Namespaces, time.Now())
 	switch {
@@ -91,7 +91,7 @@ func (d Downgrade) checkStopped(ctx context.Context) error {
 	return nil
 }
 
-// hosts returns the hosts that are looked at.
+// hosts returns all hosts of the namespaces.
 func (d Downgrade) hosts(ctx context.Context, c client.Client) ([]v1alpha1.BareMetalHost, error) {
 	namespaces := d.Namespaces
 	if len(namespaces) == 0 {
@@ -108,7 +108,8 @@ func (d Downgrade) hosts(ctx context.Context, c client.Client) ([]v1alpha1.BareM
 	return found, nil
 }
 
-// reset moves one host and says so. A host that somebody changed meanwhile is not touched.
+// reset moves one host to "unmanaged" and prints what it did. If somebody else changed the host
+// meanwhile, reset leaves it alone and returns an error.
 func (d Downgrade) reset(ctx context.Context, c client.Client, h *v1alpha1.BareMetalHost) error {
 	name := h.Namespace + "/" + h.Name
 	link := "without a link to a node"

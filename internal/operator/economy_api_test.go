@@ -61,10 +61,10 @@ func TestDiscoveredHostCostsFewWritesEventsAndCalls(t *testing.T) {
 		}
 		return ""
 	})
-	b.stop() // which sends the events that are left
+	b.stop() // sends the remaining events
 	for what, cost := range map[string]struct{ got, most int64 }{
 		"writes of the host and its hardware data": {c.writes.Load(), 4 * machines},
-		"events":                   {c.events.Load(), machines + 1}, // one of them tells of all
+		"events":                   {c.events.Load(), machines + 1}, // one event is about all hosts
 		"calls, apart from lists,": {c.engine.calls.Load(), 6 * machines},
 	} {
 		if cost.got > cost.most {
@@ -82,7 +82,7 @@ type kinds struct {
 
 func (k *kinds) wrap(next http.RoundTripper) http.RoundTripper { return kindCounter{k, next} }
 
-// of is the sum of the writes of resources and of their parts.
+// of returns the number of writes to these resources and their subresources.
 func (k *kinds) of(resources ...string) (sum int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,8 +115,8 @@ func (c kindCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList looks at hosts at rest, at first under the
-// operator that brought them there, then under another one, which begins with a pass over each.
+// TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList looks at hosts at rest. At first the
+// operator that brought them there runs, then another one, which begins with a pass over each host.
 func TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList(t *testing.T) {
 	t.Parallel()
 	const plain, managed = 40, 10
@@ -176,7 +176,8 @@ func TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList(t *testing.T) 
 	})
 }
 
-// TestHostWithABMCCostsFewWrites counts from its registration until it is available and powered on.
+// TestHostWithABMCCostsFewWrites counts writes from a host's registration until it is available and
+// powered on.
 func TestHostWithABMCCostsFewWrites(t *testing.T) {
 	t.Parallel()
 	const machines = 20
@@ -200,10 +201,10 @@ func TestHostWithABMCCostsFewWrites(t *testing.T) {
 		}
 		return ""
 	})
-	b.stop() // which sends the events that are left
+	b.stop() // sends the remaining events
 	for what, cost := range map[string]struct{ got, most int }{
 		"writes of the host, its hardware data and its Secret": {written.of("baremetalhosts", "hardwaredata", "secrets"), 10 * machines},
-		"writes of the objects about its firmware":             {written.of("hostfirmware", "firmwareschemas"), 5*machines + 10}, // hosts may create the schema of all at once
+		"writes of the objects about its firmware":             {written.of("hostfirmware", "firmwareschemas"), 5*machines + 10}, // hosts may all create the schema at once
 		"events": {written.of("events"), 5 * machines},
 	} {
 		if cost.got > cost.most {

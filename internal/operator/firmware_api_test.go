@@ -31,7 +31,7 @@ func (b *bench) read(obj client.Object, name string) bool {
 	return err == nil
 }
 
-// hfs waits until the settings of a host are what is wanted.
+// hfs waits until wrong finds no fault with the settings of a host, and returns them.
 func (b *bench) hfs(name string, wrong func(*v1alpha1.HostFirmwareSettings) string) *v1alpha1.HostFirmwareSettings {
 	b.Helper()
 	var h *v1alpha1.HostFirmwareSettings
@@ -48,7 +48,7 @@ func (b *bench) hfs(name string, wrong func(*v1alpha1.HostFirmwareSettings) stri
 	return h
 }
 
-// hfc is hfs for the firmware of a host.
+// hfc is hfs for the firmware components of a host.
 func (b *bench) hfc(name string, wrong func(*v1alpha1.HostFirmwareComponents) string) *v1alpha1.HostFirmwareComponents {
 	b.Helper()
 	var c *v1alpha1.HostFirmwareComponents
@@ -65,7 +65,7 @@ func (b *bench) hfc(name string, wrong func(*v1alpha1.HostFirmwareComponents) st
 	return c
 }
 
-// stale says which condition is not about a generation.
+// stale names the first condition that is not about the given generation, or returns "".
 func stale(conditions []metav1.Condition, generation int64) string {
 	for _, kind := range []string{v1alpha1.ChangeDetectedCondition, v1alpha1.ValidCondition} {
 		if c := meta.FindStatusCondition(conditions, kind); c == nil || c.ObservedGeneration != generation {
@@ -75,7 +75,8 @@ func stale(conditions []metav1.Condition, generation int64) string {
 	return ""
 }
 
-// saying checks the statuses of ChangeDetected and Valid, and what the message of Valid has.
+// saying checks the statuses of ChangeDetected and Valid, and that the message of Valid contains a
+// text.
 func saying[T client.Object](changing, valid bool, message string) func(T) string {
 	return func(obj T) string {
 		var conditions []metav1.Condition
@@ -172,7 +173,7 @@ func TestWrongSettingIsRefusedWithASentenceAndAnEvent(t *testing.T) {
 	set("BootTimeout", intstr.FromInt32(5))
 	before := b.hfs("web", settingsSay(false, true, ""))
 
-	// What the machine has already changes nothing but the generation.
+	// Asking for a value that the machine already has changes nothing but the generation.
 	b.update(h, func() { h.Spec.Settings["ProcVirtualization"] = intstr.FromString("Enabled") })
 	after := b.hfs("web", settingsSay(false, true, ""))
 	if after.Generation == before.Generation {
@@ -199,7 +200,8 @@ func TestMachineIsReadAgainWhenAServiceEnds(t *testing.T) {
 	b.hfs("web", settingsSay(true, true, ""))
 	c = b.hfc("web", componentsSay(true, true, ""))
 
-	// The host controller records what it begins; that record is its own.
+	// The test takes the part of the host controller, which alone records the updates that it
+	// begins.
 	begun := c.DeepCopy()
 	begun.Status.Updates = c.Spec.Updates
 	if err := b.client.Status().Patch(t.Context(), begun, client.MergeFrom(c)); err != nil {

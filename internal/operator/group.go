@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Times of the leader leases by default, the same as in Kubernetes' own components.
+// Default times of the leader leases, the same as in Kubernetes' own components.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// group runs one group of controllers, with a lease only while it is held.
+// group runs the controllers of one group. With a lease, they run only while it is held.
 type group struct {
 	name  string
 	build builds
@@ -35,7 +35,7 @@ type leaseOptions struct {
 	duration, renewDeadline, retryPeriod time.Duration
 }
 
-// NeedLeaderElection keeps the manager's own lease out: the group has its own.
+// NeedLeaderElection returns false: the group elects with its own lease, not with the manager's.
 func (g *group) NeedLeaderElection() bool { return false }
 
 // Start runs the controllers until ctx ends. It returns an error when the lease
@@ -65,13 +65,14 @@ func (l *leaseOptions) lock() (resourcelock.Interface, error) {
 	return resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, l.namespace, l.name, identity, l.config, l.renewDeadline)
 }
 
-// lead waits for the lease and runs work while it is held. When ctx ends, or work by itself,
-// the lease is given up only after work has returned, so that no other replica
-// begins too early. One that was lost expires: the elector (ReleaseOnCancel) would give it up before it
-// ends work. Work that does not return after the lease was lost is left behind: the
-// error ends the operator, which would do nothing for ever otherwise. A controller may be such work,
-// because the queue of controller-runtime 0.24 can keep a worker that comes back while it
-// shuts down (kubernetes-sigs/controller-runtime#3538).
+// lead waits for the lease and runs work while the lease is held. It gives the lease up when ctx
+// ends or work returns by itself, but only after work has returned, so that no other replica begins
+// too early. The elector's own ReleaseOnCancel would give the lease up before work has ended.
+//
+// A lost lease is left to expire. Then lead waits for work, for at most stopTimeout, and returns an
+// error that ends the operator, because an operator without the lease would do nothing for ever. A
+// controller may fail to return, because the queue of controller-runtime 0.24 can keep a worker
+// that comes back during shutdown (kubernetes-sigs/controller-runtime#3538).
 func (l *leaseOptions) lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()

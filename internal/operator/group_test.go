@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// memoryLock is a lease of one replica that can no longer be renewed when it is taken away. The API
-// server answers again just when the replica has stopped trying, so that the lease could be given up.
+// memoryLock is the lease of one replica. Once the lease is taken away, the replica can no longer
+// renew it, but could still give it up: the API server answers again just after the replica has
+// stopped trying to renew.
 type memoryLock struct {
 	record atomic.Pointer[resourcelock.LeaderElectionRecord]
 	taken  atomic.Bool
@@ -47,7 +48,7 @@ func (*memoryLock) RecordEvent(string) {}
 func (*memoryLock) Identity() string   { return "replica-1" }
 func (*memoryLock) Describe() string   { return "hosts" }
 
-// newOptions are those of a lease with the default times.
+// newOptions returns the options of a lease with the default times.
 func newOptions() leaseOptions {
 	return leaseOptions{name: "hosts", duration: leaseDuration, renewDeadline: renewDeadline, retryPeriod: retryPeriod}
 }

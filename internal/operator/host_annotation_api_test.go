@@ -27,7 +27,7 @@ func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
 	if got.Status.Provisioning.ID != id {
 		t.Errorf("node = %s, want %s from the annotation", got.Status.Provisioning.ID, id)
 	}
-	// A second one is dropped, because the host has a status.
+	// A second annotation is dropped, because the host has a status.
 	b.update(h, func() {
 		h.Annotations = map[string]string{v1alpha1.StatusAnnotation: `{"provisioning":{"ID":"other","state":"provisioned"}}`}
 	})
@@ -43,7 +43,7 @@ func TestStatusAnnotationIsRestoredOnce(t *testing.T) {
 }
 
 // TestAvailableHostIsRestoredThoughFinalizerAndLabelAreMissing creates hosts as a backup without
-// metadata does. The status of the first write has to be one that the API server takes.
+// metadata does. The status that the operator writes first has to be valid for the API server.
 func TestAvailableHostIsRestoredThoughFinalizerAndLabelAreMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -158,8 +158,8 @@ func TestHardwareDetailsFromTheAnnotation(t *testing.T) {
 	b.hasEvent("demo-unmanaged-broken", "InvalidAnnotationValue")
 }
 
-// TestAnnotationsThatTheAPIServerRefusesStopNothing is about values that decode, and that no
-// status or HardwareData may have.
+// TestAnnotationsThatTheAPIServerRefusesStopNothing is about values that decode, but that are not
+// valid in a status or HardwareData.
 func TestAnnotationsThatTheAPIServerRefusesStopNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -47,13 +47,13 @@ func (b *bench) hostWith(name, secret string, change func(*v1alpha1.BareMetalHos
 	return h
 }
 
-// macOf is a MAC address of its own for a host.
+// macOf returns a MAC address that only the host of that name has.
 func macOf(name string) string {
 	inv := demo.SampleInventory(name)
 	return inv.Hardware.Interfaces[0].MACAddress
 }
 
-// asked are the verbs that were asked of the machine of a host.
+// asked returns the verbs that were asked of a host's machine.
 func (b *bench) asked(name string) []string {
 	var verbs []string
 	for _, e := range b.engine.Effects(provisioner.NodeName(b.namespace, name)) {
@@ -66,7 +66,7 @@ func (b *bench) asked(name string) []string {
 	return verbs
 }
 
-// count is how often a verb was asked of the machine of a host.
+// count returns how often a verb was asked of a host's machine.
 func (b *bench) count(name, verb string) int {
 	n := 0
 	for _, asked := range b.asked(name) {
@@ -446,7 +446,7 @@ func TestHostsGetTheOnlySlotOneAfterTheOther(t *testing.T) {
 	for _, name := range names {
 		b.inState(name, v1alpha1.StateAvailable)
 	}
-	// Those that nobody wakes look after a minute whether it is their turn.
+	// A host that nobody wakes looks only after a minute whether it is its turn.
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}

@@ -91,7 +91,7 @@ func TestDeletionEndsEvenWhenTheEngineRefuses(t *testing.T) {
 	b.gone("demo-delete-error")
 	b.hasEvent("demo-delete-error", "DeleteGaveUp")
 
-	// The node that is left is no machine that anybody has booted.
+	// Discovery must not take the remaining node for a machine that somebody has booted.
 	b.boot("new")
 	b.inState("new", v1alpha1.StateAvailable)
 	b.settles(d, "leaving the node out", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Created == 1 })

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// discoveredHost is a host of a machine without a BMC that was discovered.
+// discoveredHost creates a host for a discovered machine without a BMC.
 func (b *bench) discoveredHost(name string, change func(*provisioner.Node)) (h *v1alpha1.BareMetalHost, id string) {
 	b.Helper()
 	id = b.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name), Change: change})
@@ -23,7 +23,7 @@ func (b *bench) discoveredHost(name string, change func(*provisioner.Node)) (h *
 	return h, id
 }
 
-// addBMC gives a host the BMC of a machine.
+// addBMC adds the address and credentials of a machine's BMC to a host.
 func (b *bench) addBMC(h *v1alpha1.BareMetalHost, scheme, machine string) {
 	b.Helper()
 	b.secret(h.Name+"-bmc", "calvin")
@@ -32,7 +32,7 @@ func (b *bench) addBMC(h *v1alpha1.BareMetalHost, scheme, machine string) {
 	})
 }
 
-// effectsOn are the verbs that were asked of a node.
+// effectsOn returns the verbs that had an effect on a node.
 func (b *bench) effectsOn(id string) (verbs []demo.Verb) {
 	for _, e := range b.engine.Effects("") {
 		if e.Node == id {

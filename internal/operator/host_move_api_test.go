@@ -23,7 +23,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// movedStatus is the annotation of a provisioned host with that node.
+// movedStatus returns the status annotation of a provisioned host on that node.
 func (b *bench) movedStatus(id string) string {
 	b.Helper()
 	status, err := json.Marshal(map[string]any{
@@ -36,7 +36,7 @@ func (b *bench) movedStatus(id string) string {
 	return string(status)
 }
 
-// elsewhere is a node in use that belongs to the host of that name in another cluster.
+// elsewhere creates a node in use that belongs to the host of that name in another cluster.
 func (b *bench) elsewhere(name string) string {
 	b.Helper()
 	return b.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name), Change: func(n *provisioner.Node) {
@@ -45,7 +45,7 @@ func (b *bench) elsewhere(name string) string {
 	}})
 }
 
-// arrives creates a host with its Secret as tools do that move objects.
+// arrives creates a host and its Secret, as tools do that move objects between clusters.
 func (b *bench) arrives(name, annotation string) *v1alpha1.BareMetalHost {
 	b.Helper()
 	return b.bmcHost(name, func(h *v1alpha1.BareMetalHost) {

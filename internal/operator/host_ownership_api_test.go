@@ -28,7 +28,7 @@ func newTenant(t *testing.T) (owner, tenant *bench) {
 	return owner, &bench{TB: t, client: owner.client, engine: owner.engine, namespace: namespace}
 }
 
-// node reads a node, which has to be there.
+// node reads a node and fails the test if it does not exist.
 func (b *bench) node(id string) provisioner.Node {
 	b.Helper()
 	n, err := b.engine.Node(b.Context(), id)
@@ -39,7 +39,7 @@ func (b *bench) node(id string) provisioner.Node {
 	return n
 }
 
-// restored is a host with a status annotation that names a node.
+// restored creates a host with a status annotation that names a node.
 func (b *bench) restored(name, id string, state v1alpha1.ProvisioningState, change func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 	b.Helper()
 	status, err := json.Marshal(map[string]any{"operationalStatus": "OK", "provisioning": map[string]any{"state": state, "ID": id}})
@@ -54,7 +54,7 @@ func (b *bench) restored(name, id string, state v1alpha1.ProvisioningState, chan
 	})
 }
 
-// isRefused waits until the host says that the node in its annotation is not its own.
+// isRefused waits until the host says that the node in its annotation belongs to somebody else.
 func (b *bench) isRefused(name, id string) {
 	b.Helper()
 	b.eventually("refusal of node "+id+" for host "+name, func() string {
@@ -70,7 +70,7 @@ func (b *bench) isRefused(name, id string) {
 	})
 }
 
-// hasNoHardwareData fails when there is HardwareData for the host.
+// hasNoHardwareData fails if the host has HardwareData.
 func (b *bench) hasNoHardwareData(name string) {
 	b.Helper()
 	err := b.client.Get(b.Context(), client.ObjectKey{Namespace: b.namespace, Name: name}, &v1alpha1.HardwareData{})
@@ -79,7 +79,7 @@ func (b *bench) hasNoHardwareData(name string) {
 	}
 }
 
-// cluster is the identity of the test's cluster in marks.
+// cluster returns the identity of the test's cluster in marks.
 func (b *bench) cluster() string {
 	b.Helper()
 	var ns corev1.Namespace
@@ -105,8 +105,8 @@ func stateName(state v1alpha1.ProvisioningState) string {
 	return strings.ReplaceAll(string(state), " ", "-")
 }
 
-// victims are nodes that belong to somebody: one to another host, the others to clients
-// of the engine that know nothing of hosts.
+// victims returns nodes that belong to somebody: one to another host, the others to clients of the
+// engine that know nothing of hosts.
 func (b *bench) victims() map[string]string {
 	b.Helper()
 	ids := map[string]string{"of-host": b.boot("victim")}

@@ -17,12 +17,11 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// kindsTimeout bounds the wait for kinds that the cluster does not list, and kindsPoll is the
-// time between two looks. Kubernetes lists a kind some moments after its definition was
-// accepted.
+// Kubernetes lists a kind some moments after it accepted the definition. checkKinds looks every
+// kindsPoll for kinds that the cluster does not list yet, for at most kindsTimeout.
 const kindsPoll, kindsTimeout = 200 * time.Millisecond, 10 * time.Second
 
-// kinds are names of kinds by the version of the group that they are in.
+// kinds are names of kinds by the API version that they belong to.
 type kinds map[schema.GroupVersion][]string
 
 // kindsOf are the kinds that each group of controllers watches.
@@ -58,10 +57,10 @@ var kindsOf = map[string]kinds{
 // webhookKinds are the kinds that webhooks read.
 var webhookKinds = kinds{v1alpha1.GroupVersion: {"BareMetalHost", "BareMetalHostDiscovery"}}
 
-// sources say where the kinds of a group come from.
+// sources say how to install the kinds of an API group that Ingot does not define.
 var sources = map[string]string{clusterv1.GroupVersion.Group: "install Cluster API", ipamv1.GroupVersion.Group: "install Cluster API"}
 
-// checkKinds reports missing CRDs, instead of a cache that never syncs.
+// checkKinds returns an error if CRDs are missing, instead of waiting for a cache that never syncs.
 func (o *Operator) checkKinds(ctx context.Context) error {
 	needed := map[schema.GroupVersionKind]bool{}
 	need := func(all kinds) {
@@ -101,5 +100,5 @@ func (o *Operator) checkKinds(ctx context.Context) error {
 	return err
 }
 
-// marksNodes reports whether a group looks at the marks of nodes.
+// marksNodes reports whether a group uses the marks with which clusters claim nodes.
 func marksNodes(group string) bool { return group == GroupHost || group == GroupFirmware }

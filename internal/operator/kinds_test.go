@@ -18,10 +18,11 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// plurals are those that cannot be guessed.
+// plurals corrects the plurals of kinds that do not simply end in s.
 var plurals = strings.NewReplacer("hardwaredatas", "hardwaredata", "settingses", "settings", "componentses", "components")
 
-// watchedByRole are the resources that a group of controllers may watch, of the groups whose kinds have to be there.
+// watchedByRole returns the resources that a group of controllers may watch, of the API groups
+// whose kinds have to exist.
 func watchedByRole(t *testing.T, group string) []string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "config", "rbac", group, "role.yaml"))

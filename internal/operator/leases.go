@@ -16,15 +16,15 @@ import (
 
 // Names of leader leases.
 const (
-	// upstreamLease is the one of Metal3's own operator of hosts.
+	// upstreamLease is the lease of Metal3's own BareMetalHost operator.
 	upstreamLease = "baremetal-operator"
-	// hostLease is the one of Ingot's.
+	// hostLease is the lease of Ingot's host controllers.
 	hostLease = leasePrefix + GroupHost
-	// leasePrefix stands before the name of a group of controllers.
+	// leasePrefix precedes the name of a group of controllers.
 	leasePrefix = "ingot-"
 )
 
-// errLeasesUnseen means that no namespace's leases may be read.
+// errLeasesUnseen means that the operator may not read the leases of any namespace.
 var errLeasesUnseen = errors.New("leases of other operators may not be read")
 
 // heldLease is a leader lease that somebody holds.
@@ -38,7 +38,8 @@ func (l heldLease) String() string {
 	return fmt.Sprintf("lease %s/%s is held by %s until %s", l.namespace, l.name, l.holder, l.until.UTC().Format(time.RFC3339))
 }
 
-// held reports who holds a lease at a time. One that was given up has no holder.
+// held reports whether somebody holds a lease at the time now, and who. A lease that was given up
+// has no holder.
 func held(l *coordinationv1.Lease, now time.Time) (heldLease, bool) {
 	s := l.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
@@ -48,9 +49,9 @@ func held(l *coordinationv1.Lease, now time.Time) (heldLease, bool) {
 	return heldLease{namespace: l.Namespace, name: l.Name, holder: *s.HolderIdentity, until: until}, now.Before(until)
 }
 
-// findHeld returns a held lease of a name, in any namespace of the cluster, or nil. When
-// the leases of the cluster may not be listed, it looks into the given namespaces, and
-// returns errLeasesUnseen when it may not look into any of them.
+// findHeld returns a held lease with the given name from any namespace of the cluster, or nil. If
+// the operator may not list the leases of the whole cluster, findHeld looks into the given
+// namespaces. If it may not look into any of those either, it returns errLeasesUnseen.
 func findHeld(ctx context.Context, config *rest.Config, name string, namespaces []string, now time.Time) (*heldLease, error) {
 	c, err := coordinationclient.NewForConfig(config)
 	if err != nil {
@@ -58,7 +59,7 @@ func findHeld(ctx context.Context, config *rest.Config, name string, namespaces 
 	}
 	seen := false
 	for _, namespace := range append([]string{metav1.NamespaceAll}, namespaces...) {
-		// With this selector a role may restrict the verb "list" to one name.
+		// With this selector, a role can restrict the verb "list" to one name.
 		list, err := c.Leases(namespace).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 		})

@@ -13,7 +13,6 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// TestRebootAppliesWhatThePolicyAllows is B109, B111 and B115.
 func TestRebootAppliesWhatThePolicyAllows(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -35,7 +34,7 @@ func TestRebootAppliesWhatThePolicyAllows(t *testing.T) {
 			b.pending(name, v1alpha1.UpdateWaitingForRebootReason)
 			before := len(b.asked(name))
 			b.reboot(h)
-			// Its settings go on to be shown as different, as those that are read late.
+			// The objects still say that the settings differ, as happens when they are read late.
 			b.did(name, before, "soft power off", "service")
 			if got := b.stepsOf(name, demo.VerbService); !slices.Equal(got, tt.want) {
 				t.Errorf("steps %q, want %q", got, tt.want)
@@ -56,7 +55,6 @@ func TestRebootAppliesWhatThePolicyAllows(t *testing.T) {
 	}
 }
 
-// TestWithoutAPolicyAHostInUseIsOnlyRebooted is B110, B111 and B112.
 func TestWithoutAPolicyAHostInUseIsOnlyRebooted(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -93,7 +91,7 @@ func TestWithoutAPolicyAHostInUseIsOnlyRebooted(t *testing.T) {
 	}
 }
 
-// TestLiveUpdateOfAnExternallyProvisionedHost is B103. It is triggered by spec.online, too.
+// TestLiveUpdateOfAnExternallyProvisionedHost triggers the update with spec.online.
 func TestLiveUpdateOfAnExternallyProvisionedHost(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -159,7 +157,6 @@ func TestEngineThatCannotServiceOnlyReboots(t *testing.T) {
 	b.isOK("web")
 }
 
-// TestHostThatIsHeldOffIsNotUpdated is B116.
 func TestHostThatIsHeldOffIsNotUpdated(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// failing waits until a live update has failed so often and its machine is on again.
+// failing waits until a live update has failed that often and the machine is on again.
 func (b *bench) failing(name string, failures int) *v1alpha1.BareMetalHost {
 	b.Helper()
 	var h *v1alpha1.BareMetalHost
@@ -34,13 +34,13 @@ func (b *bench) failing(name string, failures int) *v1alpha1.BareMetalHost {
 	return h
 }
 
-// TestFailedLiveUpdateIsTriedAgainAndGivenUp is B113: the ways out of a failure.
+// TestFailedLiveUpdateIsTriedAgainAndGivenUp tries each way out of a failure.
 func TestFailedLiveUpdateIsTriedAgainAndGivenUp(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
 	for name, way := range map[string]struct {
 		out func(b *bench, name string, s *v1alpha1.HostFirmwareSettings, p *v1alpha1.HostUpdatePolicy)
-		// services is how often the engine is asked in the end.
+		// services is how often the engine is asked in total.
 		services int
 	}{
 		"emptied": {func(b *bench, _ string, s *v1alpha1.HostFirmwareSettings, _ *v1alpha1.HostUpdatePolicy) {
@@ -110,14 +110,13 @@ func TestFailedLiveUpdateIsTriedAgainAndGivenUp(t *testing.T) {
 	}
 }
 
-// TestFailedFirmwareIsForgottenAndItsRevertNeedsNoStep is B113 for firmware.
 func TestFailedFirmwareIsForgottenAndItsRevertNeedsNoStep(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
 	const name = "demo-service-error-fw"
 	const old = "https://images/fw-1.bin"
 	c := b.firmware(name, old)
-	h := b.inUse(name) // prepared with it
+	h := b.inUse(name) // the host was prepared with this firmware
 	if err := b.client.Get(t.Context(), client.ObjectKeyFromObject(c), c); err != nil || len(c.Status.Updates) != 1 {
 		t.Fatalf("begun updates %v, %v; want one", c.Status.Updates, err)
 	}
@@ -156,7 +155,6 @@ func (b *bench) serviced(name string) (*v1alpha1.BareMetalHost, *v1alpha1.HostFi
 	return h, s
 }
 
-// TestHostThatLeavesWhileItIsUpdatedAbortsFirst is B117.
 func TestHostThatLeavesWhileItIsUpdatedAbortsFirst(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -248,7 +246,6 @@ func TestUpdateThatIsWithdrawnWhileItRunsIsAborted(t *testing.T) {
 	}
 }
 
-// TestLiveUpdateGoesOnWithAnotherOperator is B118.
 func TestLiveUpdateGoesOnWithAnotherOperator(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)

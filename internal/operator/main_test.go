@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(plane.Run(m))
 }
 
-// testTimeout is how long a test waits for what has to happen.
+// testTimeout is how long a test waits for something that has to happen.
 const testTimeout = 3 * time.Minute
 
 // bench is an operator in a namespace of its own, with an engine in memory.
@@ -66,7 +66,7 @@ func newBenchOn(t testing.TB, config *rest.Config, change func(*operator.Options
 	return b
 }
 
-// newIdleBenchOn starts no operator.
+// newIdleBenchOn returns a bench without an operator.
 func newIdleBenchOn(t testing.TB, config *rest.Config) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -151,7 +151,7 @@ func (b *bench) discover(name string, change func(*discoveryv1.BareMetalHostDisc
 	return d
 }
 
-// boot makes a machine known to the engine that nobody registered.
+// boot makes a machine known to the engine that nobody has registered, and returns its node.
 func (b *bench) boot(hostname string) string {
 	return b.engine.Discover(demo.Machine{Inventory: demo.SampleInventory(hostname)})
 }
@@ -215,7 +215,7 @@ func (w *logWriter) close() {
 	w.done = true
 }
 
-// eventually waits until check returns "", and fails with what it said last.
+// eventually waits until check returns "". If it does not, the test fails with check's last answer.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
 	polltest.Until(b, testTimeout, what, func() error {
@@ -291,7 +291,7 @@ func (b *bench) hasEvent(name, reason string) {
 	})
 }
 
-// forAWhile fails when check returns something before some polls have passed.
+// forAWhile fails if check returns anything but "" before some polls have passed.
 func (b *bench) forAWhile(what string, check func() string) {
 	b.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

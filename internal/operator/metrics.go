@@ -18,8 +18,9 @@ const (
 	keyFile  = "tls.key"
 )
 
-// metricsOptions says how metrics are served: over TLS, and only to callers whose token
-// the API server knows and who may get the path /metrics there, unless they are insecure.
+// metricsOptions says how metrics are served. Unless MetricsInsecure is set, they are served over
+// TLS and only to callers with a token that the API server knows and the right to get the path
+// /metrics there.
 func (o *Options) metricsOptions() (metricsserver.Options, error) {
 	m := metricsserver.Options{BindAddress: addrOrOff(o.MetricsAddr)}
 	if o.MetricsAddr == "" || o.MetricsInsecure {
@@ -39,15 +40,15 @@ func (o *Options) metricsOptions() (metricsserver.Options, error) {
 	if err != nil {
 		return m, fmt.Errorf("make a certificate for metrics: %w", err)
 	}
-	// A function, because without one the server would look for files in a folder for
-	// temporary files that anybody on the machine could make.
+	// GetCertificate has to be set. Otherwise the server would look for files in a folder for
+	// temporary files, which anybody on the machine could create.
 	m.TLSOpts = append(m.TLSOpts, func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair, nil }
 	})
 	return m, nil
 }
 
-// selfSigned makes a certificate for this process.
+// selfSigned makes a self-signed certificate for this process.
 func selfSigned() (*tls.Certificate, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -61,7 +62,8 @@ func selfSigned() (*tls.Certificate, error) {
 	return &pair, err
 }
 
-// checkMetrics returns an error for options of metrics that contradict each other or the disk.
+// checkMetrics returns an error if options of metrics contradict each other or the certificate
+// cannot be read.
 func (o *Options) checkMetrics() error {
 	if o.MetricsAddr == "" {
 		return nil
@@ -86,7 +88,8 @@ func (o *Options) checkMetrics() error {
 	return nil
 }
 
-// checkMetricsCert loads the pair once. Later the server follows changes of the files.
+// checkMetricsCert loads the certificate once, to find errors early. Later the server follows
+// changes of the files.
 func (o *Options) checkMetricsCert() error {
 	_, err := tls.LoadX509KeyPair(filepath.Join(o.MetricsCertDir, certFile), filepath.Join(o.MetricsCertDir, keyFile))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator"
 )
 
-// freeAddress is one of loopback that nobody used a moment ago.
+// freeAddress returns a loopback address that nobody used a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// account makes a service account and returns a token of it.
+// account creates a service account and returns a token for it.
 func account(t *testing.T, c *kubernetes.Clientset, namespace, name string) string {
 	t.Helper()
 	accounts := c.CoreV1().ServiceAccounts(namespace)

@@ -20,18 +20,18 @@ import (
 const (
 	// reviewTimeout bounds the two questions to the API server about a caller.
 	reviewTimeout = 10 * time.Second
-	// reviewQPS and reviewBurst bound these questions for all callers together, so that
-	// somebody without a valid token cannot use up the API server's time, or that of the
-	// controllers. A collector asks twice in each interval of its own, usually 15 s or more.
+	// reviewQPS and reviewBurst bound these questions for all callers together. Otherwise somebody
+	// without a valid token could use up the time of the API server or the requests of the
+	// controllers. A collector asks two questions per scrape, usually every 15 s or less often.
 	reviewQPS, reviewBurst = 10, 20
 	// reviewSlots bounds how many callers wait at the same time.
 	reviewSlots = 16
 )
 
-// callers decides who may read metrics, as Kubernetes' own components do: the API server
-// tells whose token it is (TokenReview) and whether that user may get the path
-// (SubjectAccessReview). The filters of controller-runtime ask the same, but with
-// k8s.io/apiserver, by which the program would grow by more than half.
+// callers decides who may read metrics, as Kubernetes' own components do: the API server says whose
+// token it is (TokenReview) and whether that user may get the path (SubjectAccessReview). The
+// filters of controller-runtime ask the same, but they import k8s.io/apiserver, which would make
+// the program grow by more than half.
 type callers struct {
 	tokens  authenticationclient.TokenReviewInterface
 	rights  authorizationclient.SubjectAccessReviewInterface
@@ -66,9 +66,9 @@ func onlyAuthorized(config *rest.Config, httpClient *http.Client) (metricsserver
 	}, nil
 }
 
-// check returns 200 for a caller who may make the request, else the status of the refusal:
-// 401 without a valid token, 403 without the right, 503 while too many wait. The error is
-// that of the API server, with 500.
+// check returns 200 for a caller who may make the request. Otherwise it returns the status of the
+// refusal: 401 without a valid token, 403 without the right, 503 while too many callers wait. It
+// returns 500 and an error if the API server could not be asked.
 func (c callers) check(r *http.Request) (int, error) {
 	token, ok := bearerToken(r)
 	if !ok {
@@ -99,14 +99,14 @@ func (c callers) check(r *http.Request) (int, error) {
 	return http.StatusOK, nil
 }
 
-// bearerToken is the token of a request (RFC 6750, section 2.1).
+// bearerToken returns the token of a request (RFC 6750, section 2.1), and whether there is one.
 func bearerToken(r *http.Request) (string, bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	return token, strings.EqualFold(scheme, "bearer") && token != ""
 }
 
-// access is the question whether a user may make a request.
+// access asks whether a user may make a request.
 func access(user authenticationv1.UserInfo, r *http.Request) authorizationv1.SubjectAccessReviewSpec {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range user.Extra {

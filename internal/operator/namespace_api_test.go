@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// objectsOf are the host web, its Secret, and the other objects of the host.
+// objectsOf returns the host web, its Secret, and the other objects of the host.
 func (b *bench) objectsOf() map[string]client.Object {
 	return map[string]client.Object{
 		"BareMetalHost":          &v1alpha1.BareMetalHost{ObjectMeta: b.meta("web")},
@@ -86,7 +86,7 @@ func (b *bench) ended() {
 	}
 }
 
-// withEverything is a host that has all objects that the operator knows.
+// withEverything returns a bench with a host that has objects of all kinds that the operator knows.
 func withEverything(t *testing.T, config *rest.Config) *bench {
 	t.Helper()
 	b := newBenchOn(t, config, withServedImages)
@@ -103,7 +103,6 @@ func withServedImages(o *operator.Options) {
 	o.MaxBackoff = 200 * time.Millisecond
 }
 
-// TestNamespaceEndsInWhateverOrderItsObjectsAreDeleted is B93.
 func TestNamespaceEndsInWhateverOrderItsObjectsAreDeleted(t *testing.T) {
 	t.Parallel()
 	config := controlplanetest.Start(t, controlplanetest.Options{ControllerManager: true}).Config()
@@ -141,8 +140,8 @@ func TestNamespaceEndsInWhateverOrderItsObjectsAreDeleted(t *testing.T) {
 		b.ended()
 		undeployed(b)
 	})
-	// A host that is attached again needs a node for the removal of its deployment, while the
-	// namespace takes no new objects.
+	// A host that is attached again needs a node to remove its deployment, while the namespace
+	// takes no new objects.
 	t.Run("while the host is detached and the engine is away", func(t *testing.T) {
 		t.Parallel()
 		b := withEverything(t, config)

@@ -51,14 +51,14 @@ import (
 )
 
 const (
-	// apiQPS and apiBurst bound requests to the API server where the client
-	// configuration does not. A thousand machines that are powered on become hosts by some
-	// 6,000 requests, in seconds; the API server has its own fairness for the rest.
+	// apiQPS and apiBurst bound requests to the API server, unless the client configuration does.
+	// If a thousand machines are powered on, they become hosts with some 6,000 requests within
+	// seconds. The API server's own fairness takes care of the rest.
 	apiQPS, apiBurst = 1000, 2000
 	// stopTimeout bounds how long controllers may take to stop.
 	stopTimeout = 10 * time.Second
-	// namespaceTimeout bounds the wait for a namespace that every cluster has, and
-	// namespacePoll is the time between two readings.
+	// readCluster waits at most namespaceTimeout for a namespace that every cluster has, and reads
+	// it every namespacePoll.
 	namespacePoll, namespaceTimeout = 100 * time.Millisecond, 30 * time.Second
 )
 
@@ -69,13 +69,13 @@ type Operator struct {
 	manager  manager.Manager
 	nodes    *nodecache.Cache
 	engine   provisioner.Engine
-	cluster  string // read by Run before the controllers are built
+	cluster  string // set by Run before the controllers are built
 	registry *prometheus.Registry
-	readings *hardware.Readings // what discovery reads, for the host controller
+	readings *hardware.Readings // discovery fills it, and the host controller reads it
 }
 
-// New builds an operator. It asks Kubernetes which kinds there are, and the engine for
-// nothing; an error means that opts cannot work, or that the cluster does not answer.
+// New builds an operator. It asks Kubernetes which kinds it serves, and sends nothing to the
+// engine. An error means that opts cannot work or that the cluster does not answer.
 func New(opts Options) (*Operator, error) {
 	if err := opts.setDefaults(); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func New(opts Options) (*Operator, error) {
 	return o, nil
 }
 
-// connect makes the client of the engine, which sends nothing yet.
+// connect makes the client of the engine. It sends no request.
 func (o *Operator) connect() error {
 	c, err := client.New(client.Options{
 		Endpoint: o.opts.EngineURL, Username: o.opts.EngineUser, Password: o.opts.EnginePassword,
@@ -127,7 +127,7 @@ func (o *Operator) connect() error {
 	return nil
 }
 
-// addEngine adds what reads the engine for all controllers.
+// addEngine adds the breaker and the cache of nodes through which all controllers use the engine.
 func (o *Operator) addEngine() error {
 	guarded := breaker.New(o.engine, breaker.Options{})
 	o.engine = guarded
@@ -141,8 +141,9 @@ func (o *Operator) addEngine() error {
 	return errors.Join(o.manager.Add(o.nodes), o.manager.Add(guarded))
 }
 
-// stripped is what the cache keeps of an object. It goes by the object's type: a kind that the options of
-// the cache name has to be served when the manager is made, before checkKinds waits for it.
+// stripped removes from an object what the cache need not keep. It decides by the type of the
+// object. If the options of the cache named a kind instead, the cluster would have to serve that
+// kind when the manager is made, and checkKinds waits for kinds only later.
 func stripped(object any) (any, error) {
 	for _, strip := range []toolscache.TransformFunc{cache.TransformStripManagedFields(), firmware.StripSettings, classification.StripHardware} {
 		var err error
@@ -190,7 +191,7 @@ func (o *Operator) newManager() error {
 	)
 }
 
-// addrOrOff turns an empty address into controller-runtime's value for none.
+// addrOrOff replaces an empty address by "0", controller-runtime's value for no address.
 func addrOrOff(addr string) string {
 	if addr == "" {
 		return "0"
@@ -198,7 +199,7 @@ func addrOrOff(addr string) string {
 	return addr
 }
 
-// addGroup adds the controllers of a group, with their own lease.
+// addGroup adds the controllers of a group, with their own lease if leader election is on.
 func (o *Operator) addGroup(name string) error {
 	build, err := o.builder(name)
 	if err != nil {
@@ -214,9 +215,9 @@ func (o *Operator) addGroup(name string) error {
 	return o.manager.Add(g)
 }
 
-// Run runs the controllers until ctx ends. It returns nil when it was asked to
-// stop, and an error when it cannot continue: an address is in use, a CRD is
-// missing, another operator manages the hosts, a lease was lost. An operator runs once.
+// Run runs the controllers until ctx ends, and then returns nil. It returns an error if it cannot
+// continue: an address is in use, a CRD is missing, another operator manages the hosts, or a lease
+// was lost. Run may be called once.
 func (o *Operator) Run(ctx context.Context) error {
 	if err := o.checkKinds(ctx); err != nil {
 		return err
@@ -236,8 +237,8 @@ func (o *Operator) Run(ctx context.Context) error {
 			return err
 		}
 	}
-	// The metrics server serves controller-runtime's registry. Of several
-	// operators in one process, the first is shown.
+	// The metrics server serves controller-runtime's registry, which is global. If a process has
+	// several operators, the metrics of the first one are shown.
 	if metrics.Registry.Register(o.registry) == nil {
 		defer metrics.Registry.Unregister(o.registry)
 	}
@@ -252,8 +253,8 @@ func (o *Operator) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepareHosts checks that the host controllers may run in this cluster, and registers their
-// indexes.
+// prepareHosts checks that the host controllers may run in this cluster, and registers the indexes
+// that they need.
 func (o *Operator) prepareHosts(ctx context.Context) error {
 	if !o.opts.AllowUpstream {
 		if err := o.checkUpstream(ctx); err != nil {
@@ -266,7 +267,7 @@ func (o *Operator) prepareHosts(ctx context.Context) error {
 	return o.indexChildren(ctx)
 }
 
-// readCluster reads what identifies the cluster in the marks of nodes. A new API server
+// readCluster reads the UID that identifies the cluster in the marks of nodes. A new API server
 // creates the namespace some moments after its start.
 func (o *Operator) readCluster(ctx context.Context) error {
 	namespace := &metav1.PartialObjectMetadata{}
@@ -285,8 +286,8 @@ func (o *Operator) readCluster(ctx context.Context) error {
 	return nil
 }
 
-// RouteLogs makes the Kubernetes libraries log through logger. It concerns the
-// whole process and should be called once, early.
+// RouteLogs makes the Kubernetes libraries log through logger. It affects the whole process. Call
+// it once, early.
 func RouteLogs(logger *slog.Logger) {
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	klog.SetSlogLogger(logger)

@@ -16,8 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
 )
 
-// Options configure an operator. Config is required and,
-// unless only controllers of Cluster API run, one of EngineURL and Engine; other zero values mean the defaults.
+// Options configure an operator. Config is required. EngineURL or Engine is required for
+// controllers that use the engine (see NeedEngine). Zero values of the other fields mean their
+// defaults.
 type Options struct {
 	// Config says how to reach Kubernetes. It is copied.
 	Config *rest.Config
@@ -33,21 +34,21 @@ type Options struct {
 	EngineCAFile string
 	// EngineInsecure turns verification of the engine's certificate off.
 	EngineInsecure bool
-	// Ramdisk is what the ramdisk boots from, for engines that are not configured with
-	// it.
+	// Ramdisk is what the ramdisk boots from. It is for engines that do not have it in their own
+	// configuration.
 	Ramdisk ironic.Ramdisk
-	// PersistentBoot says which boot devices of deployed machines last.
+	// PersistentBoot says which boot devices of deployed machines are set persistently.
 	PersistentBoot ironic.PersistentBoot
 	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage.
 	PreprovisioningImages bool
 	// ExternalImageController says that another program serves the PreprovisioningImages.
 	// Otherwise, the operator serves them with the images of Ramdisk, if it has any.
 	ExternalImageController bool
-	// LocalImages gives the engine URLs of images and firmware that lead to its own machine or
-	// its link. Everybody who may write hosts then reads with the engine's rights what that
-	// machine serves.
+	// LocalImages passes URLs of images and firmware to the engine even if they lead to the
+	// engine's own machine or its link. Everybody who may write hosts can then read what that
+	// machine serves, with the engine's rights.
 	LocalImages bool
-	// Engine takes the place of the engine at EngineURL.
+	// Engine is used instead of the engine at EngineURL.
 	Engine provisioner.Engine
 
 	// Controllers are the groups of controllers to run; empty means those of
@@ -58,16 +59,16 @@ type Options struct {
 	// LeaderElectionNamespace is where the leases are. It is required with
 	// LeaderElection.
 	LeaderElectionNamespace string
-	// LeaseDuration is how long a lease is respected that its holder does not renew; 15 s.
-	// RenewDeadline is how long the holder tries to renew it before it stops; 10 s.
-	// RetryPeriod is the time between two tries; 2 s. Each has to be longer than the next.
+	// LeaseDuration is how long others respect a lease that its holder does not renew; 15 s.
+	// RenewDeadline is how long the holder tries to renew it before it stops; 10 s. RetryPeriod is
+	// the time between two tries; 2 s. Each has to be longer than the next.
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 	// AllowUpstream starts the host controllers although Metal3's own operator leads in
 	// the cluster.
 	AllowUpstream bool
 
-	// KubeQPS and KubeBurst bound the requests to the API server: how many in a second, and
-	// how many at once. 0 means what Config says or, without that, 1,000 and 2,000.
+	// KubeQPS and KubeBurst bound the requests to the API server: per second, and at once. 0 means
+	// what Config says or, if it says nothing, 1,000 and 2,000.
 	KubeQPS   float32
 	KubeBurst int
 
@@ -76,51 +77,51 @@ type Options struct {
 
 	// PollInterval is the time between two polls of the engine; 5 s.
 	PollInterval time.Duration
-	// AgentWindow is how long after its last heartbeat a ramdisk can be given
-	// work; 5 min. It should be the engine's own fast-track time-out.
+	// AgentWindow is how long after its last heartbeat a ramdisk can be given work; 5 min. It
+	// should equal the engine's own fast-track timeout.
 	AgentWindow time.Duration
 	// MaxBackoff is the longest wait between two attempts after errors; 30 min.
 	MaxBackoff time.Duration
-	// MaxProvisioningFailures is how often the same image is deployed before the host is
-	// left available with an error; 0 means without end.
+	// MaxProvisioningFailures is how often the same image may fail to deploy before the host is
+	// left available with an error; 0 means no limit.
 	MaxProvisioningFailures int
-	// MaxServicingAttempts is how often the same live update is tried before the host is left as
-	// it is, until something changes; 0 means without end.
+	// MaxServicingAttempts is how often the same live update is tried before the host is left as it
+	// is until something changes; 0 means no limit.
 	MaxServicingAttempts int
-	// Capacity is on how many machines with a network-booted ramdisk the engine works at
+	// Capacity is the number of machines with a network-booted ramdisk that the engine works on at
 	// once; 0 means no limit.
 	Capacity int
 	// Concurrency is the number of hosts reconciled at the same time; 16.
 	Concurrency int
 
-	// WatchFilter is the value of the label cluster.x-k8s.io/watch-filter that objects need for the groups of
-	// Cluster API to work on them; empty means all.
+	// WatchFilter is the value that the label cluster.x-k8s.io/watch-filter of an object needs for
+	// the groups of Cluster API to work on that object; empty means all objects.
 	WatchFilter string
-	// AddressClaimsByHost names claims for IP addresses after the host and the pool, instead of the Metal3Data and the
-	// pool, so that pools can keep addresses for hosts.
+	// AddressClaimsByHost names claims for IP addresses after the host and the pool, so that pools
+	// can keep addresses for hosts. Otherwise they are named after the Metal3Data and the pool.
 	AddressClaimsByHost bool
-	// FastTrack leaves hosts that Metal3Machines release powered on, unless their cleaning is
-	// disabled.
+	// FastTrack leaves hosts powered on when Metal3Machines release them, unless cleaning is
+	// disabled for the host.
 	FastTrack bool
-	// NodeReuseWait is how long a machine waits for a host that is reserved for its owner, and a
-	// host for a machine; 0 means without end.
+	// NodeReuseWait is how long a machine waits for a host that is reserved for its owner, and how
+	// long such a host waits for a machine; 0 means no limit.
 	NodeReuseWait time.Duration
 	// RemediationBudget is how many hosts of a cluster may be fenced at once; 0 means 1.
 	RemediationBudget int
-	// RemediationNodeTimeout is how long health checks are suspended for the Node of a fenced machine to come
-	// back; 0 means 20 min.
+	// RemediationNodeTimeout is how long health checks stay suspended while the Node of a fenced
+	// machine is to come back; 0 means 20 min.
 	RemediationNodeTimeout time.Duration
-	// RemediationExtraActions switches on what goes beyond the specification of recovery by annotation.
+	// RemediationExtraActions allows actions beyond the specification of recovery by annotation.
 	RemediationExtraActions bool
 
-	// MetricsAddr and HealthAddr are where metrics and probes are served;
-	// empty means nowhere.
+	// MetricsAddr and HealthAddr are the addresses on which metrics and probes are served; empty
+	// means that they are not served.
 	MetricsAddr, HealthAddr string
-	// MetricsInsecure serves metrics over plain HTTP and without authentication, which is
-	// possible on loopback only.
+	// MetricsInsecure serves metrics over plain HTTP and without authentication. This works on
+	// loopback only.
 	MetricsInsecure bool
-	// MetricsCertDir has the certificate of metrics, tls.crt and tls.key, which are read again
-	// when they change. Empty means a self-signed one, new at each start.
+	// MetricsCertDir is a folder with tls.crt and tls.key for metrics. They are read again when
+	// they change. Empty means a self-signed certificate, a new one at each start.
 	MetricsCertDir string
 	// Logger gets the log; nil means slog's default.
 	Logger *slog.Logger
@@ -129,33 +130,35 @@ type Options struct {
 // Groups of controllers. Each has its own leader lease and uses its own
 // service account when it runs alone.
 const (
-	// GroupHost are the controllers of BareMetalHost and of kinds that belong to hosts: DataImage,
-	// PreprovisioningImage, BMCEventSubscription and HardwareClassification.
+	// GroupHost is the controllers of BareMetalHost and of the kinds that belong to hosts:
+	// DataImage, PreprovisioningImage, BMCEventSubscription and HardwareClassification.
 	GroupHost = "host"
 	// GroupDiscovery is the controller of BareMetalHostDiscovery.
 	GroupDiscovery = "discovery"
 	// GroupFirmware is the controller of HostFirmwareSettings and HostFirmwareComponents.
 	GroupFirmware = "firmware"
-	// GroupCluster are the controllers of Cluster API's infrastructure: Metal3Cluster,
-	// Metal3Machine, Metal3Data and its kin, of the status of Metal3MachineTemplate, and of reservations of hosts.
+	// GroupCluster is the controllers of Cluster API's infrastructure: of Metal3Cluster,
+	// Metal3Machine, Metal3Data and its templates and claims, of the status of
+	// Metal3MachineTemplate, and of reservations of hosts.
 	GroupCluster = "cluster"
-	// GroupRemediation are the controllers that recover machines.
+	// GroupRemediation is the controllers that recover machines.
 	GroupRemediation = "remediation"
 	// GroupAutoscale is the controller that scales MachineSets and MachineDeployments to hosts.
 	GroupAutoscale = "autoscale"
-	// NoControllers, alone, is for a process that only serves webhooks. It needs no engine.
+	// NoControllers, as the only name, is for a process that only serves webhooks. It needs no
+	// engine.
 	NoControllers = "none"
 )
 
 var (
-	// groups are all groups, in the order of their start.
+	// groups are all groups in the order in which they start.
 	groups = []string{GroupHost, GroupDiscovery, GroupFirmware, GroupCluster, GroupRemediation, GroupAutoscale}
-	// engineGroups are those that use the engine. The others need Cluster API's kinds instead.
+	// engineGroups are the groups that use the engine. The others need Cluster API's kinds instead.
 	engineGroups = []string{GroupHost, GroupDiscovery, GroupFirmware}
 )
 
-// DefaultGroups returns the names of the groups of controllers that run when none are chosen:
-// those that need nothing but Ingot's own kinds.
+// DefaultGroups returns the groups of controllers that run if none are chosen: those that need no
+// kinds but Ingot's own.
 func DefaultGroups() []string { return slices.Clone(engineGroups) }
 
 // NeedEngine reports whether one of these groups of controllers uses the engine.
@@ -209,8 +212,8 @@ func (o *Options) setLeaseDefaults() {
 	setDefault(&o.RetryPeriod, retryPeriod)
 }
 
-// checkLeases returns an error for times with which no leader can be elected. The API counts
-// the duration of leases in seconds.
+// checkLeases returns an error for times with which no leader can be elected. The API counts lease
+// durations in whole seconds.
 func (o *Options) checkLeases() error {
 	switch {
 	case o.LeaseDuration < time.Second:
@@ -224,7 +227,7 @@ func (o *Options) checkLeases() error {
 	return nil
 }
 
-// checkLimits returns an error for limits under which no request would be sent, or no object worked on.
+// checkLimits returns an error for negative limits and for a watch filter that no label can have.
 func (o *Options) checkLimits() error {
 	if o.KubeQPS < 0 || o.KubeBurst < 0 {
 		return fmt.Errorf("limits of requests to the API server: want more than 0, got %v in a second and %d at once", o.KubeQPS, o.KubeBurst)
@@ -257,7 +260,7 @@ func setDefault(d *time.Duration, value time.Duration) {
 	}
 }
 
-// checkControllers returns an error for names that are not groups of controllers.
+// checkControllers returns an error for names that are no groups of controllers.
 func checkControllers(names []string) error {
 	for _, name := range names {
 		if !slices.Contains(groups, name) {

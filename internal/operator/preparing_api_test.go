@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// TestHostIsPreparedWithItsSettingsAndFirmwareOnce is B43, B45, B46 and B48. The objects go on to
-// be shown as different, as those that are read late.
+// TestHostIsPreparedWithItsSettingsAndFirmwareOnce leaves the objects as they are: they go on to
+// say that the settings and firmware differ, as happens when they are read late.
 func TestHostIsPreparedWithItsSettingsAndFirmwareOnce(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -58,7 +58,6 @@ func TestHostIsPreparedWithItsSettingsAndFirmwareOnce(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingsKeepAHostFromBeingPrepared is B44.
 func TestInvalidSettingsKeepAHostFromBeingPrepared(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -81,7 +80,6 @@ func TestInvalidSettingsKeepAHostFromBeingPrepared(t *testing.T) {
 	}
 }
 
-// TestStepsThatAreNotWantedAnyMoreAreAborted is B47 and B49.
 func TestStepsThatAreNotWantedAnyMoreAreAborted(t *testing.T) {
 	t.Parallel()
 	b := newUpdateBench(t, nil)
@@ -121,8 +119,8 @@ func TestHostWithoutABMCIsNotKeptFromUseBySettings(t *testing.T) {
 	b.hasCondition("demo-host", v1alpha1.UpdatePendingCondition, metav1.ConditionFalse, v1alpha1.NoBMCReason)
 }
 
-// TestHostThatIsCreatedWithItsSettingsAndAnImageIsDeployedWithThem compares with the controllers
-// of firmware themselves.
+// TestHostThatIsCreatedWithItsSettingsAndAnImageIsDeployedWithThem runs the firmware controllers,
+// too, which compare the settings themselves.
 func TestHostThatIsCreatedWithItsSettingsAndAnImageIsDeployedWithThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -17,7 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// withImages lets hosts have images, which the operator serves or not.
+// withImages lets hosts ask for PreprovisioningImages. served says whether the operator serves
+// them.
 func withImages(served bool) func(*operator.Options) {
 	return func(o *operator.Options) {
 		o.PreprovisioningImages, o.ExternalImageController = true, !served
@@ -25,7 +26,7 @@ func withImages(served bool) func(*operator.Options) {
 	}
 }
 
-// preprovisioningImage waits until a host has an image that is as wanted.
+// preprovisioningImage waits until a host's PreprovisioningImage is as wanted.
 func (b *bench) preprovisioningImage(name, what string, is func(*v1alpha1.PreprovisioningImage) bool) *v1alpha1.PreprovisioningImage {
 	b.Helper()
 	image := &v1alpha1.PreprovisioningImage{}
@@ -41,7 +42,7 @@ func (b *bench) preprovisioningImage(name, what string, is func(*v1alpha1.Prepro
 	return image
 }
 
-// waits waits until the condition Progressing of a host has a text.
+// waits waits until the message of a host's condition Progressing contains a text.
 func (b *bench) waits(name, text string) {
 	b.Helper()
 	b.eventually("host "+name+" waits: "+text, func() string {
@@ -54,7 +55,7 @@ func (b *bench) waits(name, text string) {
 	})
 }
 
-// ramdisks are the images of the ramdisk that a node was given, without repetitions.
+// ramdisks returns the ramdisk images that a node was given, without repetitions.
 func (b *bench) ramdisks(name string) []string {
 	var all []string
 	for _, e := range b.engine.Effects(provisioner.NodeName(b.namespace, name)) {

@@ -26,11 +26,11 @@ import (
 
 const operatorNamespace = "ingot-system"
 
-// TestEachGroupNeedsNoMoreThanItsOwnRole runs the groups apart, each under its
-// service account and behind its lease, with the roles of config/rbac.
+// TestEachGroupNeedsNoMoreThanItsOwnRole runs each group of controllers alone, under its service
+// account and behind its lease, with the roles of config/rbac.
 func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	t.Parallel()
-	// The operators look at all namespaces, so they have an API server alone.
+	// The operators look at all namespaces, so this test has an API server of its own.
 	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
 	discovery := newBenchOn(t, config, asGroup(operator.GroupDiscovery))
 	discovery.install()
@@ -79,7 +79,8 @@ func (b *bench) owned(obj client.Object, name string, owners int) {
 	})
 }
 
-// hasChildren creates a host with objects of all kinds that belong to hosts, next to another host, and lets it go.
+// hasChildren creates a host with objects of all kinds that belong to hosts, next to another host,
+// and removes it.
 func (b *bench) hasChildren(name string) {
 	b.Helper()
 	b.create(&corev1.Secret{ObjectMeta: b.meta("net"), StringData: map[string]string{"networkData": "links: []"}})
@@ -122,7 +123,7 @@ func asGroup(group string) func(*operator.Options) {
 	}
 }
 
-// impersonating is the configuration of a client that has the rights of another user.
+// impersonating returns the configuration of a client that has the rights of another user.
 func impersonating(config *rest.Config, user string, groups ...string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}

@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// remoteImages is an engine that gets no URL of an image or of firmware which leads to its own
-// machine, whatever object it comes from: webhooks may not be installed, and objects may be older than
-// their rules.
+// remoteImages wraps an engine and refuses URLs of images and firmware that lead to the engine's
+// own machine, whichever object they come from. Webhooks alone are not enough: they may not be
+// installed, and objects may be older than the webhooks' rules.
 type remoteImages struct{ provisioner.Engine }
 
 // Create creates a node; see [provisioner.Registrar].
@@ -71,7 +71,8 @@ func checkDeployed(d *provisioner.Deployment) error {
 	return checkURLs("image", urlsOf(d.Image)...)
 }
 
-// urlsOf are what the engine reads of an image: its checksum may be in a file.
+// urlsOf returns the URLs of an image that the engine reads. One of them may be a file of
+// checksums.
 func urlsOf(image *v1alpha1.Image) []string {
 	urls := []string{image.URL}
 	if strings.Contains(image.Checksum, ":/") {

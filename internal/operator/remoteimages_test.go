@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deafEngine ends the test with a panic when it is asked for anything.
+// deafEngine panics when it is asked for anything.
 type deafEngine struct{ provisioner.Engine }
 
 func TestEngineGetsNoURLOfItsOwnMachine(t *testing.T) {

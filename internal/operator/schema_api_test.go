@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// newSchemaBench is a bench without operator, whose client fails on fields that
-// the schema does not know, as kubectl does.
+// newSchemaBench returns a bench without an operator. Its client fails on fields that the schema
+// does not know, as kubectl does.
 func newSchemaBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -54,8 +54,8 @@ func (b *bench) object(kind, name, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// TestSchemaKeepsEveryKey stores the manifests that use every key of the wire
-// format: what the schema does not know would be dropped.
+// TestSchemaKeepsEveryKey stores manifests that use every key of the wire format. The API server
+// would drop keys that the schema does not know.
 func TestSchemaKeepsEveryKey(t *testing.T) {
 	t.Parallel()
 	b := newSchemaBench(t)

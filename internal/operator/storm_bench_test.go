@@ -34,7 +34,7 @@ func (c writeCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// countingEngine counts calls, and lists of nodes apart from those.
+// countingEngine counts lists of nodes, and all other calls.
 type countingEngine struct {
 	*demo.Engine
 	calls, lists atomic.Int64
@@ -85,9 +85,9 @@ func (e *countingEngine) Provide(ctx context.Context, id string, opts provisione
 	return e.Engine.Provide(ctx, id, opts)
 }
 
-// BenchmarkMachinesThatBootAtOnce boots 1,000 machines and waits until all are
-// available hosts. It tells what one host costs: writes of it and its hardware data, events,
-// and calls to the engine.
+// BenchmarkMachinesThatBootAtOnce boots 1,000 machines and waits until all are available hosts. It
+// reports the costs per host: writes of the host and its hardware data, events, and calls to the
+// engine.
 func BenchmarkMachinesThatBootAtOnce(b *testing.B) {
 	const machines = 1000
 	for b.Loop() {

@@ -89,7 +89,7 @@ func TestSubscriptionWhoseAnswerWasLostIsNotMadeAgain(t *testing.T) {
 	b := newBench(t, nil)
 	h := b.bmcHost("web", nil)
 	id := b.inState("web", v1alpha1.StateAvailable).Status.Provisioning.ID
-	other := b.subscription("other", "web", "") // equal, and not the one that was lost
+	other := b.subscription("other", "web", "") // equal to the subscription whose answer gets lost
 	b.subscribed("other", "made", hasID)
 	s, made := b.lostAnswer(h, id)
 	before := b.count("web", "subscribe")
@@ -109,11 +109,11 @@ func TestSubscriptionWhoseAnswerWasLostIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// lostAnswer pauses a host and makes a subscription of it as one is whose answer was lost. It
-// returns what the BMC calls it.
+// lostAnswer creates a subscription while its host is paused, and leaves it as if the BMC's answer
+// had been lost. It returns the BMC's ID of the subscription.
 func (b *bench) lostAnswer(h *v1alpha1.BareMetalHost, id string) (*v1alpha1.BMCEventSubscription, string) {
 	b.Helper()
-	b.subscription("events", "web", "late-headers") // waits for them, so that nothing is asked before the pause
+	b.subscription("events", "web", "late-headers") // without the Secret for its headers, nothing is asked before the pause
 	b.subscribed("events", "without headers", says("late-headers"))
 	b.update(h, func() { h.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""} })
 	s := b.subscribed("events", "of a paused host", says("paused"))

@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// newUpdateBench starts an operator that manages hosts, retries soon and gives a live update up
+// newUpdateBench starts an operator that manages hosts, retries soon and gives up a live update
 // after two failures.
 func newUpdateBench(t *testing.T, change func(*operator.Options)) *bench {
 	t.Helper()
@@ -68,7 +68,7 @@ func (b *bench) policy(name string, spec v1alpha1.HostUpdatePolicySpec) *v1alpha
 	return o
 }
 
-// onReboot allows everything.
+// onReboot allows all updates.
 var onReboot = v1alpha1.HostUpdatePolicySpec{FirmwareSettings: v1alpha1.UpdateOnReboot, FirmwareUpdates: v1alpha1.UpdateOnReboot}
 
 // compare writes the conditions of an object for its newest version, as its controller does.
@@ -120,7 +120,7 @@ func (b *bench) annotate(h *v1alpha1.BareMetalHost, key, value string) {
 	})
 }
 
-// did waits until exactly these verbs were asked of the machine since the first ones.
+// did waits until exactly these verbs were asked of the machine after the first since ones.
 func (b *bench) did(name string, since int, want ...string) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%q", want), func() string {
@@ -133,7 +133,7 @@ func (b *bench) did(name string, since int, want ...string) {
 	})
 }
 
-// stepsOf are the steps of the requests of a kind.
+// stepsOf returns the steps of all requests with that verb.
 func (b *bench) stepsOf(name string, verb demo.Verb) []string {
 	var names []string
 	for _, e := range b.engine.Effects(provisioner.NodeName(b.namespace, name)) {
@@ -165,7 +165,7 @@ func (b *bench) pending(name, reason string) metav1.Condition {
 	return b.hasCondition(name, v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, reason)
 }
 
-// with is the bench for a subtest.
+// with returns the bench for a subtest.
 func (b *bench) with(t *testing.T) *bench {
 	t.Helper()
 	return &bench{TB: t, client: b.client, engine: b.engine, namespace: b.namespace}

@@ -41,7 +41,7 @@ func holdLease(t *testing.T, c *kubernetes.Clientset, namespace, name, holder st
 	return lease
 }
 
-// release is what a holder does when it stops.
+// release gives a lease up, as its holder does when it stops.
 func release(t *testing.T, c *kubernetes.Clientset, lease *coordinationv1.Lease) {
 	t.Helper()
 	nobody := ""
@@ -100,7 +100,7 @@ func TestTheHostControllersDoNotStartBesideTheUpstreamOperator(t *testing.T) {
 			o.Config, o.Namespaces = impersonating(config, "limited"), nil
 			o.LeaderElection, o.LeaderElectionNamespace = true, b.namespace
 		}, "delete its ValidatingWebhookConfiguration"},
-		// It goes on, and fails at what comes next.
+		// The operator continues, and fails at its next step.
 		"without a right to see leases": {func(o *operator.Options) { o.Config = impersonating(config, "blind") }, "read namespace kube-system"},
 	} {
 		t.Run(name, func(t *testing.T) {

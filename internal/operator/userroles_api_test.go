@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// userRoles are the roles for people, by name.
+// userRoles returns the roles for people by name.
 func userRoles(b *bench) map[string]rbacv1.ClusterRole {
 	b.Helper()
 	files, err := filepath.Glob("../../config/rbac/users/*.yaml")
@@ -39,7 +39,7 @@ func userRoles(b *bench) map[string]rbacv1.ClusterRole {
 	return roles
 }
 
-// TestEachKindHasAViewerAndAnEditor also looks at what else the roles give.
+// TestEachKindHasAViewerAndAnEditor also checks what else the roles allow.
 func TestEachKindHasAViewerAndAnEditor(t *testing.T) {
 	roles := userRoles(&bench{TB: t})
 	reading := []string{"get", "list", "watch"}
@@ -75,7 +75,7 @@ func isSubset(some, all []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
 }
 
-// TestHostEditorsCannotAllowLiveUpdates acts as a member of the group of the sample.
+// TestHostEditorsCannotAllowLiveUpdates acts as a member of the group that the sample names.
 func TestHostEditorsCannotAllowLiveUpdates(t *testing.T) {
 	t.Parallel()
 	b := newSchemaBench(t)

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// warnings logs what the Warning from the API server about, each text once.
+// warnings logs the warnings of the API server, each text once.
 type warnings struct {
 	logger *slog.Logger
 	seen   sync.Map
 }
 
-// knownWarning is the end of what the API server says about finalizers without
-// a path. The names are wire format of long standing.
+// knownWarning is the end of the API server's warning about finalizers without a path. The names of
+// these finalizers are part of the wire format and stay as they are.
 const knownWarning = "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers"
 
 // HandleWarningHeaderWithContext is called by the client for each warning.

@@ -27,8 +27,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/webhook/certificate"
 )
 
-// webhookBench is an operator that only serves webhooks, under its own service account, with
-// an API server that asks it. start starts the operator, with other options if need be.
+// webhookBench prepares an operator that only serves webhooks, under its own service account, and
+// an API server that asks it. start starts the operator, with other options if change is not nil.
 func webhookBench(t *testing.T) (b *bench, start func(change func(*operator.Options))) {
 	t.Helper()
 	port := freePort(t)
@@ -65,9 +65,9 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// installWebhooks creates the configuration of config/webhook as kustomize makes it, but
-// with the address of this process in the place of the Service, because nothing here
-// routes the addresses of Services. The same holds for the conversion of objects.
+// installWebhooks creates the configuration of config/webhook as kustomize makes it, but with the
+// address of this process instead of the Service, because nothing here routes the addresses of
+// Services. It does the same for the conversion of objects.
 func (b *bench) installWebhooks(port int) {
 	b.Helper()
 	text, err := os.ReadFile("../../config/webhook/deletion_patch.yaml")
@@ -141,8 +141,8 @@ func rackHost(namespace, name, mac string) *v1alpha1.BareMetalHost {
 	return h
 }
 
-// refused waits until the API server refuses an object with a text. Before the
-// certificate is known and the cache has the objects, it says something else.
+// refused waits until the API server refuses an object with a text. The API server says something
+// else until it knows the certificate and the cache has the objects.
 func (b *bench) refused(obj client.Object, want string) {
 	b.Helper()
 	b.eventually("refusal with "+want, func() string {

@@ -16,24 +16,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/webhook/certificate"
 )
 
-// WebhookOptions say how webhooks are served. Each replica serves them, whether it leads
-// or not.
+// WebhookOptions say how webhooks are served. Every replica serves them, whether it leads or not.
 type WebhookOptions struct {
 	// Port is the TCP port; 0 serves no webhooks.
 	Port int
-	// CertDir is a folder with tls.crt and tls.key, which are read again when they change.
-	// Whoever writes them also writes their authority into the webhook configuration and the
-	// definitions of the kinds that are converted. Empty means that the operator makes a certificate and does both.
+	// CertDir is a folder with tls.crt and tls.key, which are read again when they change. Whoever
+	// writes these files also has to write their CA into the webhook configuration and into the
+	// definitions of the kinds with conversion. If CertDir is empty, the operator makes the
+	// certificate and writes its CA there.
 	CertDir string
-	// Namespace is where the operator keeps the certificate that it makes, in a Secret, and
-	// where the Service of the webhooks is; ingot-system.
+	// Namespace is where the operator keeps the Secret with its own certificate, and where the
+	// Service of the webhooks is; ingot-system.
 	Namespace string
-	// Hosts are the names and addresses by which the API server reaches this port; the
+	// Hosts are the names and addresses by which the API server reaches this port; by default the
 	// names of the Service ingot-webhook.
 	Hosts []string
 }
 
-// defaultNamespace is that of the manifests in config.
+// defaultNamespace is the namespace of the manifests in config.
 const defaultNamespace = "ingot-system"
 
 func (o *WebhookOptions) setDefaults() error {
@@ -53,7 +53,7 @@ func (o *WebhookOptions) setDefaults() error {
 	return nil
 }
 
-// addWebhooks adds the server of webhooks and what keeps its certificate.
+// addWebhooks adds the server of webhooks and, without CertDir, the keeper of its certificate.
 func (o *Operator) addWebhooks() error {
 	opts := o.opts.Webhook
 	if opts.Port == 0 {
@@ -80,8 +80,8 @@ func (o *Operator) addWebhooks() error {
 	return errors.Join(o.manager.Add(server), o.manager.AddReadyzCheck("webhook", server.StartedChecker()))
 }
 
-// newKeeper returns what keeps the certificate. It has a client of its own: Secrets are never
-// in the operator's cache.
+// newKeeper returns the keeper of the certificate. The keeper has a client of its own, because the
+// operator's cache does not hold the data of Secrets.
 func (o *Operator) newKeeper() (*certificate.Keeper, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
