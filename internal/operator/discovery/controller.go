@@ -25,11 +25,11 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries/status,verbs=get;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Controller returns the controller that runs the reconciler for changes in cache
-// and in nodes. The caller starts and stops it.
+// Controller returns a controller that runs the reconciler when cache or nodes report changes. The
+// caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
-	// Nodes must not be decided about by two workers at the same time.
+	// Two workers must not decide about the same node at the same time.
 	options.MaxConcurrentReconciles = 1
 	return watch.Controller("discovery", options,
 		source.Kind(cache, &discoveryv1.BareMetalHostDiscovery{}, r.resourceChanges(),
@@ -41,8 +41,9 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// resourceChanges asks for a pass over a resource that comes, changes or goes. All others are polled
-// soon when it changed or went, because one of them may have to take the nodes over.
+// resourceChanges requests a pass over a discovery resource that was created, changed or deleted.
+// If it was changed or deleted, all others are polled soon, too, because one of them may have to
+// take the nodes over.
 func (r *Reconciler) resourceChanges() handler.TypedEventHandler[*discoveryv1.BareMetalHostDiscovery, ctrl.Request] {
 	own := &handler.TypedEnqueueRequestForObject[*discoveryv1.BareMetalHostDiscovery]{}
 	return handler.TypedFuncs[*discoveryv1.BareMetalHostDiscovery, ctrl.Request]{
@@ -72,8 +73,8 @@ func (r *Reconciler) pollSoon(ctx context.Context, queue requests) {
 	}
 }
 
-// hostChanges keeps the index of hosts, which is complete before the first
-// reconciliation. Deletions are recorded for the resources that created the hosts.
+// hostChanges keeps the index of hosts up to date. The index is complete before the first
+// reconciliation. hostChanges also remembers deletions for the resources that created the hosts.
 func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
 	seen := func(h *v1alpha1.BareMetalHost, deleted bool, queue requests) {
 		if !deleted {
@@ -96,8 +97,7 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 	}
 }
 
-// nodeChanges lets the resources be polled soon when an unused node without a host
-// changed.
+// nodeChanges makes all resources poll soon when an unused node without a host has changed.
 func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(ctx context.Context, queue requests) error {
 		nodes.Subscribe(func(changes []nodecache.Change) {

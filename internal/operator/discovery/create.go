@@ -21,7 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// errOvertaken means that the node got a host or is in use since the plan was made.
+// errOvertaken means that, since the plan was made, the node got a host, came into use or was
+// deleted.
 var errOvertaken = errors.New("node needs no host any more")
 
 // recheckAge is the maximum age of the shared node cache when a host is created.
@@ -30,10 +31,10 @@ const recheckAge = 2 * time.Second
 // creationResult is the outcome of creating hosts.
 type creationResult struct {
 	made      []madeHost
-	overtaken int                       // nodes that needed no host any more
+	overtaken int                       // nodes that no longer need a host
 	refused   []discoveryv1.SkippedNode // for good, unless somebody changes something
 	failed    int                       // tried again soon
-	failure   error                     // one of the errors of those
+	failure   error                     // some of the errors of the failed ones
 }
 
 // madeHost is a new host and what it was created for.
@@ -81,8 +82,8 @@ func (r *creationResult) add(c creation, host *v1alpha1.BareMetalHost, err error
 	}
 }
 
-// create creates one host with the first of its names that is free. It returns
-// errOvertaken when no host is needed, or the API server's last error.
+// create creates one host with the first of its names that is free. It returns errOvertaken if the
+// node no longer needs a host. Other errors come from the engine or the API server.
 func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetalHostDiscovery, c creation) (*v1alpha1.BareMetalHost, error) {
 	if err := r.recheck(ctx, c); err != nil {
 		return nil, err
@@ -118,8 +119,8 @@ func (r *Reconciler) create(ctx context.Context, resource *discoveryv1.BareMetal
 	return nil, err
 }
 
-// recheck returns errOvertaken when the node was deleted, is in use, or got a host since
-// the plan was made.
+// recheck returns errOvertaken if the node was deleted, came into use, or got a host since the plan
+// was made.
 func (r *Reconciler) recheck(ctx context.Context, c creation) error {
 	if err := r.NodeCache.Refresh(ctx, recheckAge); err != nil {
 		return err
@@ -131,9 +132,8 @@ func (r *Reconciler) recheck(ctx context.Context, c creation) error {
 	return nil
 }
 
-// isSameMachine reports whether the host that already has the name is this very
-// machine's: an earlier attempt whose answer was lost, or that the cache does
-// not show yet.
+// isSameMachine reports whether the host that already has the name is the host of this machine. An
+// earlier attempt may have created it, whose answer was lost, or the cache may not show it yet.
 func (r *Reconciler) isSameMachine(ctx context.Context, host *v1alpha1.BareMetalHost, c creation) (bool, error) {
 	var existing v1alpha1.BareMetalHost
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(host), &existing); err != nil {
@@ -144,8 +144,8 @@ func (r *Reconciler) isSameMachine(ctx context.Context, host *v1alpha1.BareMetal
 		slices.Contains(c.macs, strings.ToLower(existing.Spec.BootMACAddress)), nil
 }
 
-// hostFor builds the host of a machine. It has no BMC and no owner: it stays
-// when the discovery resource is deleted.
+// hostFor builds the host of a machine. The host has no BMC. It has no owner either, so that it
+// stays when the discovery resource is deleted.
 func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name string) (*v1alpha1.BareMetalHost, error) {
 	status, err := statusAnnotation(c)
 	if err != nil {
@@ -156,7 +156,7 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: resource.Namespace, Name: name,
 			Labels: map[string]string{}, Annotations: map[string]string{},
-			// The host controller would add it before anything else.
+			// The host controller would add the finalizer before anything else.
 			Finalizers: []string{v1alpha1.HostFinalizer},
 		},
 		Spec: v1alpha1.BareMetalHostSpec{
@@ -173,7 +173,7 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 		host.Spec.Architecture = c.facts.Architecture
 	}
 	if host.Spec.BootMode == "" && c.facts.BootMode == "bios" {
-		host.Spec.BootMode = v1alpha1.BootModeLegacy // none is UEFI, into which nothing can switch the machine
+		host.Spec.BootMode = v1alpha1.BootModeLegacy // an empty mode means UEFI, and without a BMC nothing can switch the machine to it
 	}
 	for k, v := range template.Labels {
 		host.Labels[k] = v
@@ -188,8 +188,8 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 	return host, nil
 }
 
-// statusAnnotation is the status that the host starts with: the link to the
-// node, and the hardware details unless they are too long.
+// statusAnnotation returns the status that the host starts with: the link to its node, and the
+// hardware details unless they are too long.
 func statusAnnotation(c creation) (string, error) {
 	status := v1alpha1.BareMetalHostStatus{
 		OperationalStatus: v1alpha1.OperationalStatusDiscovered,

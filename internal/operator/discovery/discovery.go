@@ -1,15 +1,14 @@
-// Package discovery is the controller of BareMetalHostDiscovery: it compares the
-// engine's nodes with the hosts and creates a BareMetalHost for each unused node without
-// one.
+// Package discovery is the controller of BareMetalHostDiscovery: it compares the engine's nodes
+// with the hosts and creates a BareMetalHost for each unused node without one.
 //
-// It creates hosts and changes none, and it only reads from the engine.
-// Three rules prevent two hosts for one machine: a node belongs to the oldest resource
-// that is not suspended, each name is tried on the API server before the next one, and
-// node and hosts are looked at again before a host is created.
+// It creates hosts, but changes none, and it only reads from the engine. Three rules prevent two
+// hosts for one machine. All nodes belong to the oldest resource that is not suspended. Each name
+// is tried on the API server before the next one. Node and hosts are looked at again before a host
+// is created.
 //
-// A poll of a fleet in which nothing changed costs some comparisons: the nodes come from
-// the shared cache, hosts are in an index that follows the API server's watch, and what is
-// known about nodes that cannot become hosts is kept until they change.
+// A poll of a fleet in which nothing has changed costs a few comparisons: the nodes come from the
+// shared cache, hosts are in an index that follows the API server's watch, and facts about nodes
+// that cannot become hosts are kept until the nodes change.
 package discovery
 
 import (
@@ -32,14 +31,13 @@ import (
 const (
 	// defaultPollInterval is used where the schema's default was not applied.
 	defaultPollInterval = 30 * time.Second
-	// minPollInterval is the lower limit for the interval of a resource, and the pause
-	// between two polls when nodes or other resources changed.
+	// minPollInterval is the shortest poll interval of a resource. It is also the pause between two
+	// polls when nodes or other resources have changed.
 	minPollInterval = 5 * time.Second
-	// freshness is the maximum age of the shared node cache in a poll. By default the
-	// cache polls the engine more often than that, so that a poll of it costs nothing.
+	// freshness is how old the shared node cache may be in a poll. By default the cache polls the
+	// engine more often than that, so that a poll causes no request.
 	freshness = 10 * time.Second
-	// workers is the number of nodes read and of hosts created at the
-	// same time.
+	// workers is how many nodes are read, and how many hosts created, at the same time.
 	workers = 16
 )
 
@@ -69,7 +67,7 @@ type Config struct {
 	NodeCache nodeCache
 	// Engine reads inventories.
 	Engine inventoryReader
-	// Readings remember the details of machines that become hosts; nil does not.
+	// Readings remembers the hardware details of machines that become hosts; nil remembers nothing.
 	Readings *hardware.Readings
 	// Recorder publishes events.
 	Recorder events.EventRecorder
@@ -79,13 +77,13 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Reconciler polls for one resource at a time.
+// Reconciler reconciles one discovery resource at a time.
 type Reconciler struct {
 	Config
 
 	facts *factReader
 	index *hostIndex
-	// evaluated is what the last poll of each resource left. Only the one worker uses it.
+	// evaluated is what the last poll of each resource worked with. Only the single worker uses it.
 	evaluated map[types.NamespacedName]*evaluation
 
 	mu      sync.Mutex
@@ -93,7 +91,7 @@ type Reconciler struct {
 	polled  map[types.NamespacedName]poll
 }
 
-// poll is the time and generation of the last poll for a resource.
+// poll says when a resource was last polled, for which generation, and when its next poll is due.
 type poll struct {
 	uid        types.UID
 	next       time.Time // when the next one is due
@@ -104,7 +102,7 @@ type poll struct {
 
 // pass is one reconciliation of a resource.
 type pass struct {
-	// resource is changed by the pass; before is the resource as it was read.
+	// resource is changed by the pass. before is the resource as it was read.
 	resource, before *discoveryv1.BareMetalHostDiscovery
 }
 
@@ -178,8 +176,8 @@ func pollInterval(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
 	return max(interval, minPollInterval)
 }
 
-// ownerOf returns the resource that all nodes belong to: the oldest that is not
-// suspended or being deleted, or nil.
+// ownerOf returns the resource that all nodes belong to: the oldest one that is neither suspended
+// nor being deleted. It returns nil if there is none.
 func ownerOf(resources []discoveryv1.BareMetalHostDiscovery) *discoveryv1.BareMetalHostDiscovery {
 	var owner *discoveryv1.BareMetalHostDiscovery
 	for i := range resources {

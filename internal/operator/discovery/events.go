@@ -12,7 +12,7 @@ import (
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 )
 
-// Reasons of events on a discovery resource, the last one on a new host.
+// Reasons of events. The last one is on a new host, the others on a discovery resource.
 const (
 	eventHostDiscovered        = "HostDiscovered"
 	eventHostSkipped           = "HostSkipped"
@@ -21,14 +21,14 @@ const (
 	eventDuplicateSerialNumber = "DuplicateSerialNumber"
 )
 
-// actionDiscover is the action of events that do not need one of their own.
+// actionDiscover is the action of events that need no action of their own.
 const actionDiscover = "Discover"
 
-// maxNames is how many new hosts an event names.
+// maxNames is the largest number of new hosts that an event names.
 const maxNames = 10
 
-// announce publishes one event about the hosts that a poll created, and one on each of them whose machine
-// may have another host already.
+// announce publishes one event about all hosts that a poll created. It also publishes one event on
+// each new host whose machine may already have another host.
 func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, made []madeHost) {
 	if len(made) == 0 {
 		return
@@ -39,8 +39,7 @@ func (r *Reconciler) announce(resource *discoveryv1.BareMetalHostDiscovery, made
 	}); guarded >= 0 {
 		note += fmt.Sprintf("; names as that of %s have a prefix because a host must not be named like a UUID", made[guarded].host.Name)
 	}
-	// The first host keeps this event apart from that of the next poll, which would be
-	// folded into it.
+	// Naming the first host keeps this event from being folded into that of the next poll.
 	r.Recorder.Eventf(resource, made[0].host, corev1.EventTypeNormal, eventHostDiscovered, actionDiscover, "%s", note)
 	for _, m := range made {
 		if m.older.Name != "" {
@@ -66,8 +65,8 @@ func createdNote(made []madeHost) string {
 	return note
 }
 
-// reportSkipped publishes an event per reason about nodes that are newly skipped, or for a
-// new reason. The status lists them.
+// reportSkipped publishes one event per reason about nodes that are newly skipped, or skipped for a
+// new reason. The status lists the nodes.
 func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery, fresh []discoveryv1.SkippedNode) {
 	first, others := map[discoveryv1.SkipReason]discoveryv1.SkippedNode{}, map[discoveryv1.SkipReason]int{}
 	for _, s := range fresh {
@@ -86,7 +85,7 @@ func (r *Reconciler) reportSkipped(resource *discoveryv1.BareMetalHostDiscovery,
 		if n := others[reason]; n > 0 {
 			note = fmt.Sprintf("No host was created for node %s and %d others, %s: %s", s.NodeID, n, reason, s.Message)
 		}
-		// The reason as action keeps events apart, which would be folded into one.
+		// With the reason as action, events with different reasons are not folded into one.
 		r.Recorder.Eventf(resource, nil, corev1.EventTypeWarning, eventHostSkipped, string(reason), "%s", note)
 	}
 }

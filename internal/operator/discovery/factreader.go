@@ -19,27 +19,27 @@ import (
 const (
 	// readTimeout bounds the reading of one node.
 	readTimeout = 10 * time.Second
-	// slowAfter is when a reading gives its place to the next one. Readings of nodes that
-	// the engine hangs on so cost each poll little, and are at most readTimeout/slowAfter
-	// times as many as the workers.
+	// slowAfter is when a reading gives up its place to the next one. Nodes that the engine hangs
+	// on therefore delay a poll only a little. At most readTimeout/slowAfter times as many readings
+	// as workers can be under way.
 	slowAfter = time.Second
-	// readWindow is how long a poll begins to read nodes. Those that are left
-	// are read by the next poll, which follows at once.
+	// readWindow is how long a poll starts to read nodes. The next poll, which follows at once,
+	// reads the remaining ones.
 	readWindow = 10 * time.Second
 
-	// firstRetry is the pause before a node without a readable inventory is read again.
-	// It doubles up to maxInventoryWait for a node that has none yet, and up to maxErrorWait
-	// after errors.
+	// firstRetry is the pause before a node without a readable inventory is read again. It doubles
+	// up to maxInventoryWait for a node that has no inventory yet, and up to maxErrorWait after
+	// errors.
 	firstRetry       = 10 * time.Second
 	maxInventoryWait = 5 * time.Minute
 	maxErrorWait     = 10 * time.Minute
-	// refreshAfter is when the ports of a node that is complete, and got no host, are read
-	// again: a person may have given it one.
+	// refreshAfter is when the ports of a node with an inventory, but still without a host, are
+	// read again: a person may have added a port.
 	refreshAfter = 10 * time.Minute
 )
 
-// factReader reads inventories once per node and inspection, and keeps of them
-// only what discovery needs.
+// factReader reads each inventory once per inspection of a node, and keeps only the facts that
+// discovery needs.
 type factReader struct {
 	nodes  nodeCache
 	engine inventoryReader
@@ -70,17 +70,17 @@ func newFactReader(nodes nodeCache, engine inventoryReader, now func() time.Time
 // findings are the facts about all unused nodes.
 type findings struct {
 	candidates []candidate
-	// unread is how many nodes were never read yet, or not since they may have got an inventory.
+	// unread is how many nodes have not been read yet, or not since they may have got an inventory.
 	unread int
-	// due is when a node is to be read again; zero for never.
+	// due is when the next node is to be read again; zero means never.
 	due time.Time
-	// failed is true if a reading of this poll got no answer from the engine.
+	// failed is true if the engine did not answer a reading of this poll.
 	failed bool
 }
 
-// read reads what is not known about the nodes, and drops the facts about all others.
-// Nodes that no longer exist are left out. It does not wait for nodes that the engine
-// hangs on; [factReader.wait] does.
+// read reads what is not known yet about the nodes, and drops the facts about all other nodes. Its
+// findings leave out nodes that no longer exist. It does not wait for nodes that the engine hangs
+// on; [factReader.wait] does.
 func (r *factReader) read(ctx context.Context, nodes []provisioner.Node) findings {
 	r.keep(nodes)
 	todo := r.todo(nodes)
@@ -134,18 +134,18 @@ func (r *factReader) readAll(ctx context.Context, nodes []provisioner.Node) {
 			r.readOne(ctx, n)
 		})
 	}
-	for range workers { // all are done, or slow
+	for range workers { // wait until every reading is done or slow
 		if !take() {
 			return
 		}
 	}
 }
 
-// wait waits for the readings that are under way. None takes longer than readTimeout.
+// wait waits for the readings that are still under way. None takes longer than readTimeout.
 func (r *factReader) wait() { r.late.Wait() }
 
-// peek returns what is known about the nodes, in the order of their creation, without
-// asking the engine.
+// peek returns what is known about the nodes, in the order of their creation. It does not ask the
+// engine.
 func (r *factReader) peek(nodes []provisioner.Node) findings {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b provisioner.Node) int {
@@ -178,8 +178,8 @@ func (r *factReader) peek(nodes []provisioner.Node) findings {
 	return found
 }
 
-// todo returns the nodes to be read: first those that never were, in the order of their
-// creation, then the others by the time when they became due.
+// todo returns the nodes that are to be read. Nodes that were never read come first, by their time
+// of creation, then the others, by the time when they became due.
 func (r *factReader) todo(nodes []provisioner.Node) []provisioner.Node {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,13 +201,13 @@ func (r *factReader) todo(nodes []provisioner.Node) []provisioner.Node {
 	return todo
 }
 
-// outdated reports whether the node changed since it was read in a way that may give it
-// another inventory.
+// outdated reports whether the node has changed since the reading in a way that may mean another
+// inventory.
 func (k *knownFacts) outdated(n provisioner.Node) bool {
 	return !k.inspectedAt.Equal(n.InspectedAt) || k.facts == nil && k.state != n.State
 }
 
-// readOne reads the ports of a node, and its inventory unless that is known.
+// readOne reads the ports of a node, and its inventory unless it is already known.
 func (r *factReader) readOne(ctx context.Context, n provisioner.Node) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -241,8 +241,8 @@ func (r *factReader) readOne(ctx context.Context, n provisioner.Node) {
 	r.known[n.ID] = &now
 }
 
-// inventory reads the inventory of a node. A node without one gives nothing, and one that
-// no longer exists an error.
+// inventory reads the inventory of a node. It returns nil without an error for a node without an
+// inventory, and an error for a node that no longer exists.
 func (r *factReader) inventory(ctx context.Context, n provisioner.Node) (*facts, *v1alpha1.HardwareDetails, error) {
 	inv, err := r.engine.Inventory(ctx, n.ID)
 	if errors.Is(err, provisioner.ErrNoInventory) {
@@ -256,13 +256,13 @@ func (r *factReader) inventory(ctx context.Context, n provisioner.Node) (*facts,
 	return factsOf(n, inv), hardware.Details(inv), nil
 }
 
-// retryWait is the pause after a number of readings without an inventory.
+// retryWait returns the pause after a number of readings in a row without an inventory.
 func retryWait(attempts int, limit time.Duration) time.Duration {
 	const maxDoublings = 10
 	return min(firstRetry<<min(attempts, maxDoublings), limit)
 }
 
-// keep drops the facts about nodes that are not unused any more.
+// keep drops the facts about all nodes but the given ones.
 func (r *factReader) keep(nodes []provisioner.Node) {
 	current := make(map[string]bool, len(nodes))
 	for i := range nodes {

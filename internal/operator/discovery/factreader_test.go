@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// fakeNodes is an engine and the cache of its nodes. It records what it is asked for.
+// fakeNodes is an engine and the cache of its nodes. It records what it is asked.
 type fakeNodes struct {
 	mu          sync.Mutex
 	nodes       map[string]provisioner.Node

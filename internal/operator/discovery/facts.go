@@ -19,19 +19,19 @@ type facts struct {
 	MACs           []string // of all its NICs
 	BMCAddresses   []netip.Addr
 	Architecture   string
-	BootMode       string // in which its ramdisk was started, "uefi" or "bios"
+	BootMode       string // in which the ramdisk was started, "uefi" or "bios"
 	AutoDiscovered bool
 }
 
 // candidate is an unused node with the facts about its machine.
 type candidate struct {
 	node provisioner.Node
-	// facts are nil when the machine has no inventory; macs are known anyway.
+	// facts is nil if the machine has no inventory. macs are known anyway.
 	facts *facts
 	macs  []string
-	// details are set when the inventory was read since the last poll.
+	// details is set if the inventory was read since the last poll.
 	details *v1alpha1.HardwareDetails
-	// err is why the node cannot be read. It is read again later.
+	// err says why the node cannot be read. It is read again later.
 	err error
 }
 
@@ -59,7 +59,8 @@ func factsOf(n provisioner.Node, inv *provisioner.Inventory) *facts {
 	return f
 }
 
-// chassis is what vendor and serial number tell of a machine; empty when its firmware shows no serial number.
+// chassis identifies a machine by vendor and serial number. It is empty if the firmware shows no
+// serial number.
 type chassis struct{ vendor, serial string }
 
 func chassisOf(vendor, serial string) chassis {

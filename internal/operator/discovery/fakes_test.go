@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// fakeAPI holds one discovery resource or two and the hosts, and counts what is written.
+// fakeAPI holds one or two discovery resources and the hosts, and counts writes.
 type fakeAPI struct {
 	client.Client
 
@@ -95,7 +95,7 @@ type statusWriter struct {
 	api *fakeAPI
 }
 
-// Patch refuses a write that relies on an older version.
+// Patch refuses a write that is based on an older version.
 func (w statusWriter) Patch(_ context.Context, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
 	after, ok := obj.(*discoveryv1.BareMetalHostDiscovery)
 	if !ok {
@@ -126,7 +126,7 @@ func (r *fakeRecorder) Eventf(_, _ runtime.Object, _, reason, _, note string, ar
 	r.notes = append(r.notes, reason+": "+fmt.Sprintf(note, args...))
 }
 
-// bench is a reconciler and all that is around it.
+// bench is a reconciler with everything around it.
 type bench struct {
 	*testing.T
 
@@ -152,7 +152,7 @@ func newBench(t *testing.T, engine *fakeNodes, change func(*discoveryv1.BareMeta
 	return b
 }
 
-// restart begins with a new process.
+// restart replaces the reconciler, as a new process does.
 func (b *bench) restart() {
 	b.Helper()
 	b.reg = prometheus.NewRegistry()
@@ -182,7 +182,7 @@ func (b *bench) reconcile() time.Duration {
 	return result.RequeueAfter
 }
 
-// runFor makes all passes of a time.
+// runFor makes all passes that are due within d.
 func (b *bench) runFor(d time.Duration) {
 	b.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {

@@ -17,15 +17,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// cacheLag is how long a host that was just created may be missing in the cache.
+// cacheLag is how long the cache may take to show a host that was just created.
 const cacheLag = 30 * time.Second
 
-// hostIndex answers whether a node has a host, in any namespace. A host that is being
-// deleted counts, so that its node is not discovered before that is complete.
+// hostIndex answers whether a node has a host, in any namespace. Hosts that are being deleted
+// count, so that their nodes are not discovered before the deletion is complete.
 //
-// It is told of each host that changed and keeps of it only what identifies its
-// machine, so a change costs the same whatever the number of hosts. It is safe for
-// concurrent use.
+// The index is told of each host that changed and keeps only what identifies its machine. A change
+// therefore costs the same, however many hosts there are. The index is safe for concurrent use.
 type hostIndex struct {
 	now func() time.Time
 
@@ -38,24 +37,26 @@ type hostIndex struct {
 	names      map[types.NamespacedName]int // hosts by name
 	origins    map[types.NamespacedName]int // hosts by the discovery resource that created them
 	bmcs       map[netip.Addr]int           // hosts without a node by the addresses of their BMCs
-	// unseen are hosts that were created here and that the cache has not shown yet.
+	// unseen are hosts that discovery has created and that the cache has not shown yet.
 	unseen map[types.UID]time.Time
 }
 
 // hostEntry is what the index knows about a host.
 type hostEntry struct {
 	name types.NamespacedName
-	// linked is the ID of the host's node; sourced that of the node it was created for.
+	// linked is the ID of the host's node; sourced is the ID of the node that the host was created
+	// for.
 	linked, sourced string
 	origin          types.NamespacedName // the discovery resource; empty for none
-	// bootMAC is the host's claim to a machine. macs are that address, and those of the NICs
-	// once the host has a node; users can write these, so each counts only if the node has it.
+	// bootMAC is the host's claim to a machine. macs are bootMAC and, once the host has a node, the
+	// addresses of its NICs. Users can write the latter, so each of them counts only if the node
+	// really has it.
 	bootMAC  string
 	macs     []string
 	deleting bool
-	// chassis is that of a host without a BMC, which nothing but its NICs identifies.
+	// chassis is set for a host without a BMC, which only its NICs identify.
 	chassis chassis
-	// bmc is the address of the BMC of a host without a node, which looks for one by it.
+	// bmc is the address of the BMC of a host without a node. The host looks for its node by it.
 	bmc netip.Addr
 }
 
@@ -68,7 +69,7 @@ func newHostIndex(now func() time.Time) *hostIndex {
 	}
 }
 
-// put notes a host as the cache shows it, and reports whether its deletion is new.
+// put stores a host as the cache shows it. It reports whether the host's deletion is new.
 func (x *hostIndex) put(h *v1alpha1.BareMetalHost) (deleted bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +77,7 @@ func (x *hostIndex) put(h *v1alpha1.BareMetalHost) (deleted bool) {
 	return x.replace(h.UID, entryOf(h))
 }
 
-// remember notes a host that was just created.
+// remember stores a host that was just created.
 func (x *hostIndex) remember(h *v1alpha1.BareMetalHost) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,7 +87,7 @@ func (x *hostIndex) remember(h *v1alpha1.BareMetalHost) {
 	}
 }
 
-// remove drops a host that is gone, and reports whether its deletion is new.
+// remove drops a host that is gone. It reports whether the host's deletion is new.
 func (x *hostIndex) remove(uid types.UID) (deleted bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -96,7 +97,7 @@ func (x *hostIndex) remove(uid types.UID) (deleted bool) {
 	return old == nil || !old.deleting
 }
 
-// expire drops hosts that were created here and that the cache never showed: they were
+// expire drops hosts that discovery created, but that the cache never showed because they were
 // deleted at once.
 func (x *hostIndex) expire() {
 	x.mu.Lock()
@@ -109,8 +110,8 @@ func (x *hostIndex) expire() {
 	}
 }
 
-// replace is called with mu held; a nil entry drops the host. It reports whether the host
-// is being deleted and was not before.
+// replace stores the entry of a host; nil drops the host. It reports whether the host is being
+// deleted and was not before. The caller holds mu.
 func (x *hostIndex) replace(uid types.UID, entry *hostEntry) (deleted bool) {
 	old := x.hosts[uid]
 	if reflect.DeepEqual(old, entry) {
@@ -183,8 +184,8 @@ func entryOf(h *v1alpha1.BareMetalHost) *hostEntry {
 	return e
 }
 
-// identifying returns the MAC addresses of NICs without those that other machines may
-// have, too: USB links to BMCs have the same one in many machines.
+// identifying returns the MAC addresses of NICs, without those that several machines may share: USB
+// links to BMCs have the same address in many machines.
 func identifying(nics []v1alpha1.NIC) []string {
 	var macs []string
 	for i := range nics {
@@ -195,9 +196,8 @@ func identifying(nics []v1alpha1.NIC) []string {
 	return macs
 }
 
-// hostWith returns a host with one of the machine's MAC addresses, or nil. It prefers one
-// without a node, which may be the machine's own. hasPort reports whether a node has an
-// address.
+// hostWith returns a host that has one of the machine's MAC addresses, or nil. It prefers a host
+// without a node, which may be the machine's own. hasPort reports whether a node has an address.
 func (x *hostIndex) hostWith(macs []string, hasPort func(nodeID, mac string) bool) *hostEntry {
 	var found *hostEntry
 	for _, mac := range macs {
@@ -210,15 +210,16 @@ func (x *hostIndex) hostWith(macs []string, hasPort func(nodeID, mac string) boo
 	return found
 }
 
-// awaits reports whether a host without a node has one of these addresses of BMCs. It takes
-// the node of that machine, or gets one of its own because it is another machine.
+// awaits reports whether a host without a node has one of these BMC addresses. Such a host takes
+// over the node of that machine, or gets a node of its own if its machine is another one.
 func (x *hostIndex) awaits(bmcs []netip.Addr) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.ContainsFunc(bmcs, func(addr netip.Addr) bool { return x.bmcs[addr] > 0 })
 }
 
-// withChassis returns the name of a host without a BMC that shows a chassis, the first by name; empty for none.
+// withChassis returns the name of a host without a BMC that shows the chassis. It returns the first
+// by name, and an empty name if there is none.
 func (x *hostIndex) withChassis(c chassis) (found types.NamespacedName) {
 	if c == (chassis{}) {
 		return found
@@ -233,14 +234,14 @@ func (x *hostIndex) withChassis(c chassis) (found types.NamespacedName) {
 	return found
 }
 
-// claiming returns the hosts that show a MAC address. Entries do not change.
+// claiming returns the hosts that show a MAC address. Their entries are never modified.
 func (x *hostIndex) claiming(mac string) []*hostEntry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return slices.Clone(x.macs[mac])
 }
 
-// has reports whether a host has the node, by its ID or name.
+// has reports whether a host has the node, by the node's ID or name.
 func (x *hostIndex) has(n provisioner.Node) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -251,14 +252,14 @@ func (x *hostIndex) hasLocked(n provisioner.Node) bool {
 	return x.nodeIDs[n.ID] > 0 || n.Name != "" && x.nodeNames[n.Name] > 0
 }
 
-// division is how nodes are divided by who has them.
+// division is the result of dividing nodes by who has them.
 type division struct {
 	matched int                // have a host by ID or name
 	foreign int                // belong to somebody else
 	free    []provisioner.Node // are unused
 }
 
-// divide sorts nodes by who has them.
+// divide divides nodes by who has them.
 func (x *hostIndex) divide(nodes []provisioner.Node) division {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -276,7 +277,7 @@ func (x *hostIndex) divide(nodes []provisioner.Node) division {
 	return d
 }
 
-// madeBy is the number of existing hosts that the resource created.
+// madeBy returns the number of existing hosts that the resource created.
 func (x *hostIndex) madeBy(resource *discoveryv1.BareMetalHostDiscovery) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -290,14 +291,14 @@ func (x *hostIndex) isTaken(name types.NamespacedName) bool {
 	return x.names[name] > 0
 }
 
-// version changes whenever the index does.
+// version returns a number that changes whenever the index does.
 func (x *hostIndex) version() uint64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.generation
 }
 
-// origin is the discovery resource that created a host.
+// origin says for which node, and by which discovery resource, a host was created.
 type origin struct {
 	resource types.NamespacedName
 	nodeID   string
@@ -307,9 +308,9 @@ func (o origin) String() string {
 	return o.resource.Namespace + "/" + o.resource.Name + "/" + o.nodeID
 }
 
-// originOf reads the annotation with the origin of a host. Whoever may write hosts may write
-// it, and a resource makes hosts in its own namespace only, so one that names another
-// namespace says nothing.
+// originOf reads the annotation with the origin of a host. Whoever may write hosts may write the
+// annotation. A resource creates hosts only in its own namespace, so originOf ignores an annotation
+// that names another namespace.
 func originOf(h *v1alpha1.BareMetalHost) (origin, bool) {
 	parts := strings.Split(h.Annotations[v1alpha1.DiscoverySourceAnnotation], "/")
 	if len(parts) != 3 || parts[0] != h.Namespace {

@@ -137,8 +137,8 @@ func fleet(n int) ([]v1alpha1.BareMetalHost, []provisioner.Node) {
 	return hosts, nodes
 }
 
-// BenchmarkIndex shows the cost of one changed host and of one look at all nodes, in a
-// fleet of 10,000.
+// BenchmarkIndex measures the cost of one changed host and of one look at all nodes, in a fleet of
+// 10,000.
 func BenchmarkIndex(b *testing.B) {
 	hosts, nodes := fleet(10_000)
 	x := indexOf(hosts...)

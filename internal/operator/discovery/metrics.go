@@ -41,7 +41,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// observe counts the outcome of a poll; fresh are the nodes that are newly skipped.
+// observe counts the outcome of a poll. fresh are the nodes that are newly skipped.
 func (m *Metrics) observe(resource *discoveryv1.BareMetalHostDiscovery, o outcome, fresh []discoveryv1.SkippedNode) {
 	m.nodes.WithLabelValues(resource.Namespace, resource.Name).Set(float64(o.engineNodes))
 	m.created.WithLabelValues(resource.Namespace, resource.Name).Add(float64(len(o.made)))
@@ -59,7 +59,7 @@ func (m *Metrics) forget(name types.NamespacedName) {
 	}
 }
 
-// skipReasons are all reasons.
+// skipReasons are all reasons for which a node can be skipped.
 var skipReasons = []discoveryv1.SkipReason{
 	discoveryv1.SkipMissingDetail, discoveryv1.SkipMissingMAC, discoveryv1.SkipNoInventory, discoveryv1.SkipDuplicateMAC,
 	discoveryv1.SkipNameConflict, discoveryv1.SkipNameInvalid, discoveryv1.SkipIgnored, discoveryv1.SkipTombstone,

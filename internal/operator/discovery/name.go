@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// maxName is the longest name, so that it is usable as a label's value.
+	// maxName is the greatest length of a name. It keeps names usable as values of labels.
 	maxName = validation.LabelValueMaxLength
-	// hashLength is the number of hexadecimal digits that replace the cut part.
+	// hashLength is the number of hexadecimal digits that replace a part that was cut off.
 	hashLength = 6
-	// uuidGuard is the prefix for names that look like a UUID. A host must not have
-	// such a name, because engine and clients treat a UUID as a node's identifier.
+	// uuidGuard is put before names that look like a UUID. A host must not have such a name,
+	// because engine and clients treat a UUID as the identifier of a node.
 	uuidGuard = "host-"
 )
 
-// errMissingDetail means that the machine does not report the detail for its name
-// and that the template allows no fallback.
+// errMissingDetail means that the machine does not report the detail that its name is made of, and
+// that the template allows no fallback.
 var errMissingDetail = errors.New("machine does not report the hardware detail that the name template uses")
 
-// errNameInvalid means that prefix and suffix make every name invalid.
+// errNameInvalid means that the template's prefix or suffix makes every name invalid.
 var errNameInvalid = errors.New("name is not valid for a host")
 
-// nameFacts are the details that a name can have.
+// nameFacts are the facts about a machine that its name can be made of.
 type nameFacts struct {
 	NodeID   string
 	BootMAC  string // lower case, with colons
@@ -40,8 +40,8 @@ type nameFacts struct {
 	Serial   string
 }
 
-// baseName returns the name that a machine gets if no other host has it. It
-// returns errMissingDetail or errNameInvalid.
+// baseName returns the name that a machine gets if no other host has it. Its errors are
+// errMissingDetail and errNameInvalid.
 func baseName(t discoveryv1.ResourceNameTemplate, facts nameFacts) (string, error) {
 	detail := detailOf(t.HardwareDetails, facts)
 	if detail == "" && t.Fallback != discoveryv1.FallbackNone {
@@ -60,8 +60,8 @@ func baseName(t discoveryv1.ResourceNameTemplate, facts nameFacts) (string, erro
 	return name, nil
 }
 
-// candidateNames returns the names to try, in this order, for a machine whose
-// base name may belong to another one.
+// candidateNames returns the names to try for a machine, in this order. The first one is the base
+// name, which another host may already have.
 func candidateNames(base string, facts nameFacts) []string {
 	names := []string{base}
 	if mac := strings.ReplaceAll(facts.BootMAC, ":", ""); len(mac) >= hashLength {
@@ -80,13 +80,14 @@ func checkTemplate(t discoveryv1.ResourceNameTemplate) error {
 	return err
 }
 
-// readsAsUUID reports whether a template and detail needed the guard.
+// readsAsUUID reports whether a host's name has the guard because it would look like a UUID
+// without.
 func readsAsUUID(t discoveryv1.ResourceNameTemplate, name string) bool {
 	return strings.HasPrefix(name, uuidGuard) && !strings.HasPrefix(t.Prefix, uuidGuard) &&
 		uuid.Validate(strings.TrimPrefix(name, uuidGuard)) == nil
 }
 
-// details says how each detail is read from the facts and made fit for a name.
+// details says how each detail is read from the facts and turned into a part of a name.
 var details = map[discoveryv1.HardwareDetail]func(nameFacts) string{
 	discoveryv1.DetailHostname: func(f nameFacts) string {
 		if isPlaceholder(f.Hostname) {
@@ -117,14 +118,14 @@ func detailOf(which discoveryv1.HardwareDetail, facts nameFacts) string {
 	return read(facts)
 }
 
-// isPlaceholder reports whether firmware or an image reports a text instead of a value.
+// isPlaceholder reports whether firmware or an image left a filler text in place of a real value.
 func isPlaceholder(text string) bool {
 	text = strings.ToLower(strings.TrimSpace(text))
 	return strings.Trim(text, "0-. ") == "" || text == "localhost" || text == "localhost.localdomain" || node.IsPlaceholder(text)
 }
 
-// sanitize lower-cases text and replaces what is not legal in a name by single
-// dashes, none of them at an end.
+// sanitize lower-cases text and replaces each run of characters that are not legal in a name by one
+// dash. The result neither begins nor ends with a dash.
 func sanitize(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
@@ -141,8 +142,8 @@ func sanitize(text string) string {
 	return strings.TrimSuffix(b.String(), "-")
 }
 
-// assemble joins the parts. A name that would be too long loses the end of its
-// middle, for which a hash of the node's ID stands.
+// assemble joins the parts of a name. If the name would be too long, a hash of the node's ID
+// replaces the end of the middle part.
 func assemble(prefix, middle, suffix, nodeID string) string {
 	if len(prefix)+len(middle)+len(suffix) > maxName {
 		room := max(maxName-len(prefix)-len(suffix)-len("-")-hashLength, 0)

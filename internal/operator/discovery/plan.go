@@ -15,12 +15,12 @@ import (
 
 // plan is what one poll has to do.
 type plan struct {
-	// matched is how many candidates turned out to have a host by MAC address, or to be
-	// those that a host looks for by the address of its BMC.
+	// matched is how many candidates turned out to have a host: one with their MAC address, or one
+	// that looks for its node by their BMC's address.
 	matched int
 	create  []creation
 	skipped []discoveryv1.SkippedNode
-	// beyond are the candidates that spec.maxHosts keeps from getting a host.
+	// beyond are the candidates that get no host because of spec.maxHosts.
 	beyond []candidate
 }
 
@@ -29,7 +29,7 @@ type creation struct {
 	candidate
 	// names are the names to try, in this order.
 	names []string
-	// older is a host of what may be the same machine with other NICs; empty for none.
+	// older is an existing host of what may be the same machine with other NICs; empty means none.
 	older types.NamespacedName
 }
 
@@ -46,9 +46,9 @@ type planner struct {
 	plan
 }
 
-// makePlan decides about each candidate. The same candidates in the same order and the
-// same hosts give the same plan. exists reports whether the engine has a node, and hasPort
-// whether a node has a MAC address.
+// makePlan decides about each candidate. The same candidates in the same order and the same hosts
+// give the same plan. exists reports whether the engine has a node, and hasPort whether a node has
+// a MAC address.
 func makePlan(resource *discoveryv1.BareMetalHostDiscovery, index *hostIndex, candidates []candidate, exists func(nodeID string) bool, hasPort func(nodeID, mac string) bool) plan {
 	p := &planner{
 		resource: resource, index: index, exists: exists, hasPort: hasPort,
@@ -106,8 +106,9 @@ func (p *planner) decide(c candidate) {
 	p.create = append(p.create, creation{candidate: c, names: names, older: p.index.withChassis(c.facts.Chassis)})
 }
 
-// match decides about a machine of which a host has a MAC address. The host takes the node,
-// or has already taken it, unless it has another one: then two nodes have the address.
+// match decides about a machine with a MAC address that a host has. The host takes the node, or has
+// already taken it. If the host has another node, two nodes have the address, and the candidate is
+// skipped.
 func (p *planner) match(c candidate, host *hostEntry) {
 	if host.linked != "" && host.linked != c.node.ID && p.exists(host.linked) {
 		p.skip(c, discoveryv1.SkipDuplicateMAC, fmt.Sprintf("host %s with node %s has one of the machine's MAC addresses; delete one of the two nodes from the engine", host.name, host.linked))
@@ -116,8 +117,8 @@ func (p *planner) match(c candidate, host *hostEntry) {
 	p.matched++
 }
 
-// unwanted reports whether the resource does not ask for such nodes at all. A
-// node whose inventory is not there yet may still turn out to be wanted.
+// unwanted reports whether the resource does not ask for such nodes at all. It returns false for a
+// node whose inventory is still missing and that may turn out to be wanted.
 func (p *planner) unwanted(c candidate) bool {
 	if !p.resource.Spec.OnlyAutoDiscovered {
 		return false
@@ -128,7 +129,7 @@ func (p *planner) unwanted(c candidate) bool {
 	return !c.facts.AutoDiscovered
 }
 
-// obstacle says why the candidate cannot become a host now, or "".
+// obstacle says why the candidate cannot become a host now. It returns "" if nothing is in the way.
 func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	limit := int(p.resource.Spec.MaxHosts)
 	twin := ""
@@ -161,8 +162,8 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	}
 }
 
-// reinspection says how a node gets an inventory. The engine takes that of a machine which it knows
-// only while the node waits for it, and a node in enroll cannot.
+// reinspection says how a node gets an inventory. The engine accepts the inventory of a machine
+// that it knows only while the node waits for it, and a node in enroll cannot wait.
 func reinspection(n provisioner.Node) string {
 	if n.State == node.Enroll && n.AutoDiscovered != nil && *n.AutoDiscovered {
 		return "delete the node from the engine, and boot the machine into the ramdisk"
@@ -200,7 +201,7 @@ func lowerSet(texts []string) map[string]bool {
 	return set
 }
 
-// maxMessage limits text from outside in a status, in bytes.
+// maxMessage limits the length of text from outside in a status, in bytes.
 const maxMessage = 512
 
 func cut(text string) string { return node.CutTextTo(text, maxMessage) }

@@ -29,7 +29,7 @@ func testResource(change func(*discoveryv1.BareMetalHostDiscovery)) *discoveryv1
 	return d
 }
 
-// machine returns the candidate of a machine; mac ends its MAC addresses.
+// machine returns the candidate of a machine. mac is the end of its MAC addresses.
 func machine(id, hostname, mac string, change func(*candidate)) candidate {
 	macs := []string{"00:1b:21:00:00:" + mac, "00:1b:21:00:01:" + mac}
 	c := candidate{

@@ -22,8 +22,8 @@ const (
 	again = 100 * time.Millisecond
 )
 
-// inputs are what the outcome of a poll depends on. When they are the same as in the last
-// poll, and no node is to be read again, there is nothing to do.
+// inputs are what the outcome of a poll depends on. If they equal those of the last poll, and no
+// node is due to be read again, there is nothing to do.
 type inputs struct {
 	uid        types.UID
 	generation int64
@@ -32,19 +32,19 @@ type inputs struct {
 	hosts      uint64
 }
 
-// evaluation is what a poll worked with, and left.
+// evaluation is what a poll worked with and what it leaves for the next one.
 type evaluation struct {
 	inputs
 	tombstones []discoveryv1.Tombstone
-	// due is when the same inputs may have another outcome.
+	// due is when the outcome may differ although the inputs are the same.
 	due time.Time
-	// skipped are all skipped nodes, also those that the status has no room for.
+	// skipped are all skipped nodes, including those that the status has no room for.
 	skipped skipMemory
 }
 
-// poll compares the nodes with the hosts, creates the hosts that are missing and fills the
-// status. Errors of the engine go into the status; only errors of the API server come
-// back. It returns when the resource has to be polled at the latest.
+// poll compares the nodes with the hosts, creates the missing hosts and fills the status. It
+// returns how long the next poll can wait at most. Errors of the engine go into the status; poll
+// returns only errors of the API server.
 func (r *Reconciler) poll(parent context.Context, p *pass) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(parent, pollTimeout)
 	defer cancel()
@@ -87,8 +87,8 @@ func (r *Reconciler) poll(parent context.Context, p *pass) (time.Duration, error
 	return max(min(interval, result.due.Sub(r.Now())), again), nil
 }
 
-// unreachable notes that the engine gave no answer. The next poll that gets one decides
-// about all nodes again.
+// unreachable notes that the engine gave no answer. The next poll that gets an answer decides about
+// all nodes again.
 func (r *Reconciler) unreachable(resource *discoveryv1.BareMetalHostDiscovery, err error) {
 	r.recordUnreachable(resource, err)
 	if last := r.lastEvaluation(resource); last != nil {
@@ -96,7 +96,7 @@ func (r *Reconciler) unreachable(resource *discoveryv1.BareMetalHostDiscovery, e
 	}
 }
 
-// overdue gives an error that comes from the deadline of the poll its reason.
+// overdue replaces an error that the poll's own deadline caused by one that names this cause.
 func overdue(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, provisioner.ErrUnreachable) {
 		return fmt.Errorf("%w: the list of nodes was not complete within %s", provisioner.ErrUnreachable, pollTimeout)
@@ -115,7 +115,8 @@ func (r *Reconciler) inputs(resource, owner *discoveryv1.BareMetalHostDiscovery)
 	return now
 }
 
-// lastEvaluation returns what the last poll of this very resource left, or nil.
+// lastEvaluation returns the evaluation of the last poll of this resource, or nil. A resource of
+// the same name with another UID does not count.
 func (r *Reconciler) lastEvaluation(resource *discoveryv1.BareMetalHostDiscovery) *evaluation {
 	last := r.evaluated[client.ObjectKeyFromObject(resource)]
 	if last == nil || last.uid != resource.UID {
@@ -124,13 +125,13 @@ func (r *Reconciler) lastEvaluation(resource *discoveryv1.BareMetalHostDiscovery
 	return last
 }
 
-// sameTombstones reports whether nobody changed the tombstones.
+// sameTombstones reports whether the resource still has the same tombstones.
 func sameTombstones(before []discoveryv1.Tombstone, resource *discoveryv1.BareMetalHostDiscovery) bool {
 	return slices.EqualFunc(before, resource.Status.Tombstones, func(a, b discoveryv1.Tombstone) bool { return a.MAC == b.MAC })
 }
 
-// readAfresh reads the resource from the API server, because the cache may lack what the
-// last poll wrote, and a tombstone that was written before its host went.
+// readAfresh reads the resource from the API server itself, because the cache may lack two things:
+// what the last poll wrote, and a tombstone that was written just before its host went.
 func (r *Reconciler) readAfresh(ctx context.Context, p *pass) error {
 	var now discoveryv1.BareMetalHostDiscovery
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.resource), &now); err != nil {
@@ -141,8 +142,8 @@ func (r *Reconciler) readAfresh(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// evaluate decides about all nodes and creates hosts for those that need one. parent
-// outlives the poll: readings under it may take longer.
+// evaluate decides about all nodes and creates hosts for the nodes that need one. ctx ends with the
+// poll. parent outlives it, so that readings of slow nodes may take longer.
 func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *discoveryv1.BareMetalHostDiscovery) (outcome, error) {
 	resource := p.resource
 	nodes := r.NodeCache.Nodes()
@@ -185,9 +186,9 @@ func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *disco
 	return result, nil
 }
 
-// decide makes the plan. A host that goes while nodes are read leaves a tombstone first, so
-// where tombstones count they are read after the hosts were looked at, and the plan is made
-// again if there are others.
+// decide makes the plan. A host that goes while nodes are read leaves a tombstone first. Where
+// tombstones count, decide therefore reads them after it has looked at the hosts, and makes the
+// plan again if they have changed.
 func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate) (plan, error) {
 	for {
 		decided := makePlan(p.resource, r.index, candidates, func(id string) bool { return r.exists(ctx, id) }, r.hasPort(ctx))
@@ -204,9 +205,10 @@ func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate
 	}
 }
 
-// carryOut creates the planned hosts. The API server may refuse one each time, so machines that
-// spec.maxHosts kept out are decided about again: one of them gets its place. A host whose creation
-// may have come about keeps its own.
+// carryOut creates the planned hosts. If the API server refuses one of them, carryOut decides again
+// about the machines that spec.maxHosts kept out, and one of them gets the free place. This can
+// happen several times. It does not give away the place of a host whose creation failed, because
+// that host may exist nevertheless.
 func (r *Reconciler) carryOut(ctx context.Context, p *pass, decided plan, result *outcome) error {
 	for {
 		created := r.createAll(ctx, p.resource, decided.create)
@@ -223,7 +225,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p *pass, decided plan, result
 	}
 }
 
-// dueBy moves the next poll to when there is something to read or to create again.
+// dueBy moves the next poll forward to when there is something to read or to create again.
 func (o *outcome) dueBy(found findings, now time.Time) {
 	if !found.due.IsZero() && found.due.Before(o.due) {
 		o.due = found.due
@@ -236,7 +238,8 @@ func (o *outcome) dueBy(found findings, now time.Time) {
 	}
 }
 
-// exists reports whether the engine has a node. The cache may show one that is gone.
+// exists reports whether the engine has a node. It asks the engine, because the cache may still
+// show a node that is gone.
 func (r *Reconciler) exists(ctx context.Context, id string) bool {
 	if _, known := r.NodeCache.Node(id); !known {
 		return false
@@ -245,8 +248,8 @@ func (r *Reconciler) exists(ctx context.Context, id string) bool {
 	return !errors.Is(err, provisioner.ErrNotFound)
 }
 
-// hasPort returns what reports whether a node has a MAC address. One that is gone, or cannot be
-// read now, may have it.
+// hasPort returns a function that reports whether a node has a MAC address. The function returns
+// true for a node that is gone or cannot be read now, because that node may have the address.
 func (r *Reconciler) hasPort(ctx context.Context) func(nodeID, mac string) bool {
 	return func(nodeID, mac string) bool {
 		if _, known := r.NodeCache.Node(nodeID); !known {

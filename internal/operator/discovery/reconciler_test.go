@@ -199,7 +199,7 @@ func TestEngineThatGoesAwayWhileNodesAreReadIsUnreachable(t *testing.T) {
 			engine.inventories[id] = away
 		}
 		b := newBench(t, engine, nil)
-		b.reconcile() // one node may be broken: the engine itself answers
+		b.reconcile() // a single node may be broken: the engine itself answers
 		if got := len(b.api.resource.Status.Skipped); got != 20 {
 			t.Errorf("%d nodes are listed, want all", got)
 		}
@@ -500,7 +500,7 @@ func TestMetricsOfADeletedResourceGo(t *testing.T) {
 	})
 }
 
-// added are the requests that were added to a queue.
+// added are the requests that were put into a queue.
 type added struct {
 	requests
 	all map[types.NamespacedName]bool

@@ -9,8 +9,8 @@ import (
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 )
 
-// untilPoll is the pause before the next poll. A changed spec is acted on at once, and
-// changed nodes or other resources after minPollInterval.
+// untilPoll returns the pause before the next poll. A resource with a changed spec is polled at
+// once. If nodes or other resources have changed, minPollInterval has to pass since the last poll.
 func (r *Reconciler) untilPoll(resource *discoveryv1.BareMetalHostDiscovery) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *Reconciler) scheduled(resource *discoveryv1.BareMetalHostDiscovery, nex
 	r.polled[name] = last
 }
 
-// nudge notes that nodes without a host changed, or other resources.
+// nudge notes that other resources, or nodes without a host, have changed.
 func (r *Reconciler) nudge(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,8 +52,8 @@ func (r *Reconciler) nudge(name types.NamespacedName) {
 	}
 }
 
-// repeat lets the next pass poll at once and decide about all nodes again, because the
-// outcome of the last poll was not written.
+// repeat makes the next pass poll at once and decide about all nodes again, because the outcome of
+// the last poll was not written.
 func (r *Reconciler) repeat(name types.NamespacedName) {
 	if last := r.evaluated[name]; last != nil {
 		last.due = time.Time{}
@@ -63,7 +63,7 @@ func (r *Reconciler) repeat(name types.NamespacedName) {
 	delete(r.polled, name)
 }
 
-// forget drops what is kept for a deleted resource.
+// forget drops everything that is kept about a deleted resource.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	delete(r.evaluated, name)
 	r.Metrics.forget(name)

@@ -10,24 +10,24 @@ import (
 	discoveryv1 "github.com/ingot-metal/ingot/api/metal3/discovery/v1alpha1"
 )
 
-// skipMemory is for what reason each node was skipped in the last poll, and since when. The
-// status has the first of them only.
+// skipMemory says for which reason each node was skipped in the last poll, and since when. The
+// status may have room for only some of these nodes.
 type skipMemory struct {
 	nodes map[string]skipRecord
-	// partial is true when nodes may be missing that were skipped: the memory is
-	// from a status that had no room for them.
+	// partial is true if skipped nodes may be missing, because the memory comes from a status that
+	// had no room for them.
 	partial bool
 }
 
 type skipRecord struct {
 	reason discoveryv1.SkipReason
 	since  metav1.Time
-	// needsPerson is true once a person had to do something about it.
+	// needsPerson is true once a person had to do something about the node.
 	needsPerson bool
 }
 
-// memoryOf is what the last poll remembers, or else the status: the poll was that of
-// another process.
+// memoryOf returns the memory of the last poll. If another process made that poll, memoryOf takes
+// the memory from the status.
 func memoryOf(last *evaluation, status *discoveryv1.BareMetalHostDiscoveryStatus) skipMemory {
 	if last != nil {
 		return last.skipped
@@ -39,8 +39,8 @@ func memoryOf(last *evaluation, status *discoveryv1.BareMetalHostDiscoveryStatus
 	return m
 }
 
-// update fills in since when each node is skipped for its reason. It returns the memory of
-// this poll and the nodes that are newly skipped, for a new reason, or now need a person.
+// update sets since when each node has been skipped for its reason. It returns the memory of this
+// poll, and the nodes that are newly skipped, are skipped for a new reason, or newly need a person.
 func (m skipMemory) update(skipped []discoveryv1.SkippedNode, now metav1.Time) (next skipMemory, fresh []discoveryv1.SkippedNode) {
 	next.nodes = make(map[string]skipRecord, len(skipped))
 	for i := range skipped {
@@ -59,8 +59,8 @@ func (m skipMemory) update(skipped []discoveryv1.SkippedNode, now metav1.Time) (
 	return next, fresh
 }
 
-// skippedList returns the list for the status: by node, and not longer than the schema
-// allows. When it has to leave nodes out, those stay that a person can do something about.
+// skippedList returns the list for the status, sorted by node and not longer than the schema
+// allows. If the list has to leave out nodes, it keeps those that a person can do something about.
 func skippedList(skipped []discoveryv1.SkippedNode) []discoveryv1.SkippedNode {
 	if len(skipped) == 0 {
 		return nil
@@ -81,11 +81,12 @@ func worth(s discoveryv1.SkippedNode) int {
 	return 0
 }
 
-// messageUnreadable begins the message about a node that could not be read, which the next attempt may change.
+// messageUnreadable begins the message about a node that could not be read. The next attempt may
+// succeed.
 const messageUnreadable = "the node cannot be read, which is tried again after a wait: "
 
-// needsPerson reports whether a person has to do something about a skipped node: its reason is neither
-// temporary nor what the spec asks for.
+// needsPerson reports whether a person has to do something about a skipped node, because its reason
+// is neither temporary nor intended by the spec.
 func needsPerson(s discoveryv1.SkippedNode) bool {
 	switch s.Reason {
 	case discoveryv1.SkipNodeBusy, discoveryv1.SkipIgnored, discoveryv1.SkipTombstone:

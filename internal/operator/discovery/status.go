@@ -19,8 +19,8 @@ const (
 	// maxSkipped and maxTombstones are the lengths that the schema allows.
 	maxSkipped    = 50
 	maxTombstones = 200
-	// pollTimeStep is how much lastPollTime may lag behind while nothing else
-	// changes, so that an idle poll writes nothing.
+	// pollTimeStep is how far lastPollTime may lag behind while nothing else changes. An idle poll
+	// therefore writes nothing.
 	pollTimeStep = 10 * time.Minute
 )
 
@@ -29,16 +29,16 @@ type outcome struct {
 	engineNodes int
 	matched     int
 	created     int // hosts of the resource that exist
-	left        int // nodes that an older resource takes
+	left        int // nodes that are left to an older resource
 	skipped     []discoveryv1.SkippedNode
 	templateErr error
-	engineErr   error // the engine gave no answer in the middle of the poll
+	engineErr   error // the engine stopped answering in the middle of the poll
 	owner       *discoveryv1.BareMetalHostDiscovery
-	due         time.Time // when the outcome may be another one
+	due         time.Time // when the outcome may change
 	creationResult
 }
 
-// merge adds a plan and what the creation of its hosts led to.
+// merge adds a plan and the outcome of creating its hosts.
 func (o *outcome) merge(decided plan, c creationResult) {
 	o.matched += decided.matched + len(c.made) + c.overtaken
 	o.skipped = slices.Concat(o.skipped, decided.skipped, c.refused)
@@ -46,8 +46,8 @@ func (o *outcome) merge(decided plan, c creationResult) {
 	o.failed, o.failure = o.failed+c.failed, errors.Join(o.failure, c.failure)
 }
 
-// record writes the outcome of a poll into the status and tells of what is new since the
-// last one. It returns what the next poll has to remember.
+// record writes the outcome of a poll into the status, and publishes events and metrics about what
+// is new since the last poll. It returns what the next poll has to remember.
 func (r *Reconciler) record(resource *discoveryv1.BareMetalHostDiscovery, o outcome, last *evaluation) skipMemory {
 	now := metav1.NewTime(r.Now())
 	status := &resource.Status
@@ -77,13 +77,14 @@ func (r *Reconciler) record(resource *discoveryv1.BareMetalHostDiscovery, o outc
 	return memory
 }
 
-// recordReached notes a poll that found everything as the one before.
+// recordReached notes a poll that found nothing changed since the last one.
 func (r *Reconciler) recordReached(resource *discoveryv1.BareMetalHostDiscovery) {
 	now := metav1.NewTime(r.Now())
 	resource.Status.LastPollTime = &now
 }
 
-// recordUnreachable keeps the counts of the last poll that reached the engine.
+// recordUnreachable notes that the engine did not answer. The counts of the last poll that reached
+// the engine stay.
 func (r *Reconciler) recordUnreachable(resource *discoveryv1.BareMetalHostDiscovery, err error) {
 	if !meta.IsStatusConditionFalse(resource.Status.Conditions, discoveryv1.EngineReachableCondition) {
 		r.warn(resource, eventEngineUnreachable, "%s", cut(err.Error()))
@@ -94,7 +95,7 @@ func (r *Reconciler) recordUnreachable(resource *discoveryv1.BareMetalHostDiscov
 	setReady(resource)
 }
 
-// suspend reports that discovery is suspended.
+// suspend notes in the status that discovery is suspended.
 func (r *Reconciler) suspend(resource *discoveryv1.BareMetalHostDiscovery) {
 	setTemplateCondition(resource, checkTemplate(resource.Spec.ResourceNameTemplate))
 	setCondition(resource, discoveryv1.ConflictCondition, metav1.ConditionFalse, discoveryv1.NoConflictReason, "Discovery is suspended")
@@ -126,8 +127,7 @@ func (r *Reconciler) setConflict(resource *discoveryv1.BareMetalHostDiscovery, o
 	setCondition(resource, discoveryv1.ConflictCondition, metav1.ConditionTrue, discoveryv1.OlderResourceReason, message)
 }
 
-// setReady sums the other conditions up. The first obstacle gives reason and
-// message.
+// setReady sums up the other conditions. Reason and message are those of the first obstacle.
 func setReady(resource *discoveryv1.BareMetalHostDiscovery) {
 	for _, want := range []struct {
 		condition string
@@ -160,8 +160,8 @@ func setCondition(resource *discoveryv1.BareMetalHostDiscovery, kind string, sta
 	})
 }
 
-// patchStatus writes what changed, if that is worth a write. Others write tombstones, too;
-// everything else is this controller's alone.
+// patchStatus writes what has changed, if it is worth a write. Others write tombstones, too, so
+// these need an optimistic lock. Everything else in the status belongs to this controller alone.
 func (r *Reconciler) patchStatus(ctx context.Context, before, after *discoveryv1.BareMetalHostDiscovery) error {
 	after.Status.ObservedGeneration = after.Generation
 	if !worthWriting(&before.Status, &after.Status) {

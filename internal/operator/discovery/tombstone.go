@@ -21,18 +21,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// RecordDeletion notes that a host is being deleted in the status of the discovery resource
-// that created it, if that denies rediscovery. The controller that deletes hosts calls it
-// before the node is deleted from the engine and the host loses its finalizer, in each
-// pass that does so: then the machine is not discovered again, whether discovery runs
-// meanwhile or not. For hosts that were not discovered, and those whose boot MAC address is
-// none, it does nothing.
+// RecordDeletion adds a tombstone for a host that is being deleted to the discovery resource that
+// created it, if that resource denies rediscovery. It does nothing for hosts that were not
+// discovered or have no valid boot MAC address.
 //
-// It reads the resource with live, which must not be a cache, and writes with writer. now
-// is used for hosts without a time of deletion. It needs the rights to get
-// baremetalhostdiscoveries and to patch their status.
-// Errors are those of the API server; a conflict can be tried again at once. A cluster
-// without the resource's kind is no error.
+// The controller that deletes hosts calls RecordDeletion in each pass that deletes the node from
+// the engine or removes the host's finalizer, before it does either. The machine is then not
+// discovered again, whether discovery runs meanwhile or not.
+//
+// RecordDeletion reads the resource with live, which must not be a cache, and writes with writer.
+// now is the time of deletion for hosts without one. The caller needs the rights to get
+// baremetalhostdiscoveries and to patch their status. Errors are those of the API server; a
+// conflict can be tried again at once. A missing resource, or a cluster without the resource's
+// kind, is no error.
 func RecordDeletion(ctx context.Context, live client.Reader, writer client.StatusClient, host *v1alpha1.BareMetalHost, now time.Time) error {
 	source, tombstone, ok := tombstoneOf(host, now)
 	if !ok {
@@ -58,13 +59,13 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 	return nil
 }
 
-// recordBackoff are the pauses between attempts to write a tombstone. Many hosts may be
-// deleted at once.
+// recordBackoff is the pauses between attempts to write a tombstone. There are many attempts,
+// because many hosts may be deleted at once.
 var recordBackoff = wait.Backoff{Steps: 20, Duration: 20 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
-// tombstonePatch returns the patch that adds a machine to the tombstones of a resource, or
-// nil if there is nothing to add. It appends to a list that has room, which never conflicts
-// with what others append.
+// tombstonePatch returns the patch that adds a machine to the tombstones of a resource, or nil if
+// there is nothing to add. If the list exists and has room, the patch appends to it, which never
+// conflicts with what others append.
 func tombstonePatch(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.Tombstone) (client.Patch, error) {
 	before := resource.DeepCopy()
 	if resource.Spec.Rediscovery != discoveryv1.RediscoveryDeny || !addTombstone(resource, t) {
@@ -80,8 +81,8 @@ func tombstonePatch(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.
 	return client.RawPatch(types.JSONPatchType, data), nil
 }
 
-// tombstoneOf returns the tombstone of a host, and the resource that created the host. There
-// is none for a host that was not discovered.
+// tombstoneOf returns the tombstone of a host, and the resource that created the host. ok is false
+// for a host that was not discovered or has no valid boot MAC address.
 func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) (source types.NamespacedName, t discoveryv1.Tombstone, ok bool) {
 	from, discovered := originOf(host)
 	mac, octets := node.ParseHardwareAddress(host.Spec.BootMACAddress)
@@ -95,9 +96,9 @@ func tombstoneOf(host *v1alpha1.BareMetalHost, now time.Time) (source types.Name
 	return from.resource, discoveryv1.Tombstone{MAC: mac, DeletedAt: at}, true
 }
 
-// deletionSeen remembers that the deletion of a host which a resource made is new, and
-// returns the resource. The next reconciliation of the resource writes the tombstone,
-// unless [RecordDeletion] did.
+// deletionSeen remembers the tombstone of a deleted host for the resource that created it, and
+// returns that resource. The resource's next reconciliation writes the tombstone, unless
+// [RecordDeletion] already did.
 func (r *Reconciler) deletionSeen(host *v1alpha1.BareMetalHost) (types.NamespacedName, bool) {
 	source, tombstone, ok := tombstoneOf(host, r.Now())
 	if !ok {
@@ -109,8 +110,8 @@ func (r *Reconciler) deletionSeen(host *v1alpha1.BareMetalHost) (types.Namespace
 	return source, true
 }
 
-// addPending adds the pending tombstones to the status and returns how many there
-// were. They stay pending until the status is written.
+// addPending adds the pending tombstones to the status and returns how many there are. They stay
+// pending until the status has been written.
 func (r *Reconciler) addPending(resource *discoveryv1.BareMetalHostDiscovery) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,7 +134,7 @@ func (r *Reconciler) dropPending(name types.NamespacedName, n int) {
 	}
 }
 
-// addTombstone adds a machine once, drops the oldest beyond the limit, and reports
+// addTombstone adds a machine once and drops the oldest tombstones beyond the limit. It reports
 // whether it added the machine.
 func addTombstone(resource *discoveryv1.BareMetalHostDiscovery, t discoveryv1.Tombstone) bool {
 	list := &resource.Status.Tombstones

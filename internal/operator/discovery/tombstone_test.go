@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// crowdedWriter refuses writes of the status as long as others write it.
+// crowdedWriter refuses its first writes of the status, as if others wrote it all the time.
 type crowdedWriter struct {
 	statusWriter
 
