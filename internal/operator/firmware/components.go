@@ -18,17 +18,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// components keeps the HostFirmwareComponents of a host. Of its status, updates belongs to
-// the host controller, and is never written here.
+// components keeps the HostFirmwareComponents of a host. It never writes status.updates, which
+// belongs to the host controller.
 type components struct {
 	objects  objects
 	engine   provisioner.FirmwareReader
 	recorder events.EventRecorder
 }
 
-// reconcile shows the firmware of the host's machine, if the engine may have new versions
-// or the spec changed, and returns when to look again; 0 is at the next change. For a
-// machine without components no object is created.
+// reconcile shows the firmware of the host's machine if the spec changed or the engine may have new
+// versions. It returns how long to wait before the next look; 0 means until the next change. It
+// creates no object for a machine without components.
 func (p components) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
 	var cached v1alpha1.HostFirmwareComponents
 	err := p.objects.client.Get(ctx, client.ObjectKeyFromObject(s.host), &cached, client.UnsafeDisableDeepCopy)
@@ -63,13 +63,13 @@ func (p components) reconcile(ctx context.Context, s pass, l *last) (time.Durati
 	return 0, nil
 }
 
-// isShown reports whether an object needs nothing but new readings.
+// isShown reports whether the object needs no write unless new readings differ.
 func isShown(c *v1alpha1.HostFirmwareComponents, host *v1alpha1.BareMetalHost) bool {
 	return isOwned(c, host) && observed(c.Status.Conditions, c.Generation) &&
 		isChanging(c.Status.Conditions) == isChange(c.Spec.Updates, c.Status.Updates)
 }
 
-// write creates the object, if that is still to be done, and shows in it what was found.
+// write creates the object if it does not exist yet, and shows in it what was found.
 func (p components) write(ctx context.Context, s pass, exists bool, found []provisioner.Component) (changing bool, err error) {
 	c := &v1alpha1.HostFirmwareComponents{Spec: v1alpha1.HostFirmwareComponentsSpec{Updates: []v1alpha1.FirmwareUpdate{}}}
 	if err := p.objects.ensure(ctx, c, exists, s.host); err != nil {
@@ -78,7 +78,7 @@ func (p components) write(ctx context.Context, s pass, exists bool, found []prov
 	before := c.DeepCopy()
 	shown, leftOut := cutComponents(found)
 	c.Status.Components = statusOf(shown)
-	v := decideComponents(c.Spec.Updates, c.Status.Updates, found) // also those that are not shown
+	v := decideComponents(c.Spec.Updates, c.Status.Updates, found) // found includes components that are not shown
 	v.leftOut = leftOut
 	setConditions(&c.Status.Conditions, v, c.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, c.Status) && len(c.Spec.Updates) == 0 {
@@ -97,14 +97,14 @@ func (p components) write(ctx context.Context, s pass, exists bool, found []prov
 	return v.changing, nil
 }
 
-// isChange reports whether updates are asked for that were not begun. An empty spec asks
-// for nothing.
+// isChange reports whether the spec asks for updates that were not begun. An empty spec asks for
+// nothing.
 func isChange(wanted, begun []v1alpha1.FirmwareUpdate) bool {
 	return len(wanted) > 0 && !slices.Equal(wanted, begun)
 }
 
-// decideComponents is pure: what the wanted updates are for a machine with the components
-// that were found, and whose updates were begun.
+// decideComponents judges the wanted updates for a machine whose components were found and whose
+// updates were begun.
 func decideComponents(wanted, begun []v1alpha1.FirmwareUpdate, found []provisioner.Component) verdict {
 	v := verdict{
 		changing: isChange(wanted, begun), changingMessage: "The updates of spec were begun",
@@ -142,7 +142,7 @@ func decideComponents(wanted, begun []v1alpha1.FirmwareUpdate, found []provision
 // maxComponent and maxNames bound the names in a message, in bytes.
 const maxComponent, maxNames = 100, 400
 
-// statusOf are the components as the status shows them, in the order of their names.
+// statusOf returns the components as the status shows them, sorted by name.
 func statusOf(found []provisioner.Component) []v1alpha1.FirmwareComponentStatus {
 	shown := make([]v1alpha1.FirmwareComponentStatus, len(found))
 	for i, c := range found {

@@ -18,13 +18,13 @@ const (
 	eventValidationFailed = "ValidationFailed"
 	// actionValidate is the action of that event.
 	actionValidate = "Validate"
-	// maxNote is the longest note that the API server takes, and maxMessage bounds the
-	// message of a condition, both in bytes.
+	// maxNote is the longest note that the API server accepts. maxMessage bounds the message of a
+	// condition. Both are in bytes.
 	maxNote, maxMessage = 1024, 2048
 )
 
-// setConditions writes a verdict into conditions. The generation is always written; the
-// time of a transition only when the status flips.
+// setConditions writes a verdict into conditions. It always sets the observed generation, but the
+// transition time only when a status flips.
 func setConditions(conditions *[]metav1.Condition, v verdict, generation int64, now time.Time) {
 	changing := metav1.Condition{
 		Type: v1alpha1.ChangeDetectedCondition, Status: metav1.ConditionFalse, Reason: v.determined, Message: node.CutTextTo(v.changingMessage, maxMessage),
@@ -50,8 +50,8 @@ func isChanging(conditions []metav1.Condition) bool {
 	return meta.IsStatusConditionTrue(conditions, v1alpha1.ChangeDetectedCondition)
 }
 
-// publishInvalid publishes an event when an object was found invalid, or is so in another
-// way than before.
+// publishInvalid publishes an event if an object has become invalid, or is invalid in another way
+// than before.
 func publishInvalid(recorder events.EventRecorder, obj client.Object, before, after []metav1.Condition) {
 	now := meta.FindStatusCondition(after, v1alpha1.ValidCondition)
 	if now == nil || now.Status != metav1.ConditionFalse {

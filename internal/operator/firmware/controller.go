@@ -34,9 +34,9 @@ import (
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Controller returns the controller that runs the reconciler for changes in cache and in
-// nodes. The objects of a host have its name, so each of them asks for a pass over the
-// host of that name. The caller starts and stops it.
+// Controller returns a controller that runs the reconciler when cache or nodes report changes. The
+// objects of a host have its name, so a change of an object requests a pass over the host of that
+// name. The caller starts and stops the controller.
 func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("firmware", options,
@@ -49,7 +49,7 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	)
 }
 
-// machine is which machine a host has, and whether its firmware can be read.
+// machine says which machine a host has, and whether the machine's firmware can be read.
 type machine struct {
 	node   string
 	hasBMC bool
@@ -59,12 +59,12 @@ func machineOf(h *v1alpha1.BareMetalHost) machine {
 	return machine{h.Status.Provisioning.ID, h.HasBMC()}
 }
 
-// updatesChanged sees updates that the host controller has begun.
+// updatesChanged reports whether the host controller has begun other updates.
 func updatesChanged(a, b *v1alpha1.HostFirmwareComponents) bool {
 	return !equality.Semantic.DeepEqual(a.Status.Updates, b.Status.Updates)
 }
 
-// schemaChanges asks for a pass over the hosts that used a schema which is gone.
+// schemaChanges requests a pass over the hosts that used a deleted schema.
 func (r *Reconciler) schemaChanges() handler.TypedEventHandler[*v1alpha1.FirmwareSchema, ctrl.Request] {
 	return handler.TypedFuncs[*v1alpha1.FirmwareSchema, ctrl.Request]{
 		DeleteFunc: func(ctx context.Context, e event.TypedDeleteEvent[*v1alpha1.FirmwareSchema], queue requests) {
@@ -82,8 +82,8 @@ func (r *Reconciler) schemaChanges() handler.TypedEventHandler[*v1alpha1.Firmwar
 	}
 }
 
-// nodeChanges asks for a pass over the hosts of nodes that changed, also where the host controller
-// of the same process was the first to see that.
+// nodeChanges requests a pass over the hosts of changed nodes. This includes changes that the host
+// controller of the same process caused or saw first.
 func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(_ context.Context, queue requests) error {
 		nodes.SubscribeToAll(func(changes []nodecache.Change) {
@@ -97,7 +97,7 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	})
 }
 
-// hostOf is the host in a mark of this cluster, if it is in a namespace that is watched.
+// hostOf returns the host that a mark of this cluster names, if the operator watches its namespace.
 func (c Config) hostOf(mark provisioner.Mark) (types.NamespacedName, bool) {
 	rest, ours := strings.CutPrefix(string(mark), c.Cluster+"/")
 	namespace, name, _ := strings.Cut(rest, "/")

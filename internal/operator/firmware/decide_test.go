@@ -187,7 +187,7 @@ func TestSchemaIsSharedAndRepaired(t *testing.T) {
 	}
 }
 
-// collision is a schema that has the name of its own settings.
+// collision returns a schema whose name is the hash of its own settings.
 func collision() *v1alpha1.FirmwareSchema {
 	s := &v1alpha1.FirmwareSchema{Spec: v1alpha1.FirmwareSchemaSpec{Schema: map[string]v1alpha1.SettingSchema{"A": {}}}}
 	s.Name, _ = v1alpha1.FirmwareSchemaName(s.Spec.Schema)

@@ -1,12 +1,12 @@
-// Package firmware keeps the objects about the firmware of hosts with a BMC:
-// HostFirmwareSettings with its FirmwareSchema, and HostFirmwareComponents. It creates
-// them, shows what the engine has read from the machine, and says whether what their
-// specs ask for differs from that and is possible. It changes no machine: the host
-// controller does, for changes that this package has found valid.
+// Package firmware keeps the objects about the firmware of hosts with a BMC: HostFirmwareSettings
+// with its FirmwareSchema, and HostFirmwareComponents. It creates them and shows what the engine
+// has read from the machine. It also says whether their specs ask for something else, and whether
+// that is possible. It changes no machine: the host controller does, for changes that this package
+// has found valid.
 //
-// One pass is about one host. The engine is asked only when its node changed, or the
-// spec did; which reading of the node an object shows is in its status. Decisions are
-// functions of values and are called decide…; effects are in the parts beside them.
+// One pass is about one host. The engine is asked only if the host's node or the spec has changed.
+// The status says which reading of the node an object shows. Functions called decide… only decide;
+// the types around them have the effects.
 package firmware
 
 import (
@@ -43,7 +43,8 @@ type Config struct {
 	// Cluster identifies the Kubernetes cluster in the marks of nodes: the UID of its
 	// namespace kube-system.
 	Cluster string
-	// Namespaces are those whose hosts are watched; empty means all. Others may use the engine, too.
+	// Namespaces are the namespaces whose hosts are watched; empty means all. Nodes of other
+	// namespaces may be in the same engine.
 	Namespaces []string
 	// Engine reads settings and firmware.
 	Engine provisioner.FirmwareReader
@@ -77,11 +78,11 @@ func New(config Config) *Reconciler {
 	}
 }
 
-// pass is what one pass knows of a host.
+// pass is what the reconciler knows of a host in one pass.
 type pass struct {
 	// host is the cache's own object and must not be changed.
 	host *v1alpha1.BareMetalHost
-	// node is the host's.
+	// node is the node of the host.
 	node provisioner.Node
 	// now is the time of the pass.
 	now time.Time
@@ -119,8 +120,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// nodeOf returns the node of a host with a BMC. The ID in a status may be written by
-// others, so a node counts only when it has the host's mark.
+// nodeOf returns the node of a host with a BMC. Others may write the node's ID into the host's
+// status, so the node counts only if it has the host's mark.
 func (r *Reconciler) nodeOf(host *v1alpha1.BareMetalHost) (provisioner.Node, bool) {
 	id := host.Status.Provisioning.ID
 	if !host.HasBMC() || id == "" {
@@ -139,7 +140,8 @@ func (r *Reconciler) adoptPolicy(ctx context.Context, host *v1alpha1.BareMetalHo
 	return r.objects.adopt(ctx, &policy, host)
 }
 
-// outcome turns an error that ends by itself into the wait before the next attempt.
+// outcome turns an error that passes by itself into the wait before the next attempt. It returns
+// all other errors.
 func outcome(host types.UID, err error) (time.Duration, error) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, provisioner.ErrNotFound):

@@ -9,16 +9,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// What the objects of a host show of its machine, in bytes. A BMC may tell anything, and the API
-// server stores objects of up to 1.5 MiB, in which it repeats the names and says who wrote each.
+// Limits, in bytes, of what the objects of a host show. A BMC may report anything, and the API
+// server stores objects of up to 1.5 MiB. In each object it repeats the names and says who wrote
+// each field.
 const (
 	maxName, maxValue = 256, 4096 // of one setting or component
 	maxShown          = 1 << 20   // of all of them as JSON, with what the API server adds
 	addedPerEntry     = 256       // by the API server, without the name
 )
 
-// cutSettings returns the settings that are shown, in the order of their names, and a note about the
-// others; it is empty when all are shown.
+// cutSettings returns the settings that are shown, sorted by name, and a note about the others. The
+// note is empty if all settings are shown.
 func cutSettings(found []provisioner.Setting) ([]provisioner.Setting, string) {
 	return cut(found, func(s provisioner.Setting) string { return s.Name }, func(s provisioner.Setting) int {
 		return sizeOf(s.Name, s.Schema, s.Value)
@@ -32,7 +33,8 @@ func cutComponents(found []provisioner.Component) ([]provisioner.Component, stri
 	})
 }
 
-// cut keeps what fits. An entry is kept as it is or left out: a part of a name is another name.
+// cut keeps the entries that fit. It keeps an entry whole or leaves it out, because a shortened
+// name would be another name.
 func cut[T any](found []T, name func(T) string, size func(T) int) (shown []T, note string) {
 	left := maxShown
 	for _, entry := range slices.SortedStableFunc(slices.Values(found), func(a, b T) int { return cmp.Compare(name(a), name(b)) }) {
@@ -48,7 +50,8 @@ func cut[T any](found []T, name func(T) string, size func(T) int) (shown []T, no
 	return shown, note
 }
 
-// sizeOf is what an entry takes of maxShown, and more than that for one that is never shown.
+// sizeOf returns how many bytes of maxShown an entry takes. An entry that must not be shown takes
+// more than maxShown.
 func sizeOf(name string, schema any, values ...string) int {
 	if len(name) > maxName || slices.ContainsFunc(values, func(v string) bool { return len(v) > maxValue }) {
 		return maxShown + 1

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// maxObject is the largest request that etcd takes, by which the API server's objects are limited.
+// maxObject is the largest request that etcd accepts, which also limits the API server's objects.
 const maxObject = 3 << 19
 
 func TestListsWithoutEndAreCutToWhatAnObjectCanHold(t *testing.T) {
@@ -85,7 +85,8 @@ func TestCutListIsSaidInTheCondition(t *testing.T) {
 	}
 }
 
-// TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame asks for what the object cannot show.
+// TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame asks for settings and components
+// that the objects have no room for.
 func TestSettingsAndComponentsThatAreNotShownAreTheMachinesAllTheSame(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {

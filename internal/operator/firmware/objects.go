@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hostKind is the kind of owners.
+// hostKind is the kind of the objects' owners.
 const hostKind = "BareMetalHost"
 
 // objects reads and writes objects that have the name of their host.
@@ -23,9 +23,8 @@ type objects struct {
 	live   client.Reader
 }
 
-// ensure brings the newest version of an object into obj, which has the content of a
-// new one: it creates the object, or reads the one that exists and makes the host its
-// owner.
+// ensure brings the newest version of an object into obj, which holds the content of a new object.
+// It creates the object, or reads the existing one and makes the host its owner.
 func (o objects) ensure(ctx context.Context, obj client.Object, exists bool, host *v1alpha1.BareMetalHost) error {
 	obj.SetNamespace(host.Namespace)
 	obj.SetName(host.Name)
@@ -52,8 +51,8 @@ func (o objects) adopt(ctx context.Context, obj client.Object, host *v1alpha1.Ba
 	return describe(o.client.Patch(ctx, obj, locked(before)), "own", obj)
 }
 
-// writeStatus patches what differs in the status of an object. The patch is refused if
-// the object was written since it was read.
+// writeStatus patches the differences in the status of an object. The API server refuses the patch
+// if the object was written since it was read.
 func (o objects) writeStatus(ctx context.Context, obj, before client.Object) error {
 	return describe(o.client.Status().Patch(ctx, obj, locked(before)), "write status of", obj)
 }
@@ -74,8 +73,8 @@ func isOwned(obj client.Object, host *v1alpha1.BareMetalHost) bool {
 	return equality.Semantic.DeepEqual(refs, ownedBy(refs, host))
 }
 
-// ownedBy is pure: the owners of an object of a host. The name belongs to the host, so
-// another host among the owners is a former one of that name.
+// ownedBy returns the owners that an object of a host should have. Another host among the owners is
+// a former host of the same name, and is dropped.
 func ownedBy(refs []metav1.OwnerReference, host *v1alpha1.BareMetalHost) []metav1.OwnerReference {
 	own := *metav1.NewControllerRef(host, v1alpha1.GroupVersion.WithKind(hostKind))
 	others := slices.DeleteFunc(slices.Clone(refs), func(r metav1.OwnerReference) bool {
@@ -83,10 +82,10 @@ func ownedBy(refs []metav1.OwnerReference, host *v1alpha1.BareMetalHost) []metav
 	})
 	i := slices.IndexFunc(others, func(r metav1.OwnerReference) bool { return r.UID == host.UID })
 	if i >= 0 {
-		return others // also one without the mark of a controller
+		return others // the host may be an owner that is not the controller
 	}
 	if slices.ContainsFunc(others, func(r metav1.OwnerReference) bool { return r.Controller != nil && *r.Controller }) {
-		own.Controller = nil // an object has one controller
+		own.Controller = nil // an object can have only one controller
 	}
 	return append(others, own)
 }
@@ -99,7 +98,7 @@ func groupOf(r metav1.OwnerReference) string {
 	return version.Group
 }
 
-// observed reports whether the conditions of those types are about a generation.
+// observed reports whether both conditions are about the given generation.
 func observed(conditions []metav1.Condition, generation int64) bool {
 	for _, kind := range []string{v1alpha1.ChangeDetectedCondition, v1alpha1.ValidCondition} {
 		if !slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == kind && c.ObservedGeneration == generation }) {

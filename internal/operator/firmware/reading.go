@@ -13,54 +13,54 @@ import (
 )
 
 const (
-	// changingInterval is the shortest time between two readings of a machine that lacks
-	// what the spec asks for, and whose node changed in something else than its state.
+	// changingInterval is the shortest time between two readings of a machine that lacks what the
+	// spec asks for, if its node has changed in anything but its state.
 	changingInterval = time.Minute
-	// steadyInterval is the shortest time between two readings of a machine that nothing
-	// is asked of.
+	// steadyInterval is the shortest time between two readings of a machine whose spec asks for
+	// nothing.
 	steadyInterval = 5 * time.Minute
 )
 
-// reading identifies what was read from the engine: the node, and when it had changed.
+// reading identifies what was read from the engine: which node, and when the node had last changed.
 type reading struct {
 	nodeID                                 string
 	stateChangedAt, inspectedAt, updatedAt time.Time
 }
 
-// readingOf is what a reading of the node shows now.
+// readingOf returns the reading that one would get from the node now.
 func readingOf(n provisioner.Node) reading {
 	return reading{nodeID: n.ID, stateChangedAt: stored(n.StateChangedAt), inspectedAt: stored(n.InspectedAt), updatedAt: n.UpdatedAt}
 }
 
-// stored is a time as the status keeps it.
+// stored returns a time with the precision that the status keeps.
 func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// sameHardware reports whether the engine has read the machine no more in between.
+// sameHardware reports whether the engine has not read the machine again between the two readings.
 func (r reading) sameHardware(other reading) bool {
 	return r.nodeID == other.nodeID && r.stateChangedAt.Equal(other.stateChangedAt) && r.inspectedAt.Equal(other.inspectedAt)
 }
 
-// record is the reading as it is stored.
+// record returns the reading as the status stores it.
 func (r reading) record() *v1alpha1.HardwareReading {
 	return &v1alpha1.HardwareReading{
 		NodeID: r.nodeID, StateChangedAt: metav1.NewMicroTime(r.stateChangedAt), InspectedAt: metav1.NewMicroTime(r.inspectedAt),
 	}
 }
 
-// last is the last reading of a host that this process knows of.
+// last is the last reading of a host, as far as this process knows.
 type last struct {
-	// reading is what was read; known is false before the first one.
+	// reading is what was read. known is false before the first reading.
 	reading reading
 	known   bool
-	// at is when it was read, zero when an earlier process did.
+	// at is the time of the reading. It is zero if an earlier process read.
 	at time.Time
-	// none is true when the machine had nothing to read.
+	// none is true if there was nothing to read on the machine.
 	none bool
-	// worked is true when the engine has worked on the machine since.
+	// worked is true if the engine has worked on the machine's firmware since the reading.
 	worked bool
 }
 
-// or is the last reading, else the one in a status.
+// or returns the last reading of this process or, without one, the reading recorded in the status.
 func (l last) or(record *v1alpha1.HardwareReading) last {
 	if l.known || record == nil {
 		return l
@@ -72,16 +72,16 @@ func (l last) or(record *v1alpha1.HardwareReading) last {
 
 // object is what the object about a reading shows.
 type object struct {
-	// current is false when the object has to be written whatever the machine has: it
+	// current is false if the object has to be written whatever the machine has, because the object
 	// does not exist, lacks its owner, or shows an older spec.
 	current bool
-	// wanted is true when the spec asks for something, changing when the machine does
-	// not have that yet.
+	// wanted is true if the spec asks for something. changing is true if the machine does not have
+	// that yet.
 	wanted, changing bool
 }
 
-// decideReading is pure: whether to ask the engine now, and when to look again without
-// being told of a change; 0 is never.
+// decideReading decides whether to ask the engine now. Otherwise, wait is how long to wait before
+// another look if no change is reported; 0 means without end.
 func decideReading(l last, o object, n provisioner.Node, now time.Time) (read bool, wait time.Duration) {
 	next := readingOf(n)
 	switch {
@@ -104,7 +104,8 @@ func decideReading(l last, o object, n provisioner.Node, now time.Time) (read bo
 	}
 }
 
-// pause reads when the interval since the last reading is over.
+// pause says whether the interval since the last reading is over, and otherwise how long it still
+// takes.
 func pause(at time.Time, interval time.Duration, now time.Time) (bool, time.Duration) {
 	wait := at.Add(interval).Sub(now)
 	if wait > 0 {
@@ -113,7 +114,8 @@ func pause(at time.Time, interval time.Duration, now time.Time) (bool, time.Dura
 	return true, 0
 }
 
-// isIdle reports whether the engine does nothing with a machine in a state by itself.
+// isIdle reports whether the engine leaves a machine in this state alone until somebody asks for
+// work.
 func isIdle(s node.State) bool {
 	class := s.Class()
 	return s != node.Enroll && (class == node.Stable || class == node.Failed)
@@ -126,11 +128,11 @@ var firmwareWork = map[node.State]bool{
 	node.Servicing: true, node.ServiceWait: true, node.ServiceHold: true,
 }
 
-// recollection is what is remembered of a host. It only saves readings: without it,
+// recollection is what the process remembers of a host. It only saves readings: without it,
 // everything is read once more.
 type recollection struct{ settings, components last }
 
-// note remembers that the engine works on the machine.
+// note remembers if the engine works on the machine's firmware.
 func (r *recollection) note(n provisioner.Node) {
 	if firmwareWork[n.State] {
 		r.settings.worked, r.components.worked = true, true

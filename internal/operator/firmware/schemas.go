@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// maxOwners bounds the owners of a schema, because each host that is added writes the whole object.
-// A schema whose owners are gone is deleted although others use it, and created
-// again by these.
+// maxOwners bounds the owners of a schema, because each added owner writes the whole object. If all
+// owners of a schema are gone, it is deleted although other hosts may use it. Those hosts create it
+// again.
 const maxOwners = 50
 
 // schemas keeps FirmwareSchemas, which the hosts of a namespace share.
@@ -30,12 +30,12 @@ type schemaStep int
 
 const (
 	schemaKeep    schemaStep = iota // nothing
-	schemaOwn                       // another owner is added to its list
-	schemaRewrite                   // it gets its vendor, or owners and settings that somebody took out
-	schemaRefuse                    // it is the one of other settings with the same hash
+	schemaOwn                       // another owner has to be added
+	schemaRewrite                   // its vendor, or owners or settings that somebody removed, have to be written
+	schemaRefuse                    // it has other settings with the same hash
 )
 
-// decideSchema is pure: what has to be done about the schema that has the name of wanted.
+// decideSchema decides what to do about the existing schema that has the name of wanted.
 func decideSchema(present *v1alpha1.FirmwareSchema, wanted v1alpha1.FirmwareSchemaSpec, owner types.UID) schemaStep {
 	owners := present.OwnerReferences
 	owned := slices.ContainsFunc(owners, func(r metav1.OwnerReference) bool { return r.UID == owner })
@@ -53,8 +53,8 @@ func decideSchema(present *v1alpha1.FirmwareSchema, wanted v1alpha1.FirmwareSche
 	}
 }
 
-// ensure makes sure that there is a schema, whose owners include h, and returns a reference to it;
-// nil for a machine without settings.
+// ensure makes sure that the schema exists and that its owners include h, unless it already has
+// maxOwners. It returns a reference to the schema, or nil for a machine without settings.
 func (p schemas) ensure(ctx context.Context, h *v1alpha1.HostFirmwareSettings, wanted v1alpha1.FirmwareSchemaSpec) (*v1alpha1.SchemaReference, error) {
 	if len(wanted.Schema) == 0 {
 		return nil, nil
@@ -108,8 +108,8 @@ func (p schemas) update(ctx context.Context, present *v1alpha1.FirmwareSchema, w
 	return nil
 }
 
-// addOwner adds to the list of owners on the server, so that many hosts can do it at
-// once. The server drops a repetition.
+// addOwner appends to the list of owners on the server, so that many hosts can do so at once. The
+// server drops duplicates.
 func (p schemas) addOwner(ctx context.Context, present *v1alpha1.FirmwareSchema, owner metav1.OwnerReference) error {
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": "/metadata/ownerReferences/-", "value": owner}})
 	if err != nil {
@@ -118,7 +118,7 @@ func (p schemas) addOwner(ctx context.Context, present *v1alpha1.FirmwareSchema,
 	return p.client.Patch(ctx, present, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// userOf is the reference to settings that use a schema.
+// userOf returns the reference to HostFirmwareSettings that use a schema.
 func userOf(h *v1alpha1.HostFirmwareSettings) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: "HostFirmwareSettings", Name: h.Name, UID: h.UID,

@@ -24,8 +24,8 @@ type settings struct {
 	schemas  schemas
 }
 
-// reconcile shows the BIOS settings of the host's machine, if the engine may have new
-// ones or the spec changed, and returns when to look again; 0 is at the next change.
+// reconcile shows the BIOS settings of the host's machine if the spec changed or the engine may
+// have new values. It returns how long to wait before the next look; 0 means until the next change.
 func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
 	var cached v1alpha1.HostFirmwareSettings
 	existing := &cached
@@ -62,14 +62,14 @@ func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration
 	return 0, nil
 }
 
-// settingsReading is what the engine has said about the settings of a machine.
+// settingsReading is what the engine answered about the settings of a machine.
 type settingsReading struct {
 	found []provisioner.Setting
-	none  bool // the machine cannot tell any
+	none  bool // the machine's driver has no settings
 }
 
-// isCurrent reports whether an object, which is nil when there is none, needs nothing but new readings. It reads
-// from the cache.
+// isCurrent reports whether the object h needs no write unless new readings differ. h is nil if
+// there is no object. isCurrent reads from the cache.
 func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwareSettings) (bool, error) {
 	if h == nil || !isOwned(h, s.host) || !observed(h.Status.Conditions, h.Generation) {
 		return false, nil
@@ -86,7 +86,7 @@ func (p settings) isCurrent(ctx context.Context, s pass, h *v1alpha1.HostFirmwar
 	return err == nil, err
 }
 
-// write creates the object, if there is none yet, and shows in it what was read.
+// write creates the object if there is none yet, and shows in it what was read.
 func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirmwareSettings, read settingsReading) (*v1alpha1.HostFirmwareSettings, error) {
 	h := &v1alpha1.HostFirmwareSettings{Spec: v1alpha1.HostFirmwareSettingsSpec{Settings: map[string]intstr.IntOrString{}}}
 	if err := p.objects.ensure(ctx, h, existing != nil, s.host); err != nil {
@@ -100,7 +100,7 @@ func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirm
 	before := h.DeepCopy()
 	h.Status.FirmwareSchema = reference
 	h.Status.Settings = valuesOf(shown)
-	conditions := decideSettings(h.Spec.Settings, read.found, schemaOf(read.found, nil), read.none) // also those that are not shown
+	conditions := decideSettings(h.Spec.Settings, read.found, schemaOf(read.found, nil), read.none) // found includes settings that are not shown
 	conditions.leftOut = leftOut
 	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
@@ -119,8 +119,8 @@ func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirm
 	return h, nil
 }
 
-// StripSettings is the transformation of HostFirmwareSettings in the cache: the values of
-// some hundred settings of each host are read only where they are written.
+// StripSettings is the cache's transformation of HostFirmwareSettings. It drops the values of the
+// settings, some hundred per host, because they are needed only where they are written.
 func StripSettings(obj any) (any, error) {
 	if h, ok := obj.(*v1alpha1.HostFirmwareSettings); ok {
 		h.Status.Settings, h.ManagedFields = nil, nil

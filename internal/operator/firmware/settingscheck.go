@@ -15,22 +15,23 @@ import (
 // maxListed is how many settings or components a message names.
 const maxListed = 5
 
-// verdict is what an object's conditions say.
+// verdict is what the conditions of an object are to say.
 type verdict struct {
-	// changing says that the spec asks for something that the machine does not have.
+	// changing is true if the spec asks for something that the machine does not have.
 	changing        bool
 	changingMessage string
-	// invalid says why that is impossible; nil is valid.
+	// invalid says why the machine cannot be given what the spec asks for; nil means that it can.
 	invalid []string
-	// leftOut continues the message of the condition Valid with what is not shown; "" for nothing.
+	// leftOut is added to the message of the condition Valid. It says what is not shown; "" means
+	// nothing.
 	leftOut string
 	// determined and refused are the reasons of the conditions.
 	determined, refused string
 }
 
-// decideSettings is pure: what the wanted settings are for a machine with the settings
-// that were found. A setting that the machine has already is not checked, so that a spec may
-// repeat what the status shows. None says that the machine's driver has no BIOS settings.
+// decideSettings judges the wanted settings for a machine whose settings were found. It does not
+// check a setting that the machine already has, so that a spec may repeat what the status shows.
+// none says that the machine's driver has no BIOS settings.
 func decideSettings(wanted map[string]intstr.IntOrString, found []provisioner.Setting, schema v1alpha1.FirmwareSchemaSpec, none bool) verdict {
 	v := verdict{
 		changingMessage: "The machine has all settings of spec",
@@ -68,7 +69,7 @@ func decideSettings(wanted map[string]intstr.IntOrString, found []provisioner.Se
 	return v
 }
 
-// valuesOf are the settings that are shown: all but passwords.
+// valuesOf returns the settings that are shown: all but passwords.
 func valuesOf(found []provisioner.Setting) map[string]string {
 	values := make(map[string]string, len(found))
 	for _, s := range found {
@@ -89,8 +90,8 @@ var attributeTypes = map[v1alpha1.AttributeType]bool{
 	v1alpha1.AttributeBoolean: true, v1alpha1.AttributePassword: true,
 }
 
-// schemaOf is the schema of the settings that were found; that of no settings is empty. A
-// type that the API does not have counts as unknown.
+// schemaOf returns the schema of the settings that were found. Without settings, the schema is
+// empty. A type that the API does not have counts as unknown.
 func schemaOf(found []provisioner.Setting, hardware *v1alpha1.HardwareDetails) v1alpha1.FirmwareSchemaSpec {
 	schema := v1alpha1.FirmwareSchemaSpec{Schema: make(map[string]v1alpha1.SettingSchema, len(found))}
 	for _, s := range found {
@@ -106,7 +107,7 @@ func schemaOf(found []provisioner.Setting, hardware *v1alpha1.HardwareDetails) v
 	return schema
 }
 
-// list joins the first words of a list and says how many more there are.
+// list joins the first maxListed words and says how many more there are.
 func list(words []string, separator string) string {
 	if len(words) <= maxListed {
 		return strings.Join(words, separator)
