@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// virtualName matches names that Linux gives to interfaces made of others:
-// bonds, teams, bridges, VLANs, tunnels.
+// virtualName matches names that Linux gives to interfaces on top of others: bonds, teams, bridges,
+// VLANs, tunnels.
 var virtualName = regexp.MustCompile(`^(lo|bond|team|br|virbr|vlan|veth|docker|dummy|tun|tap|vxlan|ovs)[-0-9_]|^lo$|\.`)
 
 // UsableMACs returns the MAC addresses of the machine's own NICs, each once.
@@ -25,12 +25,11 @@ func UsableMACs(inv *provisioner.Inventory) []string {
 	return macs
 }
 
-// BootMAC chooses the MAC address that identifies a machine, in lower case. It
-// is that of the NIC the ramdisk booted from; else of the NIC with the address
-// in agentURL, through which the agent calls; else of the first NIC by PCI
-// address, those with a link and an address of the network first and those with
-// a MAC address that other machines may have last. It is empty when the machine
-// has no usable NIC.
+// BootMAC chooses the MAC address that identifies a machine, in lower case. It takes the address of
+// the first of these NICs: the one that the ramdisk booted from, the one with the address in
+// agentURL, through which the agent calls, or the first one by PCI address. Of the latter, NICs
+// with a link and a routable address come first, and NICs whose MAC address other machines may have
+// come last. The result is empty if the machine has no usable NIC.
 func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 	nics := candidates(inv)
 	if len(nics) == 0 {
@@ -64,9 +63,8 @@ func BootMAC(inv *provisioner.Inventory, agentURL string) string {
 	return best.MACAddress
 }
 
-// candidates returns the interfaces that are NICs with a MAC address of their
-// own. Of interfaces that share one, as those of a bond do, the first by PCI
-// address stands for all.
+// candidates returns the NICs that have a MAC address and are not virtual. If several share an
+// address, as those of a bond do, the first by PCI address stands for all.
 func candidates(inv *provisioner.Inventory) []*inventory.Interface {
 	var nics []*inventory.Interface
 	for i := range inv.Hardware.Interfaces {
@@ -85,8 +83,8 @@ func candidates(inv *provisioner.Inventory) []*inventory.Interface {
 	return nics
 }
 
-// comparePlace orders interfaces by PCI address, those without one last, and
-// then by name.
+// comparePlace orders interfaces by PCI address and then by name. Interfaces without a PCI address
+// come last.
 func comparePlace(a, b *inventory.Interface) int {
 	if (a.PCIAddress == "") != (b.PCIAddress == "") {
 		if a.PCIAddress == "" {
@@ -123,8 +121,8 @@ func parseAddr(text string) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// FirstAddress returns the first address of a NIC that others can reach, in the
-// order of the inventory. Link-local addresses do not count.
+// FirstAddress returns the first address of a NIC that others can reach, in the order of the
+// inventory. Link-local addresses do not count. The result is invalid if there is none.
 func FirstAddress(inv *provisioner.Inventory) netip.Addr {
 	for i := range inv.Hardware.Interfaces {
 		if addr := globalAddr(&inv.Hardware.Interfaces[i]); addr.IsValid() {

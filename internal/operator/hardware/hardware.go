@@ -60,7 +60,7 @@ func Details(inv *provisioner.Inventory) *v1alpha1.HardwareDetails {
 	})
 }
 
-// texts are addresses in their canonical form.
+// texts returns the addresses in their canonical form.
 func texts(addrs []netip.Addr) []string {
 	var list []string
 	for _, addr := range addrs {
@@ -69,8 +69,7 @@ func texts(addrs []netip.Addr) []string {
 	return list
 }
 
-// fit removes details until they fit into an API object, the least
-// important first.
+// fit removes details, the least important first, until the rest fits into an API object.
 func fit(d *v1alpha1.HardwareDetails) *v1alpha1.HardwareDetails {
 	for _, leaveOut := range []func(){
 		func() {
@@ -90,7 +89,7 @@ func fit(d *v1alpha1.HardwareDetails) *v1alpha1.HardwareDetails {
 	return d
 }
 
-// ramMebibytes prefers the installed memory to what the kernel can use.
+// ramMebibytes returns the installed memory or, if it is unknown, what the kernel can use.
 func ramMebibytes(m inventory.Memory) int {
 	if m.PhysicalMB > 0 {
 		return natural(m.PhysicalMB)
@@ -142,8 +141,8 @@ func nics(inv *provisioner.Inventory) []v1alpha1.NIC {
 	return all
 }
 
-// macOf returns the address of an interface in the form that the schema demands,
-// "" if it has none.
+// macOf returns the address of an interface in the form that the schema demands, or "" if it has
+// none.
 func macOf(iface *inventory.Interface) string {
 	address, _ := node.ParseHardwareAddress(cmp.Or(iface.MACAddress, iface.HardwareAddress))
 	return address
@@ -210,7 +209,7 @@ func diskType(d inventory.Disk) v1alpha1.DiskType {
 	}
 }
 
-// natural converts a count, which is never negative.
+// natural converts a count to int. The result is never negative and fits into 32 bits.
 func natural(n int64) int { return int(min(max(n, 0), math.MaxInt32)) }
 
 // clean makes text from outside suitable for an API object: valid, printable, short, and

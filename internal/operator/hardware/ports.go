@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// NICs returns the machine's own NICs with an Ethernet address, each address once. Those whose address does not tell
-// the machine from others are left out, but for the ones that it booted from.
+// NICs returns the machine's own NICs with an Ethernet address, each address once. It leaves out
+// NICs whose address other machines may share, except those that the machine booted from.
 func NICs(details *v1alpha1.HardwareDetails) []provisioner.NIC {
 	var nics []provisioner.NIC
 	for _, found := range details.NICs {

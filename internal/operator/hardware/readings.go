@@ -9,14 +9,15 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// maxReadings bounds how many machines are remembered, each in about 200 bytes.
+// maxReadings bounds how many machines are remembered, at about 200 bytes each.
 const maxReadings = 1 << 14
 
-// Readings remembers which details this process has read of which machines, so that
-// controllers that get the same details from each other, by way of objects that others can
-// write, need not read them from the engine once more. Of the details it keeps a digest. It
-// is lost with the process, which then reads again. It is safe for concurrent use; nil
-// remembers nothing.
+// Readings remembers which details this process has read of which machines. Controllers get these
+// details from each other by way of objects that others can write. With Readings they can tell that
+// the details are the ones that were read, and need not read them from the engine again.
+//
+// Readings keeps only a digest of the details. A new process remembers nothing and reads again.
+// Readings is safe for concurrent use; nil remembers nothing.
 type Readings struct {
 	mu   sync.Mutex
 	last map[string]reading // by the ID of the node
@@ -31,7 +32,7 @@ type reading struct {
 // NewReadings returns an empty memory.
 func NewReadings() *Readings { return &Readings{last: map[string]reading{}} }
 
-// Put remembers the details that were read of a node whose inspection ended at that time.
+// Put remembers the details that were read of a node whose last inspection ended at inspectedAt.
 func (r *Readings) Put(nodeID string, inspectedAt time.Time, details *v1alpha1.HardwareDetails) {
 	digest, ok := digestOf(details)
 	if r == nil || !ok {
@@ -48,8 +49,8 @@ func (r *Readings) Put(nodeID string, inspectedAt time.Time, details *v1alpha1.H
 	r.last[nodeID] = reading{inspectedAt, digest}
 }
 
-// Has reports whether exactly these details were read of the node, which has not been
-// inspected since. It is false for engines that do not tell when an inspection ended.
+// Has reports whether exactly these details were read of the node, and the node has not been
+// inspected since. It returns false for engines that do not say when an inspection ended.
 func (r *Readings) Has(nodeID string, inspectedAt time.Time, details *v1alpha1.HardwareDetails) bool {
 	if r == nil || details == nil || inspectedAt.IsZero() {
 		return false

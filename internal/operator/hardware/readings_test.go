@@ -19,7 +19,7 @@ func TestReadingsKnowOnlyWhatWasReadAfterTheLastInspection(t *testing.T) {
 	known := hardware.NewReadings()
 	known.Put("n1", at, details)
 
-	text, err := json.Marshal(details) // as it travels in an annotation
+	text, err := json.Marshal(details) // as it is in an annotation
 	if err != nil {
 		t.Fatal(err)
 	}
