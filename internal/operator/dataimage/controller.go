@@ -14,8 +14,8 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=dataimages,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=metal3.io,resources=dataimages/status,verbs=patch
 
-// Controller returns the controller that runs the reconciler for changes in cache. The
-// caller starts and stops it.
+// Controller returns a controller that runs the reconciler when cache reports changes. The caller
+// starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("dataimage", options,
@@ -24,11 +24,10 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// relevant are the changes of a host that the decision looks at. A host has the name of its
-// DataImage.
+// relevant keeps the changes of a host that decide looks at. A host has the name of its DataImage.
 var relevant = watch.Updates(watch.Facts(factsOf))
 
-// facts are what the decision needs of a host.
+// facts are what decide needs to know of a host.
 type facts struct {
 	paused, deleted, bmc bool
 	operational          v1alpha1.OperationalStatus

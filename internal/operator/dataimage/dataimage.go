@@ -1,8 +1,7 @@
-// Package dataimage is the controller of DataImage, but for the image itself: the host
-// controller attaches and detaches that, because it has to happen before the machine is
-// powered on, and writes attachedImage, request and error. This package keeps the finalizer
-// as long as the machine may have the image, and writes the condition Attached and
-// lastReconciled.
+// Package dataimage is the controller of DataImage, except for the image itself. The host
+// controller attaches and detaches the image, because that has to happen before the machine is
+// powered on, and writes attachedImage, request and error. This package keeps the finalizer as long
+// as the machine may have the image, and writes the condition Attached and lastReconciled.
 package dataimage
 
 import (
@@ -35,7 +34,7 @@ type Reconciler struct{ Config }
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{config} }
 
-// Reconcile looks at one DataImage and the host of its name.
+// Reconcile looks at one DataImage and the host of the same name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var d v1alpha1.DataImage
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {
@@ -59,9 +58,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // retry is the wait after somebody else wrote the object.
 const retry = 20 * time.Millisecond
 
-// write stores the outcome, each part only if it changed. The finalizer goes only from the
-// object that was decided about, because the host controller may ask for the image in the
-// same moment.
+// write stores the outcome, each part only if it changed. The finalizer is removed only from the
+// version of the object that the decision was about, because the host controller may request the
+// image at the same moment.
 func (r *Reconciler) write(ctx context.Context, d *v1alpha1.DataImage, host *v1alpha1.BareMetalHost, o outcome) error {
 	before := d.DeepCopy()
 	switch {

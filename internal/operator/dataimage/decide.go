@@ -6,16 +6,16 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// outcome is what follows for a DataImage.
+// outcome is what has to be written to a DataImage.
 type outcome struct {
-	// release says that the object is deleted and nothing of it is left on the machine, or
-	// nothing can be done about it.
+	// release says that the object is deleted, and that either the machine has nothing left of the
+	// image or nothing can be done about it.
 	release bool
-	// condition is Attached.
+	// condition is the condition Attached.
 	condition metav1.Condition
 }
 
-// decide is pure. The host is nil when there is none.
+// decide returns the outcome for a DataImage. h is nil if there is no host.
 func decide(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) outcome {
 	deleted := !d.DeletionTimestamp.IsZero()
 	if h == nil {
@@ -34,20 +34,20 @@ func decide(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) outcome {
 	}
 }
 
-// isClean reports whether the machine has no image, and the engine works on none. Metal3's operator stores an image
-// without a URL for none.
+// isClean reports whether the machine has no image and the engine works on none. Metal3's operator
+// stores an image without a URL instead of none.
 func isClean(d *v1alpha1.DataImage) bool {
 	return (d.Status.AttachedImage == nil || d.Status.AttachedImage.URL == "") && d.Status.Request == nil
 }
 
-// hasFailed reports whether the image that is wanted could not be attached, or none be detached. Metal3's operator stores
-// an empty error for none.
+// hasFailed reports whether the wanted image could not be attached, or an image could not be
+// detached. Metal3's operator stores an empty error instead of none.
 func hasFailed(d *v1alpha1.DataImage) bool {
 	failed := d.Status.Error
 	return failed != nil && (failed.Count > 0 || failed.Message != "") && (failed.URL == "" || failed.URL == d.Spec.URL)
 }
 
-// attached is the condition for a host that can be reached.
+// attached returns the condition for a host that can be reached.
 func attached(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) metav1.Condition {
 	deleted := !d.DeletionTimestamp.IsZero()
 	image := d.Status.AttachedImage
@@ -69,7 +69,7 @@ func attached(d *v1alpha1.DataImage, h *v1alpha1.BareMetalHost) metav1.Condition
 
 const reboot = "to have that now, give the host the annotation " + v1alpha1.RebootAnnotation
 
-// inUse are the states of hosts that get images.
+// inUse are the states in which hosts get images.
 var inUse = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateProvisioned:           true,
 	v1alpha1.StateExternallyProvisioned: true,
