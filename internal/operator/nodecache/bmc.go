@@ -13,14 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// patience is how long an inventory that cannot be read makes searches fail, because it may be
-// of the machine that is searched for. Afterwards they go on without it, and one of them tries to read it
-// again each time that this is over: a damaged inventory must not keep all hosts from being registered.
+// patience is how long searches fail because an inventory cannot be read: it may be the inventory
+// of the machine that is searched for. Afterwards searches go on without it, and one of them tries
+// to read it again every patience. A damaged inventory must not keep all hosts from being
+// registered.
 const patience = 30 * time.Second
 
-// bmcIndex has the nodes that nobody uses by the addresses which their ramdisks told of their
-// BMCs. No list of the API shows these: they are in the inventories. Its methods are
-// called with the lock of the cache held.
+// bmcIndex finds unused nodes by the BMC addresses that their ramdisks reported. No list of the API
+// shows these addresses, only the inventories do. Callers of its methods hold the cache's lock.
 type bmcIndex struct {
 	told   map[string]toldBMC      // by the ID of the node
 	byAddr map[netip.Addr][]string // IDs of the nodes
@@ -30,11 +30,11 @@ type bmcIndex struct {
 // toldBMC is what the last reading of a node's inventory showed.
 type toldBMC struct {
 	addrs []netip.Addr
-	// inspectedAt is the end of the inspection after which it was read.
+	// inspectedAt is the end of the last inspection before the reading.
 	inspectedAt time.Time
-	// again is when an inventory that could not be read is read again.
+	// again is when to read again an inventory that could not be read.
 	again time.Time
-	// failing is since when the engine could not say whether there is one.
+	// failing is since when the engine cannot say whether there is an inventory.
 	failing time.Time
 }
 
@@ -42,7 +42,8 @@ func newBMCIndex() bmcIndex {
 	return bmcIndex{told: map[string]toldBMC{}, byAddr: map[netip.Addr][]string{}, unread: map[string]struct{}{}}
 }
 
-// note takes notice of a node as it is now. That of somebody is not in the index.
+// note updates the index for a node's newest snapshot. Nodes that belong to somebody are not in the
+// index.
 func (x *bmcIndex) note(n provisioner.Node) {
 	if n.BelongsTo() != "" {
 		x.drop(n.ID)
@@ -78,7 +79,7 @@ func (x *bmcIndex) drop(id string) {
 	delete(x.unread, id)
 }
 
-// due are the IDs of the nodes whose inventories have to be read now.
+// due returns the IDs of the nodes whose inventories have to be read now.
 func (x *bmcIndex) due(now time.Time) []string {
 	ids := make([]string, 0, len(x.unread))
 	for id := range x.unread {
@@ -89,9 +90,9 @@ func (x *bmcIndex) due(now time.Time) []string {
 	return ids
 }
 
-// WithBMC returns the IDs of the nodes that nobody uses and whose ramdisks told this address
-// of their BMCs, in their order. It costs one look into an index; inventories that were not
-// read since the last inspection are read before.
+// WithBMC returns the IDs of the unused nodes whose ramdisks reported this BMC address, in
+// ascending order. It looks into an index. Before, it reads the inventories that were not read
+// since the last inspection of their nodes.
 func (c *Cache) WithBMC(ctx context.Context, addr netip.Addr) ([]string, error) {
 	search, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
@@ -110,8 +111,8 @@ func (c *Cache) WithBMC(ctx context.Context, addr netip.Addr) ([]string, error) 
 	return slices.Sorted(slices.Values(c.bmcs.byAddr[addr])), nil
 }
 
-// loadBMCs reads the inventories that have to be read. Concurrent callers wait for each
-// other, so that each is read once.
+// loadBMCs reads the inventories that are due. Concurrent callers wait for each other, so that each
+// inventory is read once.
 func (c *Cache) loadBMCs(ctx context.Context) error {
 	if len(c.dueBMCs()) == 0 {
 		return nil
@@ -136,11 +137,11 @@ func (c *Cache) loadBMCs(ctx context.Context) error {
 	return group.Wait()
 }
 
-// goesWithout notes that the inventory of a node could not be read, and reports whether searches
-// go on without it.
+// goesWithout notes that the inventory of a node could not be read. It reports whether searches go
+// on without that inventory.
 func (c *Cache) goesWithout(ctx context.Context, id string, err error) bool {
 	if ctx.Err() != nil || errors.Is(err, provisioner.ErrDenied) {
-		return false // says nothing about this inventory
+		return false // the error says nothing about this inventory
 	}
 	now := c.opts.Now()
 	c.mu.Lock()
@@ -167,7 +168,7 @@ func (c *Cache) dueBMCs() []string {
 	return c.bmcs.due(c.opts.Now())
 }
 
-// Inventory reads the inventory of a node from the engine, and keeps of it what WithBMC needs.
+// Inventory reads the inventory of a node from the engine, and keeps what WithBMC needs of it.
 func (c *Cache) Inventory(ctx context.Context, id string) (*provisioner.Inventory, error) {
 	before, known := c.Node(id)
 	inv, err := c.engine.Inventory(ctx, id)

@@ -1,14 +1,16 @@
-// Package nodecache is a cache of the engine's nodes that all controllers of a
-// process share, so that the cost of watching an engine grows with the number of
-// changes and not with the number of hosts.
+// Package nodecache is a cache of the engine's nodes that all controllers of a process share. The
+// cost of watching an engine therefore grows with the number of changes and not with the number of
+// hosts.
 //
-// It polls the engine for the nodes that changed since the newest change it knows,
-// and for all nodes every [Options.SweepInterval], because only a complete list
-// shows deletions. Up to [Options.SweepAlways] nodes fit into one page, so then
-// every list is complete. The ports of a node are read when a controller asks for them or
-// for a node by MAC address, once per inspection; those of unused nodes again after
-// [Options.PortAge]. The inventory of an unused node is read when a controller asks for
-// it or for a node by the address of its BMC, once per inspection, too.
+// The cache polls the engine for the nodes that have changed since the newest change it knows.
+// Every [Options.SweepInterval] it polls for all nodes, because only a complete list shows
+// deletions. Up to [Options.SweepAlways] nodes fit into one page, so with so few nodes every list
+// is complete.
+//
+// The ports of a node are read when a controller asks for them, or for a node by MAC address. They
+// are read once per inspection, and those of unused nodes again after [Options.PortAge]. The
+// inventory of an unused node is read when a controller asks for it, or for a node by the address
+// of its BMC, also once per inspection.
 package nodecache
 
 import (
@@ -22,14 +24,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// overlap is how far a list of changes reaches back before the newest known
-// change. It covers engines that write times in whole seconds, and changes
-// that are committed in another order than they are stamped, no later than that after it. A
-// list that begins so long after the newest change was seen has all of them.
+// overlap is how far a list of changes reaches back before the newest known change. It covers
+// engines that store times in whole seconds. It also covers changes that are committed in another
+// order than their timestamps, up to overlap late. A list that begins at least overlap after the
+// newest change was first seen is therefore sure to have all changes up to that one.
 const overlap = 5 * time.Second
 
-// expectedShare is the part of the interval, as a divisor, that lies between two polls
-// while changes are expected.
+// While changes are expected, the cache polls after the interval divided by expectedShare.
 const expectedShare = 5
 
 // Options tune a cache. Zero values mean the defaults.
@@ -40,10 +41,11 @@ type Options struct {
 	SweepInterval time.Duration
 	// SweepAlways is the number of nodes up to which each list is complete; 100.
 	SweepAlways int
-	// PortAge is how long the ports of a node that nobody uses count as known; 5 min.
+	// PortAge is how long the known ports of an unused node count as current; 5 min. An inventory
+	// that was missing is read again after the same time.
 	PortAge time.Duration
-	// AgentWindow is how long after its last heartbeat a ramdisk counts as
-	// alive; 5 min, the default of the engine's fast-track time-out.
+	// AgentWindow is how long after its last heartbeat a ramdisk counts as alive; 5 min, the
+	// default of the engine's fast-track timeout.
 	AgentWindow time.Duration
 	// Now is the clock; time.Now.
 	Now func() time.Time
@@ -76,12 +78,12 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Change is a node that was added, deleted, or changed in a way that matters to
-// hosts, and each node when the engine has another version. Heartbeats do not matter, unless the
-// agent had been silent for too long.
+// Change is a node that was added, deleted, or changed in a way that matters to hosts. When the
+// engine has another version, each node is such a change. A heartbeat matters only if the agent had
+// been silent for too long.
 type Change struct {
-	// Node is the node's newest snapshot. Its ID is "" when lists can be read again after an
-	// error: hosts whose node is not known may have waited for that.
+	// Node is the node's newest snapshot. Its ID is "" when lists can be read again after an error,
+	// because hosts whose node is not known may have waited for that.
 	Node provisioner.Node
 	// Gone is true when the engine no longer knows the node.
 	Gone bool
@@ -94,14 +96,14 @@ type Cache struct {
 
 	// turn is held by the one goroutine that talks to the engine for Refresh.
 	turn chan struct{}
-	// loading is held by the one goroutine that reads the ports of many nodes.
+	// loading is held by the one goroutine that reads the ports or inventories of many nodes.
 	loading chan struct{}
-	// wake makes Start poll at once, and expected soon, before its interval is over.
+	// wake makes Start poll at once; expected makes it poll soon, before the interval is over.
 	wake, expected chan struct{}
 
 	mu         sync.Mutex
 	nodes      map[string]provisioner.Node
-	moment     uint64            // counts the requests and snapshots, in their order
+	moment     uint64            // counts requests and snapshots in their order
 	storedAt   map[string]uint64 // the moments at which nodes were stored, by ID
 	generation uint64
 	ports      map[string]portList
@@ -110,14 +112,14 @@ type Cache struct {
 	expiredAt  time.Time           // when ports were last looked through for old ones
 	bmcs       bmcIndex
 	newest     time.Time // newest UpdatedAt in any list
-	newestAt   time.Time // when that was first seen
-	caughtUp   bool      // nothing as old as newest can be missing any more
+	newestAt   time.Time // when newest was first seen
+	caughtUp   bool      // no change as old as newest can be missing any more
 	sweptAt    time.Time // end of the last complete list
 	polledAt   time.Time // end of the last poll, successful or not
-	lastError  error     // of that poll
-	version    string    // of the engine, as it was known last
+	lastError  error     // of the last poll
+	version    string    // the engine's last known version
 	listeners  []func([]Change)
-	readers    []func([]Change) // listeners that are told of what others read again, too
+	readers    []func([]Change) // listeners that are also told what others read or changed
 }
 
 // New returns an empty cache of the nodes of engine.
@@ -138,24 +140,24 @@ func New(engine provisioner.Reader, opts Options) *Cache {
 	}
 }
 
-// Subscribe calls fn with every change from now on. fn must not block for long and
-// must not call Refresh.
+// Subscribe calls fn with every change from now on. fn must not block for long and must not call
+// Refresh.
 func (c *Cache) Subscribe(fn func([]Change)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners = append(c.listeners, fn)
 }
 
-// SubscribeToAll is Subscribe for who does not act on nodes: fn is also called with the changes
-// that others saw with Reread, or made and gave to Note.
+// SubscribeToAll is Subscribe for callers that do not act on nodes themselves. fn is also called
+// with the changes that others saw with Reread, or made and passed to Note.
 func (c *Cache) SubscribeToAll(fn func([]Change)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listeners, c.readers = append(c.listeners, fn), append(c.readers, fn)
 }
 
-// Start polls the engine until ctx ends. Refresh returns the error of a failed poll;
-// the next one follows after the interval.
+// Start polls the engine until ctx ends. A failed poll does not end it: Refresh returns the error,
+// and the next poll follows after the interval.
 func (c *Cache) Start(ctx context.Context) error {
 	ticker := time.NewTicker(c.opts.Interval)
 	defer ticker.Stop()
@@ -189,8 +191,8 @@ func (c *Cache) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection is false: every replica keeps its cache up to date, so that a
-// new leader starts with one.
+// NeedLeaderElection returns false: every replica keeps its cache up to date, so that a new leader
+// starts with a full cache.
 func (c *Cache) NeedLeaderElection() bool { return false }
 
 // Refresh polls the engine unless the last poll is at most maxAge old, and returns
@@ -214,7 +216,7 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 	nodes, err := c.engine.Nodes(ctx, list)
 	version := ""
 	if err == nil {
-		version, _ = c.engine.Version(ctx) // without it, the next poll compares
+		version, _ = c.engine.Version(ctx) // if this fails, the next poll compares versions
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -230,15 +232,15 @@ func (c *Cache) Refresh(ctx context.Context, maxAge time.Duration) error {
 		changes = append(c.merge(nodes, complete, asked), c.upgraded(version)...)
 	}
 	if recovered {
-		changes = append(changes, Change{}) // those who looked for nodes got the error of that poll
+		changes = append(changes, Change{}) // whoever looked for a node meanwhile got the error of the failed poll
 	}
 	c.mu.Unlock()
 	c.publish(changes)
 	return err
 }
 
-// logOutcome logs when polls begin to fail and when they succeed again. Users see
-// the failure in conditions.
+// logOutcome logs when polls begin to fail and when they succeed again. Users see the failure in
+// conditions, too.
 func (c *Cache) logOutcome(before, now error) {
 	switch {
 	case now != nil && before == nil:
@@ -266,7 +268,7 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool, asked uint64) []C
 	seen := make(map[string]bool, len(nodes))
 	for _, n := range nodes {
 		seen[n.ID] = true
-		// Only a list moves this on: it has all changes up to there.
+		// Only lists move newest, because a list has all changes up to its newest one.
 		if n.UpdatedAt.After(c.newest) {
 			c.newest, c.newestAt, c.caughtUp = n.UpdatedAt, c.opts.Now(), false
 		}
@@ -286,8 +288,9 @@ func (c *Cache) merge(nodes []provisioner.Node, complete bool, asked uint64) []C
 	return changes
 }
 
-// upgraded are changes of all nodes when the engine has another version than before: it may take more of what
-// hosts ask of their nodes, and those at rest would not look. The version is "" while it is unknown.
+// upgraded returns a change for each node if the engine has another version than before. The new
+// version may support more of what hosts want of their nodes, and idle hosts would not look.
+// version is "" if it is unknown.
 func (c *Cache) upgraded(version string) []Change {
 	before := c.version
 	c.version = cmp.Or(version, before)
@@ -301,16 +304,18 @@ func (c *Cache) upgraded(version string) []Change {
 	return changes
 }
 
-// next is the moment of a request or a snapshot. It is called with mu held.
+// next returns the moment of a request or a snapshot. The caller holds mu.
 func (c *Cache) next() uint64 {
 	c.moment++
 	return c.moment
 }
 
-// put stores a snapshot that was asked for at a moment, and reports whether subscribers must be
-// notified. One that looks older than the stored one is ignored if it was asked for before that was
-// stored: it was read earlier and arrived later. What was asked for afterwards is newer, however old it
-// looks: the clock of the engine may have been set back, or its database restored.
+// put stores a snapshot and reports whether subscribers must be told. asked is the moment of the
+// request for the snapshot.
+//
+// A snapshot that looks older than the stored one is ignored if it was requested before the stored
+// one arrived: it was read earlier and arrived later. A snapshot that was requested afterwards is
+// newer, however old it looks: the engine's clock may have been set back, or its database restored.
 func (c *Cache) put(n provisioner.Node, asked uint64) (Change, bool) {
 	old, known := c.nodes[n.ID]
 	if known && n.UpdatedAt.Before(old.UpdatedAt) && asked < c.storedAt[n.ID] {
@@ -356,7 +361,7 @@ func differs(a, b provisioner.Node, window time.Duration) bool {
 
 func (c *Cache) publish(changes []Change) { c.tell(&c.listeners, changes) }
 
-// tell calls each of some listeners with changes.
+// tell calls each of the listeners with changes.
 func (c *Cache) tell(listeners *[]func([]Change), changes []Change) {
 	if len(changes) == 0 {
 		return

@@ -17,24 +17,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// fakeEngine records what it is asked for.
+// fakeEngine records what it is asked.
 type fakeEngine struct {
 	mu    sync.Mutex
 	nodes map[string]provisioner.Node
 	macs  map[string][]string
 	err   error
-	// portErr are the errors of reading ports, by ID.
+	// portErr has the errors of reading ports, by ID of the node.
 	portErr map[string]error
 	// portDelay is how long reading ports takes.
 	portDelay time.Duration
 	lists     []provisioner.ListOptions
-	// listed is called when a list is made, before it arrives.
+	// listed is called when a list has been made, before it arrives.
 	listed func()
 	reads  []string // IDs whose ports were read
-	// portLists is how often the ports of all nodes were read, and portListErr the error.
+	// portLists is how often the ports of all nodes were listed, and portListErr the error of doing
+	// so.
 	portLists   int
 	portListErr error
-	// inventories are by ID; inventoryErr is the error of reading any, or only that of the node damaged.
+	// inventories are by ID. inventoryErr is the error of reading any inventory or, if damaged is
+	// set, only that of the node damaged.
 	inventories    map[string]*provisioner.Inventory
 	inventoryErr   error
 	damaged        string
@@ -190,13 +192,13 @@ func TestLargeFleetIsAskedForChangesAndSweptNowAndThen(t *testing.T) {
 		after time.Duration
 		want  time.Time
 	}{
-		{time.Second, newest.Add(-overlap)}, // a change before that may be committed yet
+		{time.Second, newest.Add(-overlap)}, // a change before that may still be committed
 		{overlap, newest.Add(-overlap)},     // and is in this list
 		{time.Second, newest},
 	} {
 		*now = now.Add(step.after)
 		e.set(provisioner.Node{ID: "n003", State: node.Enroll, UpdatedAt: newest.Add(time.Hour)})
-		_, _ = f.Reread(t.Context(), "n003") // tells nothing of other nodes
+		_, _ = f.Reread(t.Context(), "n003") // tells nothing about other nodes
 		e.set(provisioner.Node{ID: "n003", State: node.Enroll, UpdatedAt: start})
 		if got := refresh().ChangedSince; !got.Equal(step.want) {
 			t.Errorf("list from %s, want %s", got, step.want)
@@ -359,7 +361,7 @@ func TestAllNodesAreToldOfWhenTheEngineHasAnotherVersion(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		{"", errors.New("no answer"), []string{"n000", "n001"}}, // which are new
+		{"", errors.New("no answer"), []string{"n000", "n001"}}, // these nodes are new
 		{"1.82", nil, []string{}},
 		{"1.82", nil, []string{}},
 		{"", errors.New("no answer"), []string{}},
@@ -531,7 +533,7 @@ func TestExpectedChangesAreLookedForMoreOftenForAWhile(t *testing.T) {
 		f.Expect()
 		lists(time.Second+time.Millisecond, 2) // a fifth of the interval after the first
 		lists(2*time.Second, 3)
-		lists(26*time.Second, 13)  // for two intervals, with the polls that are due anyhow
+		lists(26*time.Second, 13)  // for two intervals, together with the regular polls
 		lists(100*time.Second, 23) // and then every interval
 		cancel()
 		if err := <-done; err != nil {

@@ -14,38 +14,39 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// portReaders is how many nodes' ports are read at the same time.
+// portReaders is how many nodes' ports or inventories are read at the same time.
 const portReaders = 8
 
-// The ports of many nodes are read by one list of all ports: of at least listedPorts
-// nodes, and of at least one node in listedShare. A list costs the engine one page for
+// The ports of many nodes are read with one list of all ports: if they are those of at least
+// listedPorts nodes, and of at least one node in listedShare. A list costs the engine one page per
 // some hundred nodes.
 const (
 	listedPorts = 8
 	listedShare = 20
 )
 
-// searchTimeout bounds the search for a MAC address, which may have to wait for a list of
-// nodes and for many ports. What was read until then is kept for the next search.
+// searchTimeout bounds the search for a MAC address or a BMC, which may have to wait for a list of
+// nodes and for many ports or inventories. What was read until then is kept for the next search.
 const searchTimeout = 15 * time.Second
 
-// listTimeout bounds the list of all ports in a search, which goes on without it.
+// listTimeout bounds the list of all ports in a search. After it, the search goes on without the
+// list.
 const listTimeout = searchTimeout / 3
 
 // portList holds the MAC addresses of a node, in lower case.
 type portList struct {
 	macs []string
-	// inspectedAt is the end of the inspection after which they were read.
+	// inspectedAt is the end of the last inspection before the reading.
 	inspectedAt time.Time
 	readAt      time.Time
 }
 
-// AmbiguousError says that a MAC address does not lead to one node that is free.
+// AmbiguousError says that a MAC address does not lead to exactly one free node.
 type AmbiguousError struct {
 	MAC string
-	// Nodes have the address.
+	// Nodes are the nodes with the address.
 	Nodes []string
-	// Claimed is true when all of them belong to other hosts.
+	// Claimed is true if all of the nodes belong to other hosts.
 	Claimed bool
 }
 
@@ -66,13 +67,12 @@ func nodeList(ids []string) string {
 	return "nodes " + strings.Join(ids, ", ")
 }
 
-// Find looks a node up by ID, by name, and by MAC address. The search by MAC address
-// passes over nodes for which claimed returns true: they belong to other hosts. It
-// returns provisioner.ErrNotFound, an AmbiguousError, or the engine's error.
+// Find looks up a node by ID, by name, and by MAC address. The search by MAC address passes over
+// nodes for which claimed returns true, because they belong to other hosts. Find returns
+// provisioner.ErrNotFound, an AmbiguousError, or the engine's error.
 //
-// A search by MAC address costs one look into an index. Ports that were never read, or
-// not since the last inspection, are read before; so are ports of unused nodes that were
-// read too long ago.
+// A search by MAC address looks into an index. Before, it reads ports that were never read, or not
+// since the last inspection, and ports of unused nodes that were read too long ago.
 func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error) {
 	asked := c.ask()
 	n, err := c.engine.Find(ctx, identity)
@@ -101,8 +101,9 @@ func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed
 	}
 }
 
-// owners returns the nodes with a MAC address that are free, or else those that are
-// claimed. The error is of ports that could not be read; what was found counts anyway.
+// owners returns the free nodes with a MAC address, and those that are claimed. It reads the ports
+// of claimed nodes only if it finds no node without them. If err says that some ports could not be
+// read, the nodes that were found count nevertheless.
 func (c *Cache) owners(ctx context.Context, mac string, claimed func(string) bool) (free, others []string, err error) {
 	if err := c.Refresh(ctx, c.opts.Interval); err != nil {
 		return nil, nil, err
@@ -126,16 +127,16 @@ func (c *Cache) owners(ctx context.Context, mac string, claimed func(string) boo
 	return nil, nil, nil
 }
 
-// withMAC returns the IDs of the nodes with a MAC address, in their order.
+// withMAC returns the IDs of the nodes with a MAC address, in ascending order.
 func (c *Cache) withMAC(mac string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(slices.Values(c.byMAC[mac]))
 }
 
-// loadUnread reads the ports of those nodes whose ports are not known and that are
-// wanted. Concurrent callers wait for each other, so that each list is read once. One
-// node that cannot be read does not keep the others from being read.
+// loadUnread reads the unknown ports of the wanted nodes. Concurrent callers wait for each other,
+// so that each list of ports is read once. A node that cannot be read does not keep the others from
+// being read.
 func (c *Cache) loadUnread(ctx context.Context, wanted func(id string) bool) error {
 	c.expirePorts()
 	if len(c.unreadIDs(wanted)) == 0 {
@@ -172,8 +173,8 @@ func (c *Cache) loadUnread(ctx context.Context, wanted func(id string) bool) err
 	return first
 }
 
-// LoadPorts reads the ports of these nodes at once if they are many, for calls of MACs that
-// follow. What cannot be read so is left to those.
+// LoadPorts reads the ports of these nodes with one list if the nodes are many, to prepare calls of
+// MACs. Ports that it cannot read are left to those calls.
 func (c *Cache) LoadPorts(ctx context.Context, ids []string) {
 	c.mu.Lock()
 	before := make(map[string]provisioner.Node, len(ids))
@@ -189,7 +190,7 @@ func (c *Cache) LoadPorts(ctx context.Context, ids []string) {
 	}
 	all, err := c.engine.AllMACs(ctx)
 	if err != nil {
-		return // each node's own reading tells why
+		return // the readings of single nodes will say why
 	}
 	for id, n := range before {
 		if macs := all[id]; len(macs) > 0 {
@@ -198,8 +199,7 @@ func (c *Cache) LoadPorts(ctx context.Context, ids []string) {
 	}
 }
 
-// knowsPorts reports whether the ports of a node need not be read. It is called with mu
-// held.
+// knowsPorts reports whether the ports of a node need not be read. The caller holds mu.
 func (c *Cache) knowsPorts(n provisioner.Node) bool {
 	ports, read := c.ports[n.ID]
 	return read && len(ports.macs) > 0 && ports.inspectedAt.Equal(n.InspectedAt) && !c.isOld(n, ports)
@@ -220,9 +220,9 @@ func (c *Cache) unreadIDs(wanted func(id string) bool) []string {
 	return slices.DeleteFunc(ids, func(id string) bool { return !wanted(id) })
 }
 
-// expirePorts marks the ports of unused nodes as unread that were read too long ago:
-// nothing in a node shows that somebody gave it another port. It looks through the nodes
-// a few times in [Options.PortAge].
+// expirePorts marks the ports of unused nodes as unread if they were read too long ago, because
+// nothing in a node shows that somebody gave it another port. It looks through the nodes a few
+// times per [Options.PortAge].
 func (c *Cache) expirePorts() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,8 +238,8 @@ func (c *Cache) expirePorts() {
 	}
 }
 
-// isOld reports whether the ports of an unused node were read too long ago. A node without
-// any is about to get some.
+// isOld reports whether the ports of an unused node were read too long ago. Ports age sooner if
+// there were none, because such a node is about to get some.
 func (c *Cache) isOld(n provisioner.Node, ports portList) bool {
 	limit := c.opts.PortAge
 	if len(ports.macs) == 0 {
@@ -248,8 +248,8 @@ func (c *Cache) isOld(n provisioner.Node, ports portList) bool {
 	return c.opts.Now().Sub(ports.readAt) >= limit && n.BelongsTo() == ""
 }
 
-// MACs returns the MAC addresses of the node's ports in lower case, and reads them
-// if they are not in the cache. An unknown node has none.
+// MACs returns the MAC addresses of the node's ports in lower case. It reads them if they are not
+// in the cache. An unknown node has none.
 func (c *Cache) MACs(ctx context.Context, id string) ([]string, error) {
 	c.mu.Lock()
 	n, known := c.nodes[id]
@@ -290,7 +290,7 @@ func (c *Cache) setPorts(id string, ports portList) {
 	}
 }
 
-// dropPorts removes a node from the index. It is called with mu held.
+// dropPorts removes the ports of a node from the index. The caller holds mu.
 func (c *Cache) dropPorts(id string) {
 	for _, mac := range c.ports[id].macs {
 		left := slices.DeleteFunc(c.byMAC[mac], func(other string) bool { return other == id })

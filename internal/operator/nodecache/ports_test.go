@@ -41,7 +41,7 @@ func TestAddressOfAnotherHostsNodeIsSaidToBeTaken(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		claimed []string
-		nodes   []string // that have the address
+		nodes   []string // with the address
 		want    AmbiguousError
 		message string
 	}{
@@ -235,7 +235,7 @@ func TestPortsOfManyNodesAreReadByOneList(t *testing.T) {
 					t.Errorf("ports of %s: %v, %v, want %v", id, macs, err, e.macs[id])
 				}
 			}
-			f.LoadPorts(t.Context(), ids(tt.wanted)) // are known
+			f.LoadPorts(t.Context(), ids(tt.wanted)) // their ports are known
 			if tt.listErr == nil && (e.portLists != tt.lists || len(e.reads) != tt.reads) {
 				t.Errorf("%d lists and %d single readings, want %d and %d", e.portLists, len(e.reads), tt.lists, tt.reads)
 			}

@@ -11,7 +11,7 @@ import (
 // AgentWindow is how long after its last heartbeat a ramdisk counts as alive.
 func (c *Cache) AgentWindow() time.Duration { return c.opts.AgentWindow }
 
-// Nodes returns all nodes, in no order.
+// Nodes returns all nodes, in no particular order.
 func (c *Cache) Nodes() []provisioner.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -22,8 +22,8 @@ func (c *Cache) Nodes() []provisioner.Node {
 	return all
 }
 
-// Generation changes with every [Change]: who sees the same number twice has missed
-// nothing in between.
+// Generation returns a number that changes whenever a node is added, deleted, or changed in a way
+// that matters to hosts. If two calls return the same number, no such change happened in between.
 func (c *Cache) Generation() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,17 +38,16 @@ func (c *Cache) Node(id string) (provisioner.Node, bool) {
 	return n, ok
 }
 
-// Fetch reads one node from the engine into the cache. It returns
-// provisioner.ErrNotFound when the engine does not have the node, which is then
-// removed from the cache.
+// Fetch reads one node from the engine into the cache. If the engine does not have the node, Fetch
+// removes it from the cache and returns provisioner.ErrNotFound.
 func (c *Cache) Fetch(ctx context.Context, id string) (provisioner.Node, error) {
 	asked := c.ask()
 	n, err := c.engine.Node(ctx, id)
 	return n, c.learn(id, n, err, asked)
 }
 
-// Reread is Fetch for who acts on what it returns: subscribers are told only when the
-// engine has lost the node, but for those of SubscribeToAll.
+// Reread is Fetch for callers that act on the returned node themselves. Subscribers are told only
+// if the engine has lost the node; those of SubscribeToAll are told of every change.
 func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error) {
 	asked := c.ask()
 	n, err := c.engine.Node(ctx, id)
@@ -59,19 +58,20 @@ func (c *Cache) Reread(ctx context.Context, id string) (provisioner.Node, error)
 	return n, c.learn(id, n, err, asked)
 }
 
-// Note stores what the engine answered to a change of a node. Who made the change knows of it,
-// so that only the subscribers of SubscribeToAll are told. Whether it is newer than what was read
-// meanwhile, only its time shows.
+// Note stores the engine's answer to a change of a node. The caller, who made the change, knows of
+// it, so only the subscribers of SubscribeToAll are told. Note keeps whichever has the later time:
+// the answer, or a snapshot that was read meanwhile.
 func (c *Cache) Note(n provisioner.Node) { c.note(n, 0) }
 
-// ask is the moment of a request that is about to be sent.
+// ask returns the moment of a request that is about to be sent.
 func (c *Cache) ask() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.next()
 }
 
-// note stores a snapshot that was asked for at a moment and tells the subscribers of SubscribeToAll.
+// note stores a snapshot that was requested at the moment asked, and tells the subscribers of
+// SubscribeToAll.
 func (c *Cache) note(n provisioner.Node, asked uint64) {
 	c.mu.Lock()
 	change, ok := c.put(n, asked)
@@ -81,8 +81,8 @@ func (c *Cache) note(n provisioner.Node, asked uint64) {
 	}
 }
 
-// Expect makes polls come after a fifth of the interval, for two intervals, because the
-// engine is at work for somebody who waits for the end. All who wait share these polls.
+// Expect makes the cache poll after a fifth of the interval, for two intervals, because the engine
+// works for somebody who waits for the end. All who wait share these polls.
 func (c *Cache) Expect() {
 	select {
 	case c.expected <- struct{}{}:
@@ -95,10 +95,10 @@ func (c *Cache) Forget(id string) {
 	_ = c.learn(id, provisioner.Node{}, provisioner.ErrNotFound, c.ask())
 }
 
-// Wake polls the engine at once and tells subscribers of the nodes with these IDs, as if
-// they had changed: the engine answers again, and somebody waits for what it has to say
-// about them. A node that the cache does not have is told of by its ID alone, and that
-// may be "", for hosts whose node is not known yet.
+// Wake polls the engine at once and tells subscribers of the nodes with these IDs, as if they had
+// changed: the engine answers again, and somebody waits for news about these nodes. If the cache
+// does not have a node, the change has only its ID. The ID may be "", for hosts whose node is not
+// known yet.
 func (c *Cache) Wake(ids []string) {
 	select {
 	case c.wake <- struct{}{}:
@@ -115,8 +115,8 @@ func (c *Cache) Wake(ids []string) {
 	c.publish(changes)
 }
 
-// learn updates the cache with the outcome of reading one node, which was asked for at a moment, and
-// returns err.
+// learn updates the cache with the outcome of reading one node, and returns err. asked is the
+// moment of the request.
 func (c *Cache) learn(id string, n provisioner.Node, err error, asked uint64) error {
 	var changes []Change
 	c.mu.Lock()
