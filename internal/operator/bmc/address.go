@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxAddress and maxName bound addresses and host names, in bytes; names by RFC 1035,
-	// section 2.3.4.
+	// maxAddress and maxName bound the length of addresses and of host names, in bytes. That of
+	// names is from RFC 1035, section 2.3.4.
 	maxAddress, maxName = 2048, 253
 	ipmiPort            = 623 // IPMI 2.0, section 13.1.2
 )
@@ -21,8 +21,8 @@ var errNoAddress = errors.New("the address is empty; write, for example, redfish
 
 var errNoBrackets = errors.New("an IPv6 address stands in brackets, as in ipmi://[2001:db8::7]:623")
 
-// parseURL reads the parts of an address. The URL that it returns has a scheme, a host that
-// is an IP address or a DNS name, and a port that is empty or valid.
+// parseURL splits an address. The returned URL has a scheme, a host that is an IP address or a DNS
+// name, and a port that is empty or valid.
 func parseURL(address string) (*url.URL, error) {
 	switch {
 	case address == "":
@@ -37,7 +37,7 @@ func parseURL(address string) (*url.URL, error) {
 		return nil, err
 	}
 	u, err := url.Parse(full)
-	if err != nil { // its text might repeat a password
+	if err != nil { // the text of err might repeat a password
 		return nil, errors.New("the address is not of the form scheme://host:port/path; IPv6 addresses stand in brackets, as in ipmi://[2001:db8::7]:623")
 	}
 	if u.User != nil {
@@ -58,7 +58,7 @@ func parseURL(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// withScheme adds what is missing in host, host:port and scheme:host.
+// withScheme completes the short forms host, host:port and scheme:host.
 func withScheme(address string) (string, error) {
 	if strings.Contains(address, "://") {
 		return address, nil
@@ -78,10 +78,11 @@ func withScheme(address string) (string, error) {
 
 func startsWithDigit(text string) bool { return text != "" && text[0] >= '0' && text[0] <= '9' }
 
-// dnsName is a name of labels of letters, digits and hyphens (RFC 1123, section 2.1).
+// dnsName matches names whose labels consist of letters, digits and hyphens (RFC 1123, section
+// 2.1).
 var dnsName = regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?\.)*[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
-// fourNumbers looks like an IPv4 address.
+// fourNumbers matches everything that looks like an IPv4 address.
 var fourNumbers = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+$`)
 
 func checkHost(host string) error {

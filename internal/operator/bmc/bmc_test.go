@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// shape is a form that the part after the scheme can have.
+// shape is one way to write the part after the scheme.
 type shape struct {
 	text     string // what follows the scheme
-	host     string // as driver_info of IPMI has it
-	hostPort string // as URLs have it
+	host     string // as in driver_info of IPMI
+	hostPort string // as in URLs
 	port     uint16 // 0 for none
 	endpoint string // host of the endpoint
 }

@@ -13,19 +13,20 @@ var (
 	ErrNoUsername = errors.New("the Secret has no value for the key username; add it")
 	// ErrNoPassword means that the Secret has no password.
 	ErrNoPassword = errors.New("the Secret has no value for the key password; add it")
-	// ErrMasked means that the Secret has what the engine shows in place of a stored secret.
+	// ErrMasked means that the Secret has the mask that the engine shows instead of a stored
+	// secret.
 	ErrMasked = errors.New("the Secret has " + node.Mask + " for the key username or password, which stands for a stored secret; write the value itself")
 )
 
-// Credentials are those of a BMC.
+// Credentials are the credentials of a BMC.
 type Credentials struct {
 	Username, Password string
 }
 
-// ReadCredentials reads the keys username and password of a Secret. White space around
-// the values is removed, because files and `echo` end with a line feed. The error joins those
-// of ErrNoUsername, ErrNoPassword and ErrMasked that hold. The engine would take a mask for
-// the secret that it has, and send that to the BMC that the host names.
+// ReadCredentials reads the keys username and password of a Secret. It trims white space, because
+// files and `echo` end with a line feed. The error joins all of ErrNoUsername, ErrNoPassword and
+// ErrMasked that apply. A mask is refused because the engine would take it for the secret that it
+// has stored, and send that to the BMC that the host names.
 func ReadCredentials(data map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		Username: strings.TrimSpace(string(data["username"])),

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// Endpoint says which machine is behind the address of a BMC. Addresses that mean the same
-// have equal endpoints, whatever their spelling.
+// Endpoint says which machine is behind the address of a BMC. Addresses with the same meaning have
+// equal endpoints, however they are spelled.
 type Endpoint struct {
 	// Family is the protocol: ipmi or redfish.
 	Family string
 	// Host is the DNS name in lower case, or the IP address in its shortest form.
 	Host string
 	Port uint16
-	// System is the path of the system behind a BMC with Redfish, or the domain of a
-	// libvirt address; "" for the only one.
+	// System is the path of the system behind a BMC with Redfish, or the domain of a libvirt
+	// address. "" means the BMC's only system.
 	System string
 }
 
@@ -27,7 +27,7 @@ func (e Endpoint) BMC() string {
 	return e.Family + " " + net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port)))
 }
 
-// Addr is the IP address of the BMC, the zero Addr when the endpoint has a DNS name.
+// Addr returns the IP address of the BMC, or the zero Addr if the endpoint has a DNS name.
 func (e Endpoint) Addr() netip.Addr {
 	addr, err := netip.ParseAddr(e.Host)
 	if err != nil {
@@ -66,7 +66,7 @@ func endpointOf(u *url.URL, s scheme, transport string) (Endpoint, error) {
 	return e, err
 }
 
-// domainOf returns the domain of a libvirt address, which stands in its query or is its path.
+// domainOf returns the domain of a libvirt address, which is in the query or is the path.
 func domainOf(u *url.URL) string {
 	if domain := u.Query().Get("domain"); domain != "" {
 		return domain

@@ -15,10 +15,10 @@ type scheme struct {
 	interfaces  map[string]string
 	fastInspect string // see [Access]
 	abilities   Abilities
-	generic     string // scheme for engines without the driver of the vendor
+	generic     string // scheme to use with engines without the vendor's driver
 }
 
-// Abilities of the schemes that speak Redfish, by the way of the ramdisk into the machine.
+// Abilities of the schemes that speak Redfish, by how the ramdisk gets into the machine.
 var (
 	overNetwork = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true}
 	overMedia   = Abilities{HardwareRAID: true, BIOS: true, Firmware: true, SecureBoot: true, BootsISO: true, VirtualMedia: true}
@@ -44,8 +44,7 @@ var aliases = map[string]string{
 	"ilo5-virtualmedia": "redfish-virtualmedia",
 }
 
-// removedSchemes are those of drivers that engines no longer have, with what takes their
-// place.
+// removedSchemes are schemes of drivers that engines no longer have, with their replacements.
 var removedSchemes = map[string]string{
 	"irmc":              "redfish:// or redfish-virtualmedia://",
 	"ibmc":              "redfish:// or redfish-virtualmedia://",
@@ -69,8 +68,8 @@ func idracInterfaces(boot string) map[string]string {
 	}
 }
 
-// findScheme returns the row of a scheme with or without transport, such as redfish+http, and
-// the transport, which is the family's own when the text has none.
+// findScheme returns the row of a scheme, with or without a transport such as redfish+http, and the
+// transport. Without a transport in the text, that is the default of the family.
 func findScheme(text string) (scheme, string, error) {
 	name, transport, given := strings.Cut(text, "+")
 	if instead, removed := removedSchemes[name]; removed {
@@ -97,7 +96,7 @@ func lookUp(name string) (scheme, bool) {
 	return s, ok
 }
 
-// isScheme reports whether a text is a scheme that there is or was.
+// isScheme reports whether a text is a scheme that exists or used to exist.
 func isScheme(text string) bool {
 	name, _, _ := strings.Cut(strings.ToLower(text), "+")
 	_, ok := lookUp(name)
@@ -105,7 +104,7 @@ func isScheme(text string) bool {
 	return ok || removed
 }
 
-// maxSchemeText bounds what is repeated of a scheme that does not exist, in bytes.
+// maxSchemeText bounds how much of an unknown scheme is repeated in an error, in bytes.
 const maxSchemeText = 40
 
 func unknownScheme(text string) error {

@@ -21,8 +21,8 @@ var (
 	}
 )
 
-// privilegeKey is the key in the query of addresses of IPMI, and privileges are its values:
-// the levels of sessions (IPMI 2.0, section 6.8).
+// privilegeKey is a key in the query of IPMI addresses. privileges are its values, the privilege
+// levels of sessions (IPMI 2.0, section 6.8).
 const privilegeKey = "privilegelevel"
 
 var privileges = []string{"ADMINISTRATOR", "OPERATOR", "USER", "CALLBACK"}
@@ -58,8 +58,8 @@ func redfishSettings(u *url.URL, transport string) (map[string]any, error) {
 	return settings, nil
 }
 
-// systemOf returns the path of the system without a slash at its end, or "" when the engine
-// is to take the only one that the BMC has.
+// systemOf returns the path of the system without a slash at the end. It returns "" if the engine
+// is to take the only system that the BMC has.
 func systemOf(u *url.URL) (string, error) {
 	if strings.Contains(u.Path, "..") || strings.ContainsAny(u.Path, "?#") {
 		return "", errors.New("the path is not that of a system, such as /redfish/v1/Systems/1")
