@@ -39,8 +39,8 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Controller returns the controller that runs the reconciler for changes in cache. The
-// caller starts and stops it.
+// Controller returns a controller that runs the reconciler when cache reports changes. The caller
+// starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("subscription", options,
@@ -49,7 +49,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// ofHost are the requests for the subscriptions of a host.
+// ofHost returns the requests for the subscriptions of a host.
 func (r *Reconciler) ofHost(ctx context.Context, h *v1alpha1.BareMetalHost) []ctrl.Request {
 	var all v1alpha1.BMCEventSubscriptionList
 	err := r.Client.List(ctx, &all, client.InNamespace(h.Namespace), client.MatchingFields{hostField: h.Name}, client.UnsafeDisableDeepCopy)
@@ -64,13 +64,14 @@ func (r *Reconciler) ofHost(ctx context.Context, h *v1alpha1.BareMetalHost) []ct
 	return requests
 }
 
-// asked are changes by others than this controller: spec never changes.
+// asked keeps the updates that are not by this controller itself: a deletion. The spec never
+// changes.
 var asked = watch.Updates[*v1alpha1.BMCEventSubscription](watch.Deletion)
 
-// relevant are the changes of a host that the decision looks at.
+// relevant keeps the changes of a host that decide looks at.
 var relevant = watch.Updates(watch.Facts(factsOf))
 
-// facts are what the decision needs of a host.
+// facts are what decide needs to know of a host.
 type facts struct {
 	can     obstacle
 	why     string

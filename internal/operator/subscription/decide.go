@@ -4,18 +4,19 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// step is what has to be done about a subscription next.
+// step is what to do next about a subscription.
 type step int
 
 const (
 	stay        step = iota // the BMC has the subscription
 	wait                    // nothing can be done before the host changes
-	subscribe               // the BMC has to be asked for it
-	unsubscribe             // the BMC has to end it
-	release                 // nothing of the deleted object is left, or it cannot be reached
+	subscribe               // the BMC has to be asked for the subscription
+	unsubscribe             // the BMC has to end the subscription
+	release                 // the deleted object has left nothing on the BMC, or the BMC cannot be reached
 )
 
-// decide is pure. The host is nil when there is none. The text says why nothing can be done.
+// decide returns the next step for a subscription. The text says why nothing can be done. h is nil
+// if there is no host.
 func decide(s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) (step, string) {
 	deleted := !s.DeletionTimestamp.IsZero()
 	switch {
@@ -41,9 +42,9 @@ func decide(s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) (step, 
 type obstacle int
 
 const (
-	no    obstacle = iota // it can
-	later                 // it cannot now
-	gone                  // nobody can end its subscriptions any more through this host
+	no    obstacle = iota // it can be asked
+	later                 // it cannot be asked now
+	gone                  // its subscriptions can no longer be ended through this host
 )
 
 func reach(name string, h *v1alpha1.BareMetalHost) (obstacle, string) {

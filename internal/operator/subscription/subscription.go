@@ -1,6 +1,6 @@
-// Package subscription is the controller of BMCEventSubscription. It asks the BMC of a host
-// for each subscription once: the request is recorded before it is sent, and when its answer
-// got lost, the BMC is asked first what it has.
+// Package subscription is the controller of BMCEventSubscription. It asks the BMC of a host once
+// for each subscription. The request is recorded before it is sent. If its answer got lost, the BMC
+// is first asked which subscriptions it has.
 package subscription
 
 import (
@@ -26,19 +26,20 @@ import (
 const (
 	// busyWait is the wait while the engine works on the node or does not answer.
 	busyWait = 10 * time.Second
-	// refusedWait is the wait after a refusal. A change of the host ends it.
+	// refusedWait is the wait after a refusal, unless a change of the host ends it earlier.
 	refusedWait = 5 * time.Minute
-	// giveUp is how long after its deletion an object stays whose BMC may have a subscription, and fails to say so.
+	// giveUp is how long a deleted object stays if its BMC may have a subscription and fails to say
+	// so.
 	giveUp = 3 * refusedWait
 )
 
 const (
-	// eventNotEnded is the reason of the event about a BMC that may still have the subscription of an object that
-	// is released.
+	// eventNotEnded is the reason of the event about an object that is released although the BMC
+	// may still have its subscription.
 	eventNotEnded = "SubscriptionNotEnded"
 	// actionRelease is the action of that event.
 	actionRelease = "Release"
-	// maxNote is the longest note that the API server takes, in bytes.
+	// maxNote is the longest note that the API server accepts, in bytes.
 	maxNote = 1024
 )
 
@@ -107,17 +108,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: pause}, client.IgnoreNotFound(err)
 }
 
-// refusal is an error that only a person can mend, or a change of the machine.
+// refusal is an error that lasts until a person or a change of the machine removes its cause.
 type refusal struct {
 	err error
-	// ended is true when the BMC was asked for the subscription and does not have it.
+	// ended is true if the BMC was asked for the subscription and certainly does not have it.
 	ended bool
 }
 
 func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// isOfEngine reports whether an error says only that the engine cannot be asked now.
+// isOfEngine reports whether an error only says that the engine cannot be asked now.
 func isOfEngine(err error) bool {
 	return errors.Is(err, provisioner.ErrUnreachable) || errors.Is(err, provisioner.ErrDenied) || errors.Is(err, provisioner.ErrNotFound)
 }
@@ -149,7 +150,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *v1alpha1.BMCEventSubscrip
 	}
 }
 
-// nodeOf is the node of a host. The ID in the host's status is only where to look.
+// nodeOf returns the ID of a host's node. The ID in the host's status only says where to look: the
+// node has to have the host's mark.
 func (r *Reconciler) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (string, error) {
 	n, err := r.Nodes.Fetch(ctx, h.Status.Provisioning.ID)
 	if err != nil {
@@ -161,7 +163,7 @@ func (r *Reconciler) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (str
 	return n.ID, nil
 }
 
-// subscribe asks the BMC, unless it has the subscription by an earlier request.
+// subscribe asks the BMC for the subscription, unless an earlier request has already made it.
 func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) error {
 	headers, err := r.headers(ctx, s)
 	if err != nil {
@@ -194,7 +196,7 @@ func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscrip
 	})
 }
 
-// unsubscribe has the BMC end the subscription, and releases the object.
+// unsubscribe makes the BMC end the subscription, and releases the object.
 func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscription, h *v1alpha1.BareMetalHost) error {
 	id, err := r.nodeOf(ctx, h)
 	if err != nil {
@@ -212,7 +214,7 @@ func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscr
 	return nil
 }
 
-// end has the BMC end the subscription, if there is one.
+// end makes the BMC end the subscription, if there is one.
 func (r *Reconciler) end(ctx context.Context, s *v1alpha1.BMCEventSubscription, id string) error {
 	made := s.Status.SubscriptionID
 	if made == "" {
@@ -224,8 +226,9 @@ func (r *Reconciler) end(ctx context.Context, s *v1alpha1.BMCEventSubscription, 
 	return refused("end the subscription to the events of", id, r.Engine.Unsubscribe(ctx, id, made), false)
 }
 
-// givesUp reports whether nobody can end the subscription of a deleted object, if there is one at all: the host
-// has a BMC that knows no subscriptions, or one that never said that it made this one.
+// givesUp reports whether nobody can end the subscription of a deleted object, if there is one at
+// all. That is so if the host's BMC does not support subscriptions, or if the BMC never said that
+// it made this one and has failed for giveUp.
 func (r *Reconciler) givesUp(s *v1alpha1.BMCEventSubscription, failed error) bool {
 	if errors.Is(failed, provisioner.ErrUnsupported) {
 		return true
@@ -233,12 +236,13 @@ func (r *Reconciler) givesUp(s *v1alpha1.BMCEventSubscription, failed error) boo
 	return errors.Is(failed, provisioner.ErrFailed) && s.Status.SubscriptionID == "" && r.Now().Sub(s.DeletionTimestamp.Time) >= giveUp
 }
 
-// find returns the ID of the subscription that an earlier request has made, "" for none. The
-// BMC does not know whose it is, so that those of other objects are left out.
+// find returns the ID of the subscription that an earlier request has made, or "" if there is none.
+// The BMC does not know to which object a subscription belongs, so find leaves out those of other
+// objects.
 func (r *Reconciler) find(ctx context.Context, s *v1alpha1.BMCEventSubscription, id string) (string, error) {
 	active, err := r.Engine.Subscriptions(ctx, id)
 	if err != nil {
-		// The request that may have arrived stays recorded.
+		// The recorded request stays, because it may have arrived.
 		return "", refused("list the subscriptions of", id, err, false)
 	}
 	var others v1alpha1.BMCEventSubscriptionList
@@ -257,7 +261,7 @@ func (r *Reconciler) find(ctx context.Context, s *v1alpha1.BMCEventSubscription,
 	return "", nil
 }
 
-// refused makes a refusal of the engine one that is shown.
+// refused turns a refusal of the engine into a refusal that the status shows.
 func refused(what, id string, err error, ended bool) error {
 	if err == nil || errors.Is(err, provisioner.ErrBusy) || isOfEngine(err) {
 		return err
@@ -265,7 +269,7 @@ func refused(what, id string, err error, ended bool) error {
 	return &refusal{err: fmt.Errorf("%s node %s: %w", what, id, err), ended: ended}
 }
 
-// headers are what the Secret of spec.httpHeadersRef has.
+// headers returns the headers in the Secret that spec.httpHeadersRef names.
 func (r *Reconciler) headers(ctx context.Context, s *v1alpha1.BMCEventSubscription) ([]map[string]string, error) {
 	ref := s.Spec.HTTPHeadersRef
 	if ref == nil || ref.Name == "" {
@@ -285,7 +289,7 @@ func (r *Reconciler) headers(ctx context.Context, s *v1alpha1.BMCEventSubscripti
 	return headersOf(secret.Data), nil
 }
 
-// record notes that the BMC is asked next. A deletion in the same moment refuses it.
+// record notes that the BMC is asked next. It fails if the object is deleted at the same moment.
 func (r *Reconciler) record(ctx context.Context, s *v1alpha1.BMCEventSubscription) error {
 	before := s.DeepCopy()
 	now := metav1.NewTime(r.Now())

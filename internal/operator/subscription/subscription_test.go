@@ -48,9 +48,9 @@ func TestBMCThatFailedIsAskedAgainLaterUnlessItHasTheSubscription(t *testing.T) 
 	for name, tt := range map[string]struct {
 		err, listErr error
 		has          []provisioner.ActiveSubscription
-		calls        []string // of two passes
+		calls        []string // in two passes
 		id           string   // of the subscription in the end
-		asked        bool     // whether it may have one whose ID is not known in the end
+		asked        bool     // whether it may have one of unknown ID in the end
 		wait         time.Duration
 	}{
 		"it refuses":                 {failed, nil, nil, []string{"subscribe", "list", "subscribe"}, "", true, refusedWait},
@@ -88,7 +88,7 @@ func TestBMCThatFailedIsAskedAgainLaterUnlessItHasTheSubscription(t *testing.T) 
 
 func (b *fakeBMC) Unsubscribe(context.Context, string, string) error {
 	b.calls = append(b.calls, "unsubscribe")
-	return b.listErr // engines look whether it is still there
+	return b.listErr // engines check that it still exists
 }
 
 func TestDeletedSubscriptionGoesWhenItsBMCCannotBeAskedForIt(t *testing.T) {

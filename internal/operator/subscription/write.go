@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// headersOf are HTTP headers in the form of Redfish: an object for each.
+// headersOf returns HTTP headers in the form of Redfish: one object for each header.
 func headersOf(data map[string][]byte) []map[string]string {
 	var headers []map[string]string
 	for _, name := range slices.Sorted(maps.Keys(data)) {
@@ -21,7 +21,7 @@ func headersOf(data map[string][]byte) []map[string]string {
 	return headers
 }
 
-// write stores a change of the status, if there is one.
+// write stores a change of the status, if it changes anything.
 func (r *Reconciler) write(ctx context.Context, s *v1alpha1.BMCEventSubscription, change func(*v1alpha1.BMCEventSubscriptionStatus)) error {
 	before := s.DeepCopy()
 	change(&s.Status)
@@ -34,7 +34,8 @@ func (r *Reconciler) write(ctx context.Context, s *v1alpha1.BMCEventSubscription
 	return nil
 }
 
-// finalize adds or removes the finalizer of the object that was decided about.
+// finalize adds or removes the finalizer. It fails if the object has changed since the decision
+// about it.
 func (r *Reconciler) finalize(ctx context.Context, s *v1alpha1.BMCEventSubscription, change func(client.Object, string) bool) error {
 	before := s.DeepCopy()
 	if !change(s, v1alpha1.BMCEventSubscriptionFinalizer) {
