@@ -21,7 +21,7 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=preprovisioningimages/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;patch
 
-// secretField is the index of images by the Secret with their network configuration.
+// secretField is the index of images by the Secret that has their network configuration.
 const secretField = "spec.networkDataName"
 
 // IndexFields registers the index that the controller needs.
@@ -38,8 +38,8 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Controller returns the controller that runs the reconciler for changes in cache. The
-// caller starts and stops it.
+// Controller returns a controller that runs the reconciler when cache reports changes. The caller
+// starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("preprovisioningimage", options,
@@ -48,7 +48,7 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// imagesWith are the requests for the images whose network configuration is in a Secret.
+// imagesWith returns the requests for the images whose network configuration is in a Secret.
 func (r *Reconciler) imagesWith(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request {
 	var images v1alpha1.PreprovisioningImageList
 	err := r.Client.List(ctx, &images, client.InNamespace(secret.Namespace), client.MatchingFields{secretField: secret.Name}, client.UnsafeDisableDeepCopy)

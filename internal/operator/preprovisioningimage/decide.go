@@ -11,12 +11,12 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// The wait before a Secret that is missing is looked for again: as long as it has been
-// missing, within these bounds.
+// A missing Secret is looked for again after as long as it has been missing, but not sooner than
+// shortestWait and not later than longestWait.
 const shortestWait, longestWait = 10 * time.Second, 10 * time.Minute
 
-// decide is pure: the status of a PreprovisioningImage, and the wait before the next look, 0
-// for none. The secret is nil when spec names one that does not exist.
+// decide returns the status of a PreprovisioningImage, and the wait before the next look; 0 means
+// none. secret is nil if the spec names a Secret that does not exist.
 func decide(image *v1alpha1.PreprovisioningImage, images Images, secret *v1alpha1.SecretStatus, now time.Time) (v1alpha1.PreprovisioningImageStatus, time.Duration) {
 	served, ok := serve(image.Spec, images)
 	switch {
@@ -36,7 +36,7 @@ func decide(image *v1alpha1.PreprovisioningImage, images Images, secret *v1alpha
 	return served, 0
 }
 
-// serve chooses an image.
+// serve chooses an image of an accepted format. It reports whether there is one.
 func serve(spec v1alpha1.PreprovisioningImageSpec, images Images) (v1alpha1.PreprovisioningImageStatus, bool) {
 	status := v1alpha1.PreprovisioningImageStatus{Architecture: spec.Architecture}
 	switch {
@@ -50,7 +50,7 @@ func serve(spec v1alpha1.PreprovisioningImageSpec, images Images) (v1alpha1.Prep
 	return status, true
 }
 
-// refused is the status of an image that there is not.
+// refused returns the status for an image that cannot be served.
 func refused(image *v1alpha1.PreprovisioningImage, reason string, now time.Time, message string) v1alpha1.PreprovisioningImageStatus {
 	return v1alpha1.PreprovisioningImageStatus{Conditions: conditions(image, now,
 		metav1.Condition{Type: v1alpha1.ImageReadyCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message},
@@ -58,7 +58,7 @@ func refused(image *v1alpha1.PreprovisioningImage, reason string, now time.Time,
 	)}
 }
 
-// missingFor is the wait before a missing Secret is looked for again.
+// missingFor returns the wait before a missing Secret is looked for again.
 func missingFor(image *v1alpha1.PreprovisioningImage, now time.Time) time.Duration {
 	failed := meta.FindStatusCondition(image.Status.Conditions, v1alpha1.ImageErrorCondition)
 	if failed == nil || failed.Status != metav1.ConditionTrue || failed.Reason != v1alpha1.ImageMissingNetworkDataReason {
@@ -67,7 +67,7 @@ func missingFor(image *v1alpha1.PreprovisioningImage, now time.Time) time.Durati
 	return min(max(now.Sub(failed.LastTransitionTime.Time), shortestWait), longestWait)
 }
 
-// conditions are those of an image with some of them set.
+// conditions returns the conditions of an image with some of them replaced.
 func conditions(image *v1alpha1.PreprovisioningImage, now time.Time, set ...metav1.Condition) []metav1.Condition {
 	all := slices.Clone(image.Status.Conditions)
 	for _, c := range set {

@@ -1,7 +1,7 @@
-// Package preprovisioningimage is the image controller that serves every
-// PreprovisioningImage with the same images: an ISO image, or a kernel and an initial
-// ramdisk. It builds nothing; the engine gives the ramdisk its network configuration. A site
-// whose images differ by host runs a controller of its own instead of it.
+// Package preprovisioningimage is an image controller that serves every PreprovisioningImage with
+// the same images: an ISO image, or a kernel and an initial ramdisk. It builds nothing; the engine
+// gives the ramdisk its network configuration. A site whose images differ by host runs its own
+// controller instead.
 package preprovisioningimage
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// Images are the URLs of the images that the controller serves. Either ISO or Ramdisk is
-// set, or both; without Kernel, the engine takes its own.
+// Images are the URLs of the images that the controller serves. ISO or Ramdisk is set, or both.
+// Without Kernel, the engine uses its own.
 type Images struct{ ISO, Kernel, Ramdisk string }
 
 // Config is what a reconciler depends on.
@@ -32,7 +32,7 @@ type Config struct {
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
-	// Images are what is served.
+	// Images are the images to serve.
 	Images Images
 	// Now is the clock.
 	Now func() time.Time
@@ -88,8 +88,9 @@ func (r *Reconciler) serve(ctx context.Context, image *v1alpha1.PreprovisioningI
 	return wait, nil
 }
 
-// networkData returns the version of the Secret with the network configuration, or nil when
-// it does not exist. It labels the Secret, so that earlier versions of the operator see its changes.
+// networkData returns name and version of the Secret with the network configuration, or nil if that
+// Secret does not exist. It labels the Secret, so that earlier versions of the operator see changes
+// of it.
 func (r *Reconciler) networkData(ctx context.Context, image *v1alpha1.PreprovisioningImage) (*v1alpha1.SecretStatus, error) {
 	name := image.Spec.NetworkDataName
 	if name == "" {
