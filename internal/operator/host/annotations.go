@@ -13,12 +13,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// rebootRequests handles reboot annotations that cannot be fulfilled. Keys that would hold
-// a host off, which has no BMC or must not be powered off, belong to others and stay. The
-// request for one cycle of a host without a BMC is removed.
+// rebootRequests handles reboot annotations that cannot be fulfilled. Annotations that hold a host
+// off belong to others, so they stay even where they have no effect: on a host that has no BMC or
+// must not be powered off. The request for one power cycle is removed from a host without a BMC.
 type rebootRequests struct{}
 
-// namedHolds is how many annotations without effect are named; there may be thousands.
+// namedHolds is how many annotations without effect are named at most; there may be thousands.
 const namedHolds = 10
 
 func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
@@ -45,8 +45,9 @@ func (rebootRequests) reconcile(_ context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// misread are the first reboot annotations of a host with a BMC whose values are no valid requests, with what
-// tells one value from another.
+// misread returns the reboot annotations of a host with a BMC whose values are not valid requests,
+// at most namedHolds of them. keys are their keys. shown has each key with its value; the
+// fingerprint of a value that is cut tells it from other long values.
 func misread(h *v1alpha1.BareMetalHost) (shown []string, keys []string) {
 	if !h.HasBMC() {
 		return nil, nil // they have no effect anyway
@@ -63,10 +64,11 @@ func misread(h *v1alpha1.BareMetalHost) (shown []string, keys []string) {
 	return shown, keys
 }
 
-// longestShown is how much of such a value is shown, in bytes.
+// longestShown is how much of an invalid value is shown, in bytes.
 const longestShown = 40
 
-// warnOfMisread tells of such an annotation once: the condition shows which were told of before.
+// warnOfMisread adds an event for each annotation with an invalid value, once: the condition
+// PowerManagementSupported lists those that an earlier pass has warned of.
 func warnOfMisread(s *scope) {
 	announced := s.lastMessage(v1alpha1.PowerManagementSupportedCondition)
 	shown, keys := misread(s.host)
@@ -82,8 +84,9 @@ func isRebootAnnotation(key string) bool {
 	return key == v1alpha1.RebootAnnotation || strings.HasPrefix(key, v1alpha1.RebootAnnotationPrefix)
 }
 
-// suppliedDetails copies hardware details that a user wrote into an
-// annotation, unless inspection has found some, and removes the annotation. A host that is deleted needs none.
+// suppliedDetails copies the hardware details that a user wrote into an annotation to the host, and
+// removes the annotation. Details that an inspection has found are replaced only where inspection
+// is disabled. A host that is being deleted needs no details.
 type suppliedDetails struct {
 	data hardwareData
 }
@@ -116,7 +119,7 @@ func (p suppliedDetails) reconcile(ctx context.Context, s *scope) (result, error
 	return result{}, nil
 }
 
-// takesSuppliedDetails reports whether supplied details may replace what is there.
+// takesSuppliedDetails reports whether supplied details may replace those that the host has.
 func takesSuppliedDetails(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.HardwareDetails == nil || inspectionDisabled(h)
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// answers remembers for each host what the BMC that it asks for last told, when that kept the host from
-// getting it. The record of the operation does not: while the machine is powered off through the former BMC, it is
-// about the power. It is lost with the process. It is safe for concurrent use.
+// answers remembers, for each host, the last answer of the BMC that the host asks for, if that
+// answer kept the node from getting the BMC. The record of the operation cannot hold the answer:
+// while the machine is being powered off through the former BMC, it is the record of that change of
+// power. The answers are lost with the process. It is safe for concurrent use.
 type answers struct {
 	mu   sync.Mutex
 	last map[types.UID]answer
 }
 
-// answer is what a BMC told, or why it did not.
+// answer is what a BMC told about its machine, or the error of the question.
 type answer struct {
 	// question is a fingerprint of the BMC, its credentials and the spec.
 	question string
@@ -30,8 +31,9 @@ type answer struct {
 	failures int
 }
 
-// get returns the answer to a question until it may be asked again. The record of a registration that failed has a
-// pause of its own, after which it may be.
+// get returns the last answer to a question. It returns false when the BMC may be asked again, and
+// also while the record of the operation is that of a failed registration: that record has a pause
+// of its own.
 func (a *answers) get(s *scope, question string, limit time.Duration) (answer, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -43,7 +45,8 @@ func (a *answers) get(s *scope, question string, limit time.Duration) (answer, b
 	return last, requeue.Left(requeue.Backoff(last.failures, limit, string(s.host.UID)), last.at, s.now) > 0
 }
 
-// note keeps an answer that keeps the host from getting the BMC, and forgets the one before any other.
+// note remembers an answer that keeps the host from getting the BMC. Any other answer makes note
+// forget the one before.
 func (a *answers) note(s *scope, latest answer, keeps bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

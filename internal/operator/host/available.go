@@ -16,7 +16,7 @@ type available struct {
 	power   power
 	slots   capacity
 	updater updater
-	// maxFailures is how often the same image is tried; 0 is without end.
+	// maxFailures is how often the same image is tried; 0 is no limit.
 	maxFailures int
 }
 
@@ -31,15 +31,15 @@ const (
 	availablePrepare                        // the configuration has changed, or has to be looked at before a deployment
 	availableProvision                      // something is to be deployed
 	availableGaveUp                         // the image failed too often
-	availableSilent                         // something is to be deployed, and the ramdisk is silent
+	availableSilent                         // something is to be deployed, and the ramdisk sends no heartbeats
 	availableHeld                           // there is work for the machine, and the host is held off
 )
 
 // powersOn are the steps that lead to work for which the machine is powered on.
 var powersOn = map[availableStep]bool{availableInspect: true, availablePrepare: true, availableProvision: true}
 
-// decideAvailable is pure. Nothing is begun on a host that is held off: whoever holds it relies on
-// that, and may have the machine open.
+// decideAvailable returns the next step of an available host. Nothing begins on a host that is held
+// off: whoever holds it relies on that, and may have the machine open.
 func decideAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuration, alive bool, maxFailures int) availableStep {
 	next := nextAvailable(h, n, c, alive, maxFailures)
 	if powersOn[next] && h.IsHeldOff() {
@@ -177,7 +177,7 @@ func (available) begin(s *scope) {
 	s.note(eventProvisioningStarted, "Deployment of %s started", deploymentName(s.host.Spec.Image, s.host.Spec.CustomDeploy))
 }
 
-// forgetFailures begins to count anew when something else is asked for.
+// forgetFailures resets the count of failed deployments when the host asks for something else.
 func forgetFailures(h *v1alpha1.BareMetalHost) {
 	if h.Status.ProvisioningFailCount > 0 && !isAttempted(h) {
 		h.Status.ProvisioningFailCount = 0
@@ -185,7 +185,7 @@ func forgetFailures(h *v1alpha1.BareMetalHost) {
 	}
 }
 
-// isAttempted reports whether the last deployment was that of what the host asks for.
+// isAttempted reports whether the last attempt was to deploy what the host asks for now.
 func isAttempted(h *v1alpha1.BareMetalHost) bool {
 	return imageURL(h.Spec.Image) == imageURL(h.Status.LastAttemptedImage) &&
 		deployMethod(h.Spec.CustomDeploy) == deployMethod(h.Status.LastAttemptedCustomDeploy)

@@ -16,18 +16,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// busyField and queuedField are indexes of hosts: those that may take a slot, and those that
-// wait for one.
+// busyField and queuedField are indexes of hosts: busyField has those that take a slot, queuedField
+// those that wait for one.
 const (
 	busyField   = "status.provisioning.busy"
 	queuedField = "status.operation.queued"
 )
 
-// queuePoll is how often a host that waits for a slot is reconciled. It is woken when it is its
-// turn, unless a slot becomes free without a change of a host.
+// queuePoll is how often a host that waits for a slot is reconciled. A host whose turn has come is
+// woken earlier, except when a slot becomes free without a change of a host.
 const queuePoll = time.Minute
 
-// busyStates are the states in which a host takes a slot.
+// busyStates are the states in which a host can take a slot.
 var busyStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateInspecting:     true,
 	v1alpha1.StateProvisioning:   true,
@@ -35,9 +35,9 @@ var busyStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StatePreparing:      true,
 }
 
-// isBusy reports whether a host takes a slot: the engine works on it, or is about to, and its
-// ramdisk boots over the network, which is what the limit protects. A state is not enough: the
-// host may have no node, wait for somebody, or pause after a failure.
+// isBusy reports whether a host takes a slot: the engine works on its node or is about to, and the
+// ramdisk boots over the network, which is what the limit protects. The state alone does not tell:
+// the host may have no node, wait for somebody, or pause after a failure.
 func isBusy(h *v1alpha1.BareMetalHost) bool {
 	record, begins := h.Status.Operation, h.Status.Operation.Name == ""
 	return busyStates[h.Status.Provisioning.State] && h.Status.Provisioning.ID != "" &&
@@ -49,12 +49,12 @@ func isQueued(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.Operation.QueuedAt != nil && h.Status.Provisioning.ID != "" && !h.IsPaused() && !isHeldFree(h)
 }
 
-// isHeldFree reports whether a host is held off on which nothing is begun meanwhile.
+// isHeldFree reports whether a host is available and held off, so that nothing begins on it.
 func isHeldFree(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.Provisioning.State == v1alpha1.StateAvailable && h.IsHeldOff()
 }
 
-// takesSlot reports whether a host counts for the limit.
+// takesSlot reports whether work on a host counts towards the limit.
 func takesSlot(h *v1alpha1.BareMetalHost) bool {
 	if !h.HasBMC() {
 		return false // its ramdisk runs already
@@ -76,18 +76,19 @@ type capacity struct {
 	now        func() time.Time
 }
 
-// granted remembers which hosts got a slot until the cache shows them in a busy state, so
-// that hosts which ask at the same moment do not share one. It is safe for concurrent use.
+// granted remembers the hosts that got a slot until the cache shows them in a busy state, so that
+// hosts which ask at the same moment do not share a slot. It is safe for concurrent use.
 type granted struct {
 	mu    sync.Mutex
 	hosts map[types.UID]time.Time
 }
 
-// grantTimeout is how long a grant counts that the cache does not show: the write of the
-// host has failed then.
+// grantTimeout is how long a grant counts while the cache does not show the host in a busy state.
+// After that, the write of the host has failed.
 const grantTimeout = 30 * time.Second
 
-// add grants a slot to a host if so many are free beside those that are busy.
+// add grants a slot to a host if free accepts the number of slots in use: those of the busy hosts,
+// and those granted to other hosts that the cache does not show as busy yet.
 func (g *granted) add(host types.UID, now time.Time, busy []v1alpha1.BareMetalHost, free func(busy int) bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +110,8 @@ func (g *granted) shown(host types.UID) {
 	delete(g.hosts, host)
 }
 
-// take reports whether a host may begin an operation. Otherwise it is delayed.
+// take reports whether a host may begin an operation. A host that may not is delayed, and res says
+// for how long.
 func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.OperationName) (free bool, res result, err error) {
 	if c.limit <= 0 || !takesSlot(s.host) {
 		return true, result{}, nil
@@ -123,7 +125,7 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 		return false, result{stop: true}, err
 	}
 	record := &s.host.Status.Operation
-	if record.Name != v1alpha1.OperationPower { // which may change while the host waits
+	if record.Name != v1alpha1.OperationPower { // the power may change while the host waits
 		record = s.operation(operation)
 	}
 	if record.QueuedAt == nil {
@@ -152,8 +154,8 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	return false, result{requeueAfter: queuePoll, stop: true}, nil
 }
 
-// keep is take for a host that is in a busy state already. One that did not count meanwhile, as
-// after a failure, has to wait for a slot again.
+// keep is take for a host that is in a busy state already. A host that took no slot meanwhile, as
+// after a failure, has to wait for one again.
 func (c capacity) keep(ctx context.Context, s *scope, operation v1alpha1.OperationName) (free bool, res result, err error) {
 	if s.hasSlot || !busyStates[s.state()] || isBusy(s.before) {
 		return true, result{}, nil
@@ -161,10 +163,10 @@ func (c capacity) keep(ctx context.Context, s *scope, operation v1alpha1.Operati
 	return c.take(ctx, s, operation)
 }
 
-// decideSlot is pure: whether a host with so many ahead of it in the queue may begin.
+// decideSlot reports whether a host may begin that has ahead hosts before it in the queue.
 func decideSlot(limit, busy, ahead int) bool { return busy+ahead < limit }
 
-// before orders hosts in the queue.
+// before reports whether a is ahead of b in the queue.
 func before(a, b *v1alpha1.BareMetalHost) bool {
 	x, y := a.Status.Operation.QueuedAt, b.Status.Operation.QueuedAt
 	if !x.Equal(y) {
@@ -173,8 +175,8 @@ func before(a, b *v1alpha1.BareMetalHost) bool {
 	return a.UID < b.UID
 }
 
-// busy are the hosts that take a slot. A paused one does so only until the engine has done what was
-// asked before: nobody knows when the pause ends.
+// busy returns the hosts that take a slot. A paused host takes one only while the engine still does
+// what it was asked before the pause: nobody knows when the pause ends.
 func (c capacity) busy(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
 	all, err := c.hosts(ctx, busyField)
 	return slices.DeleteFunc(all, func(h v1alpha1.BareMetalHost) bool {
@@ -197,7 +199,7 @@ func (c capacity) hosts(ctx context.Context, field string) ([]v1alpha1.BareMetal
 // indexed is the only value of an index that says yes or no.
 const indexed = "true"
 
-// yes makes an index of hosts for which a function says yes.
+// yes returns the index function of an index of the hosts that satisfy is.
 func yes(is func(*v1alpha1.BareMetalHost) bool) client.IndexerFunc {
 	return func(obj client.Object) []string {
 		if h, ok := obj.(*v1alpha1.BareMetalHost); ok && is(h) {

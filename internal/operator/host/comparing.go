@@ -10,13 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// compareTimeout is how long the preparation of a host waits silently for the comparison of its
-// settings and firmware with the machine. That takes seconds while the engine answers.
+// compareTimeout is how long the preparation of a host waits, without showing an error, until its
+// settings and firmware have been compared with the machine. The comparison takes seconds while the
+// engine answers.
 const compareTimeout = 10 * time.Minute
 
-// awaitComparison waits until the controllers of firmware have compared the newest versions of
-// the objects with the machine. A wait that is too long is shown as an error; the
-// comparison itself brings the next pass.
+// awaitComparison lets the host wait until the firmware controllers have compared the newest
+// versions of its objects with the machine. A wait that exceeds compareTimeout is shown as an
+// error. The comparison itself triggers the next pass.
 func awaitComparison(s *scope) result {
 	status := &s.host.Status
 	if status.Updates.UncomparedSince == nil {
@@ -38,7 +39,7 @@ func awaitComparison(s *scope) result {
 	return result{requeueAfter: idlePoll, stop: true}
 }
 
-// compared ends such a wait, and its error.
+// compared ends the wait of awaitComparison, and clears the error of a wait that was too long.
 func compared(s *scope) {
 	since := s.host.Status.Updates.UncomparedSince
 	if since == nil {

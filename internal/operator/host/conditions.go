@@ -41,8 +41,8 @@ func (s *scope) set(c metav1.Condition) {
 	meta.SetStatusCondition(&s.host.Status.Conditions, c)
 }
 
-// poweredOn is what was observed last. For a host without a BMC it says only whether a
-// ramdisk or a deployed system runs.
+// poweredOn returns the power that was observed last. For a host without a BMC it says only whether
+// a ramdisk or a deployed system runs.
 func poweredOn(s *scope) bool {
 	before := s.host.Status.PoweredOn
 	switch {
@@ -81,8 +81,8 @@ func operationalStatus(s *scope) v1alpha1.OperationalStatus {
 	return v1alpha1.OperationalStatusOK
 }
 
-// servicing reports whether a live update runs, also one of another client. A pass that did not
-// read the node leaves it as it was.
+// servicing reports whether a live update runs, including one that another client started. A pass
+// that did not read the node keeps the former answer.
 func servicing(s *scope) bool {
 	switch {
 	case !hasDeployment[s.state()]:
@@ -151,8 +151,9 @@ func ready(s *scope) metav1.Condition {
 	}
 }
 
-// isUnknown reports whether the node of a host in use is in a state from which nothing adopts its machine. A pass that did not
-// read the node leaves it as it was.
+// isUnknown reports whether the node of a host in use is in a state that the adoption workflow does
+// not know, so that nothing adopts the machine. A pass that did not read the node keeps the former
+// answer.
 func isUnknown(s *scope) bool {
 	switch {
 	case !hasDeployment[s.state()], !s.host.HasBMC() && s.state() == v1alpha1.StateExternallyProvisioned:
@@ -197,8 +198,8 @@ func availableForProvisioning(s *scope) metav1.Condition {
 // bootByHand says how a machine without a BMC gets into its ramdisk.
 const bootByHand = "; boot the machine into the ramdisk, because without a BMC nobody else can"
 
-// silence says since when a ramdisk has been silent. The text stays the same until
-// the next heartbeat.
+// silence says since when a ramdisk has been silent. The text stays the same until the next
+// heartbeat, so that the condition does not change meanwhile.
 func silence(last time.Time) string {
 	if last.IsZero() {
 		return "The machine's ramdisk has sent no heartbeat" + bootByHand
@@ -230,8 +231,8 @@ func progressing(s *scope) metav1.Condition {
 	return condition(v1alpha1.ProgressingCondition, status, p.reason, p.message)
 }
 
-// idleMessage is pure: what a host says that has nothing to do now, although a person may have
-// asked for something.
+// idleMessage returns what a host shows that has nothing to do now. It explains why a request of a
+// person has no effect, or what that request waits for.
 func idleMessage(h *v1alpha1.BareMetalHost) string {
 	value, inspect := h.Annotations[v1alpha1.InspectAnnotation]
 	state := h.Status.Provisioning.State
@@ -249,7 +250,7 @@ func idleMessage(h *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// healths are the conditions for what BMCs tell of the hardware.
+// healths maps the health that a BMC reports to the condition Healthy.
 var healths = map[string]struct {
 	status          metav1.ConditionStatus
 	reason, message string
@@ -292,7 +293,8 @@ func powerManagement(s *scope) metav1.Condition {
 	}
 }
 
-// readAsSoft continues a sentence with annotations whose values are no valid requests, if there are any.
+// readAsSoft continues a sentence with the annotations whose values are not valid requests, if
+// there are any.
 func readAsSoft(h *v1alpha1.BareMetalHost) string {
 	shown, _ := misread(h)
 	if len(shown) == 0 {

@@ -75,19 +75,19 @@ func (r *Reconciler) Controller(cache cache.Cache, nodes *nodecache.Cache, optio
 	return watch.Controller("host", options, sources...)
 }
 
-// changedUpdate lets a host be reconciled when an object asks for something else, or when
-// somebody has compared it with the machine; not for each reading of the machine.
+// changedUpdate triggers a reconciliation when the spec of an object changes, or when a controller
+// has compared the object with the machine. A mere reading of the machine triggers none.
 func changedUpdate[T client.Object](conditions func(T) []metav1.Condition) predicate.TypedPredicate[T] {
 	return watch.Updates(watch.Generation, func(a, b T) bool { return !equality.Semantic.DeepEqual(conditions(a), conditions(b)) })
 }
 
-// relevant lets a host be reconciled when a person or another controller changed
-// it, and not when this one wrote its status.
+// relevant triggers a reconciliation when a person or another controller changed the host. A write
+// of the status by this controller triggers none.
 var relevant = watch.Updates(watch.Generation, watch.Deletion, watch.Annotations,
 	watch.Facts(func(h *v1alpha1.BareMetalHost) int { return len(h.Finalizers) }))
 
-// nodeChanges reconciles the hosts of nodes that changed. A node without a host
-// may be the one that hosts without a node wait for.
+// nodeChanges triggers a reconciliation of the hosts of nodes that changed. A node without a host
+// may be the one that unlinked hosts wait for, so its change triggers those.
 func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		nodes.Subscribe(func(changes []nodecache.Change) {
@@ -99,9 +99,10 @@ func (r *Reconciler) nodeChanges(nodes *nodecache.Cache) source.Source {
 	})
 }
 
-// unlinkedField is the index of hosts without a node. namedNodeField is that of
-// hosts whose status is still to be restored, by the node that it names. It says who waits for a
-// node and not who has one, because everybody who may write hosts may write that.
+// unlinkedField is the index of hosts without a node. namedNodeField is the index of hosts whose
+// status is still to be restored, by the node that the status annotation names. The second index
+// says who waits for a node, not who has one: everybody who may write hosts may write that
+// annotation.
 const (
 	unlinkedField  = "status.provisioning.unlinked"
 	namedNodeField = "metadata.annotations.node"
@@ -111,7 +112,7 @@ func isUnlinked(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.Provisioning.ID == "" && namedNodeOf(h) == nil
 }
 
-// namedNodeOf are the index values of a host.
+// namedNodeOf returns the values of a host in the index namedNodeField.
 func namedNodeOf(obj client.Object) []string {
 	h, ok := obj.(*v1alpha1.BareMetalHost)
 	if !ok || !isDeferred(h) {
@@ -126,8 +127,8 @@ func namedNodeOf(obj client.Object) []string {
 	return []string{named.Provisioning.ID}
 }
 
-// affected are the requests for the hosts of nodes that changed. A change of a node that no
-// host has concerns the hosts without one.
+// affected returns the requests for the hosts of nodes that changed. A change of a node that no
+// host has concerns the hosts without a node.
 func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) []ctrl.Request {
 	var requests []ctrl.Request
 	unlinked := false
@@ -142,12 +143,12 @@ func (r *Reconciler) affected(ctx context.Context, changes []nodecache.Change) [
 	return requests
 }
 
-// hostsNaming are the requests for the hosts that name a Secret, whether it exists or not.
+// hostsNaming returns the requests for the hosts that name a Secret, whether it exists or not.
 func (r *Reconciler) hostsNaming(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request {
 	return r.hostsWith(ctx, secretsField, secret.Name, client.InNamespace(secret.Namespace))
 }
 
-// hostsWith are the requests for the hosts that an index has under a value.
+// hostsWith returns the requests for the hosts that an index has under a value.
 func (r *Reconciler) hostsWith(ctx context.Context, field, value string, within ...client.ListOption) []ctrl.Request {
 	if value == "" {
 		return nil

@@ -18,9 +18,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// credentials reads the Secret with the BMC's credentials, and claims it: the labels say
-// what it is for and that it moves with the hosts, and the finalizer keeps it while a host
-// refers to it. A host never waits for its Secret to be deleted: the engine has the credentials.
+// credentials reads the Secret with the BMC's credentials, and claims it. The labels say what the
+// Secret is for and that it moves with the hosts. The finalizer keeps it while a host refers to it.
+// The deletion of a Secret never holds a host up: the engine has the credentials.
 type credentials struct {
 	client     client.Client
 	live       client.Reader
@@ -33,7 +33,8 @@ type secretContents struct {
 	bmc.Credentials
 
 	status v1alpha1.CredentialsStatus
-	// version is for the node, where nothing else names the Secret; see v1alpha1.NodeCredentialsKey.
+	// version is written into the node, where nothing else names the Secret; see
+	// v1alpha1.NodeCredentialsKey.
 	version string
 }
 
@@ -53,8 +54,9 @@ func (p credentials) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// fail ends a pass without credentials. Each version of a Secret, and each time that it is missing,
-// counts once in a pause: what wakes the host meanwhile has not mended it.
+// fail ends a pass that got no credentials. Each version of a Secret, and each time that it is
+// missing, counts once in a pause: an event that wakes the host meanwhile has not solved the
+// problem.
 func (p credentials) fail(s *scope, err error) (result, error) {
 	var failed *failure
 	if errors.As(err, &failed) && s.before.Status.ErrorMessage == node.CutText(failed.Error()) {
@@ -103,8 +105,9 @@ func registrationError(format string, args ...any) error {
 	return &failure{v1alpha1.OperationRegister, fmt.Errorf(format, args...)}
 }
 
-// claim writes labels and finalizer where they are missing. The host does not own the Secret:
-// who may write hosts could have any Secret deleted with a host that names it.
+// claim adds the labels and the finalizer where they are missing. The host does not become an owner
+// of the Secret: otherwise somebody who may write hosts could have any Secret deleted, by naming it
+// in a host and deleting that host.
 func (p credentials) claim(ctx context.Context, secret *corev1.Secret) error {
 	if !secret.DeletionTimestamp.IsZero() {
 		return nil // it takes no more finalizers; it is read as long as it is there
@@ -125,15 +128,15 @@ func (p credentials) releaseAll(ctx context.Context, h *v1alpha1.BareMetalHost) 
 	return p.release(ctx, h, secretsOf(h))
 }
 
-// releaseLeft releases the Secrets that a host had before a pass and has no longer. It is
-// called before the pass is written, so that a pass that is repeated releases them again.
+// releaseLeft releases the Secrets that a host referred to before a pass and does not any more. It
+// is called before the pass is written, so that a pass that is repeated releases them again.
 func (p credentials) releaseLeft(ctx context.Context, before, h *v1alpha1.BareMetalHost) error {
 	has := secretsOf(h)
 	return p.release(ctx, h, slices.DeleteFunc(secretsOf(before), func(name string) bool { return slices.Contains(has, name) }))
 }
 
-// release removes the finalizer from Secrets, unless another host still refers to one, and the
-// host from their owners: earlier versions, and Metal3's operator, made it one, and
+// release removes the finalizer from Secrets, unless another host still refers to one. It also
+// removes the host from their owners. Earlier versions and Metal3's operator made it an owner, and
 // Kubernetes would delete a Secret together with the last of its owners.
 func (p credentials) release(ctx context.Context, h *v1alpha1.BareMetalHost, names []string) error {
 	for _, name := range names {
@@ -161,7 +164,7 @@ func (p credentials) release(ctx context.Context, h *v1alpha1.BareMetalHost, nam
 	return nil
 }
 
-// isShared reports whether another host that stays refers to a Secret.
+// isShared reports whether another host that is not being deleted refers to a Secret.
 func (p credentials) isShared(ctx context.Context, h *v1alpha1.BareMetalHost, name string) (bool, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := p.client.List(ctx, &hosts, client.InNamespace(h.Namespace), client.MatchingFields{accessField: name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -183,8 +186,8 @@ func namedSecretsOf(obj client.Object) []string {
 	return secretsOf(h)
 }
 
-// secretsOf are the names of the Secrets with the credentials of a host: of those that it asks
-// for, and of those that worked and were tried last.
+// secretsOf returns the names of the Secrets with credentials that a host refers to: the one in its
+// spec, the one that worked last, and the one that was tried last.
 func secretsOf(h *v1alpha1.BareMetalHost) []string {
 	names := []string{h.Spec.BMC.CredentialsName}
 	for _, status := range []v1alpha1.CredentialsStatus{h.Status.GoodCredentials, h.Status.TriedCredentials} {

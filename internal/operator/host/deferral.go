@@ -10,14 +10,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// deferralLimit is how long a host is not written while the engine makes its node available, which
-// takes seconds unless disks are wiped.
+// deferralLimit is how long the write of a host is put off while the engine makes its node
+// available. That takes seconds unless disks are wiped.
 const deferralLimit = 15 * time.Second
 
-// decideDeferral is pure. It returns the pause before the next pass when this one need not be
-// written, because all that it did is that the engine makes the node available. What it did is in the engine: the
-// node has the mark of the host and shows the request. So a host whose machine becomes available at once is written
-// once, and not for each step; one that takes longer is written after deferralLimit.
+// decideDeferral returns the pause before the next pass when this pass need not be written, and 0
+// when it must be. A pass need not be written when all that happens is that the engine makes the
+// node available. The engine has all of it: the node has the mark of the host and shows the
+// request. So a host whose machine becomes available at once is written once and not for each step.
+// A host that takes longer is written after deferralLimit.
 func decideDeferral(s *scope, err error) time.Duration {
 	switch {
 	case err != nil, !s.host.DeletionTimestamp.IsZero():
@@ -32,7 +33,8 @@ func decideDeferral(s *scope, err error) time.Duration {
 	}
 	switch {
 	case s.restored && s.found != nil:
-		// The ID of the node is in the annotation of the stored host, which is restored by each pass until one is written.
+		// The stored host has the ID of the node in its annotation. Each pass restores it from
+		// there until one is written.
 		return requeue.Left(deferralLimit, s.host.CreationTimestamp.Time, s.now)
 	case asksProvideAlone(s):
 		return requeue.Left(deferralLimit, s.before.Status.LastUpdated.Time, s.now)
@@ -41,8 +43,8 @@ func decideDeferral(s *scope, err error) time.Duration {
 	}
 }
 
-// asksProvideAlone reports whether a host was stored when it began to be prepared, and needs no more than that its
-// node becomes available.
+// asksProvideAlone reports whether the stored host is being prepared already, and this pass did no
+// more than to ask, or wait, for the node to become available.
 func asksProvideAlone(s *scope) bool {
 	before, record := s.before.Status, s.host.Status.Operation
 	tookBMC := s.identity != nil || before.GoodBMC != s.host.Status.GoodBMC
@@ -51,8 +53,8 @@ func asksProvideAlone(s *scope) bool {
 		equality.Semantic.DeepEqual(s.before.Spec, s.host.Spec) && equality.Semantic.DeepEqual(s.before.ObjectMeta, s.host.ObjectMeta)
 }
 
-// isDeferred reports whether a host waits for its status to be restored, so that its node
-// is named by an annotation only.
+// isDeferred reports whether the status of a host is still to be restored, so that only an
+// annotation names its node.
 func isDeferred(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.LastUpdated == nil && h.Annotations[v1alpha1.StatusAnnotation] != ""
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deleteAttempts is the number of errors after which each phase of a deletion continues
-// without the engine, so that it always completes.
+// deleteAttempts is the number of errors after which a phase of a deletion is given up and the
+// deletion goes on without the engine, so that it always completes.
 const deleteAttempts = 3
 
 const messageNotDeleted = "The engine did not delete the node; this is tried again after a wait"
 
-// deletion is the guard that brings a host which is being deleted to the state that
-// its deletion begins in.
+// deletion is the guard that moves a host which is being deleted to the state in which its deletion
+// begins.
 type deletion struct {
 	metrics *Metrics
 }
@@ -31,8 +31,8 @@ type deleteStep int
 
 const (
 	deleteIgnore      deleteStep = iota // the operator never managed the host
-	deleteHold                          // it is detached, with a request to delay the deletion
-	deleteDefer                         // it is not yet, so it lives on until then
+	deleteHold                          // it is detached, and its deletion waits until it is attached again
+	deleteDefer                         // it is to be detached first, and lives on until then
 	deleteAttach                        // it has to be attached again
 	deleteContinue                      // the handler of its state goes on
 	deleteDeprovision                   // what is deployed has to be removed
@@ -40,7 +40,7 @@ const (
 	deleteNode                          // its node has to be deleted
 )
 
-// decideDelete is pure.
+// decideDelete returns the next step of the deletion of a host.
 func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	if !controllerutil.ContainsFinalizer(h, v1alpha1.HostFinalizer) {
 		return deleteIgnore
@@ -83,9 +83,9 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	}
 }
 
-// reachesMachine reports whether the engine can boot the machine of a host, and power it off. A node does not get a BMC
-// that was added to its host before the credentials have worked. It still has the former BMC of a host that asks for the
-// BMC of another machine.
+// reachesMachine reports whether the engine can boot the machine of a host and power it off. A node
+// does not get a BMC that was added to its host before the credentials have worked. If a host asks
+// for the BMC of another machine, its node still has the former BMC.
 func reachesMachine(h *v1alpha1.BareMetalHost) bool {
 	if h.Status.Provisioning.ID == "" {
 		return h.SupportsPowerControl()
@@ -93,13 +93,14 @@ func reachesMachine(h *v1alpha1.BareMetalHost) bool {
 	return h.HasBMC() && h.Status.GoodCredentials.Reference != nil && (h.SupportsPowerControl() || h.Status.GoodBMC != "")
 }
 
-// delaysDeletion reports whether a person asks to delete the host only after it is attached again.
+// delaysDeletion reports whether a person asks to delete the host only after it has been detached
+// and attached again.
 func delaysDeletion(h *v1alpha1.BareMetalHost) bool {
 	return detachArguments(h).DeleteAction == v1alpha1.DetachDeleteActionDelay
 }
 
-// isLeaving reports whether a host is being deleted now, rather than when it is attached again:
-// until it is detached for that, it lives on as any other.
+// isLeaving reports whether a host is being deleted now. A host whose deletion waits until it is
+// attached again lives on like any other until it is detached.
 func isLeaving(h *v1alpha1.BareMetalHost) bool {
 	return !h.DeletionTimestamp.IsZero() && decideDelete(h) != deleteDefer
 }
@@ -111,8 +112,8 @@ var uncleaned = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning: true,
 }
 
-// needsNode reports whether a host that is deleted has to be registered first: it has no node,
-// as after it was detached, and what is deployed is to be removed.
+// needsNode reports whether a host that is being deleted has to be registered first: it has no
+// node, as after it was detached, and what is deployed has to be removed.
 func needsNode(h *v1alpha1.BareMetalHost) bool {
 	record := h.Status.Operation
 	gaveUp := record.Name == v1alpha1.OperationRegister && record.Failures >= deleteAttempts
@@ -176,9 +177,9 @@ func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{stop: true}, nil
 }
 
-// forget removes the host's node from the engine, and no other: the node is read and has
-// to carry the host's mark. After some errors it gives up and reports what remains; the
-// mark keeps that node from becoming the node of another host.
+// forget deletes the host's node from the engine, and no other: the node is read and has to carry
+// the host's mark. After deleteAttempts errors it gives up and reports what remains. The mark keeps
+// that node from becoming the node of another host.
 func (p deleting) forget(ctx context.Context, s *scope) error {
 	id := nodeIDOrName(s.host)
 	err := deleteNodeOf(ctx, s, p.owners)
@@ -200,8 +201,8 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 	}
 }
 
-// deleteNodeOf deletes the node of a host from the engine when it carries the host's mark. The conditions tell of a node that
-// stays.
+// deleteNodeOf deletes the node of a host from the engine if it carries the host's mark. A node
+// that could not be deleted becomes that of the pass, so that the conditions tell of it.
 func deleteNodeOf(ctx context.Context, s *scope, owners ownership) error {
 	n, err := owners.nodeOf(ctx, s.host)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/ironic"
 )
 
-// TestNodeWhoseWorkWaitsIsDeletedFromARealEngine deletes a node in the middle of a cleaning, as force does.
+// TestNodeWhoseWorkWaitsIsDeletedFromARealEngine deletes a node in the middle of a cleaning, as a
+// forced detachment does.
 func TestNodeWhoseWorkWaitsIsDeletedFromARealEngine(t *testing.T) {
 	c, id := enrol(t, startEngine(t))
 	e, mark := ironic.New(c, ironic.Options{}), provisioner.MarkOf("c1", "metal", "web")

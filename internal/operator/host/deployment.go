@@ -17,15 +17,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deploymentInputs reads what a deployment consists of: the host and the Secrets that it
-// refers to.
+// deploymentInputs gathers what a deployment consists of, from the host and from the Secrets that
+// it refers to.
 type deploymentInputs struct {
 	live    client.Reader
 	metrics *Metrics
 }
 
-// unreadError means that the API server did not tell what a Secret holds. It says nothing about the
-// Secret, so the host did not fail. All other errors of deploymentInputs are for a person to mend.
+// unreadError means that the API server did not return a Secret that may exist. That says nothing
+// about the Secret, so it is no failure of the host. A person has to correct the cause of all other
+// errors of deploymentInputs.
 type unreadError struct {
 	secret string
 	err    error
@@ -58,8 +59,8 @@ func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalH
 	return d, nil
 }
 
-// rootDevice are the hints for the disk. Without any, the root volume of a software RAID is
-// the engine's own, and old profiles do not count for it.
+// rootDevice returns the hints for the disk to deploy to. Without hints, the engine chooses the
+// root volume of a software RAID, and old hardware profiles do not count.
 func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
 	effective := h.Status.Provisioning
 	switch {
@@ -72,7 +73,7 @@ func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
 	}
 }
 
-// profileHints are the hints that the old hardware profiles stand for.
+// profileHints returns the hints that an old hardware profile stands for.
 func profileHints(profile string) *v1alpha1.RootDeviceHints {
 	switch profile {
 	case "unknown":
@@ -90,7 +91,7 @@ func profileHints(profile string) *v1alpha1.RootDeviceHints {
 	}
 }
 
-// configDrive gathers user data, network data and metadata.
+// configDrive reads the user data, the network data and the metadata of a host.
 func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetalHost) (*provisioner.ConfigDrive, error) {
 	drive := &provisioner.ConfigDrive{MetaData: map[string]any{
 		"uuid": string(h.UID), "metal3-namespace": h.Namespace, "metal3-name": h.Name, "name": h.Name,
@@ -116,8 +117,8 @@ func (p deploymentInputs) configDrive(ctx context.Context, h *v1alpha1.BareMetal
 	return drive, nil
 }
 
-// ramdiskNetwork is the network configuration of the ramdisk as JSON, nil for none, or else why
-// it cannot be used.
+// ramdiskNetwork returns the network configuration of the ramdisk as JSON, nil for none. missing
+// says why a configuration that the host names cannot be used.
 func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMetalHost) (network []byte, missing string, err error) {
 	name := h.Spec.PreprovisioningNetworkDataName
 	if name == "" {
@@ -134,7 +135,7 @@ func (p deploymentInputs) ramdiskNetwork(ctx context.Context, h *v1alpha1.BareMe
 	return network, "", err
 }
 
-// document reads a Secret that holds YAML or JSON.
+// document returns the content of a Secret that holds YAML or JSON, nil for none.
 func (p deploymentInputs) document(ctx context.Context, h *v1alpha1.BareMetalHost, key string, ref *corev1.SecretReference) (map[string]any, error) {
 	text, err := p.read(ctx, h, key, ref)
 	if err != nil || len(text) == 0 {
@@ -148,8 +149,8 @@ func (p deploymentInputs) document(ctx context.Context, h *v1alpha1.BareMetalHos
 	return document, nil
 }
 
-// read returns what a Secret has for a key of the config drive; its entry is called like
-// the key, or value.
+// read returns the value that a Secret has for a key of the config drive. The entry of the Secret
+// is called like that key, or "value".
 func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, key string, ref *corev1.SecretReference) ([]byte, error) {
 	if ref == nil || ref.Name == "" {
 		return nil, nil
@@ -175,7 +176,7 @@ func (p deploymentInputs) read(ctx context.Context, h *v1alpha1.BareMetalHost, k
 	return nil, fmt.Errorf("spec.%s: Secret %s has neither the key %s nor value", key, ref.Name, key)
 }
 
-// capitalized begins a sentence with a text.
+// capitalized returns a text with a capital first letter, to begin a sentence with.
 func capitalized(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -16,7 +16,7 @@ type deprovisioning struct {
 }
 
 func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error) {
-	if s.node == nil { // the engine has lost it, and a host that is deleted gets no other
+	if s.node == nil { // the engine has lost the node, and a host that is being deleted gets no other
 		s.warn(eventDeletedWithoutCleaning, "The engine has lost the node of this host; its disks are not cleaned")
 		return p.complete(s), nil
 	}
@@ -52,7 +52,7 @@ func (deprovisioning) complete(s *scope) result {
 	effective := &s.host.Status.Provisioning
 	effective.Image, effective.CustomDeploy = v1alpha1.Image{}, nil
 	if hasSoftwareVolumes(s.host.Spec.RAID) && !skipsCleaning(s.host) {
-		showRAID(effective, nil) // what ran there may have changed them, so they are made again
+		showRAID(effective, nil) // the deployed system may have changed them, so they are made again
 	}
 	s.note(eventDeprovisioningComplete, "The deployment is removed")
 	switch {
@@ -65,9 +65,10 @@ func (deprovisioning) complete(s *scope) result {
 	}
 }
 
-// awaitMachine handles a machine without a BMC, which only a person can boot. Engines know the ramdisk of
-// a machine in use only after they were asked to remove the deployment; then they wait for it, and touch nothing
-// before: the deployed system may still run.
+// awaitMachine handles a machine without a BMC, which only a person can boot. It also handles a
+// machine that got its BMC during the wait. Engines know the ramdisk of a machine in use only after
+// they were asked to remove the deployment. Then they wait for the ramdisk, and change nothing
+// before it calls: the deployed system may still run.
 func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result, waits bool, err error) {
 	if s.host.HasBMC() && !isLeaving(s.host) && takesOver(s.host, *s.node) && s.node.State == node.CleanWait {
 		res, err := p.interrupt(ctx, s)
@@ -85,8 +86,8 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 	}
 	record := s.operation(v1alpha1.OperationDeprovision)
 	if record.Request == "" && record.Failures == 0 {
-		// Nothing is on record of this removal yet, so what was confirmed was so before it. The engine may have
-		// got the request although its answer was lost.
+		// This removal has no record yet, so the confirmation that the machine is off was made
+		// before it. The engine may have got the request although its answer was lost.
 		delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
 		if deprovisionWorkflow[s.node.State].action == workWait {
 			s.asked(v1alpha1.OperationDeprovision, askUndeploy, *s.node)
@@ -107,13 +108,14 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 }
 
 // waitsForBoot reports whether a node waits for a ramdisk that only a person can boot, or its
-// engine has given up to wait for it: that takes as long as it takes.
+// engine has given up that wait. Such a wait has no limit.
 func waitsForBoot(s *scope) bool {
 	return !s.host.HasBMC() && !s.agentAlive() && (s.node.State == node.CleanWait || s.node.State == node.CleanFailed)
 }
 
-// interrupt ends the wait for a person, because the machine has got a BMC meanwhile, which boots it. The
-// node cannot get that while the engine waits, nor while the host is deleted.
+// interrupt ends the wait for a person, because the machine has got a BMC meanwhile and the engine
+// can boot it. The node cannot get that BMC while the engine waits, nor while the host is being
+// deleted.
 func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error) {
 	s.working(v1alpha1.DeprovisioningReason, "The engine stops waiting for somebody to boot the machine, and boots it through its BMC")
 	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
@@ -123,8 +125,7 @@ func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error)
 	return result{requeueAfter: workPoll, stop: true}, nil
 }
 
-// abandon gives up a machine that is gone: its node is deleted, and the host waits
-// without one.
+// abandon gives up a machine that is gone: it deletes the node, and the host waits without one.
 func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
 	err := p.engine.Delete(ctx, s.node.ID, s.node.Mark)
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {

@@ -22,8 +22,8 @@ var detachable = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateExternallyProvisioned: true,
 }
 
-// detaching is the guard that deletes the node of a detached host without touching the
-// machine, and keeps the host as it is until the annotation goes.
+// detaching is the guard that deletes the node of a detached host without touching the machine, and
+// keeps the host as it is until the annotation is removed.
 type detaching struct {
 	owners     ownership
 	maxBackoff time.Duration
@@ -40,7 +40,7 @@ const (
 	detachEnd                    // it has to be attached again
 )
 
-// decideDetach is pure.
+// decideDetach returns the next step of detaching or attaching a host.
 func decideDetach(h *v1alpha1.BareMetalHost) detachStep {
 	_, annotated := h.Annotations[v1alpha1.DetachedAnnotation]
 	detached := h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
@@ -58,8 +58,8 @@ func decideDetach(h *v1alpha1.BareMetalHost) detachStep {
 	}
 }
 
-// detachArguments are the arguments of a request to detach. A value that is no JSON is a
-// plain request.
+// detachArguments returns the arguments of a request to detach. A value that is not JSON is a
+// request without arguments.
 func detachArguments(h *v1alpha1.BareMetalHost) v1alpha1.DetachArguments {
 	var args v1alpha1.DetachArguments
 	_ = json.Unmarshal([]byte(h.Annotations[v1alpha1.DetachedAnnotation]), &args)
@@ -106,7 +106,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{requeueAfter: detachedPoll, stop: true}, nil
 }
 
-// attach ends that a host is detached. It gets a node in the next pass.
+// attach marks a detached host as attached again. The host gets a node in the next pass.
 func (s *scope) attach() result {
 	s.host.Status.OperationalStatus = v1alpha1.OperationalStatusOK
 	s.host.Status.Operation = v1alpha1.OperationStatus{RAID: s.host.Status.Operation.RAID} // nobody has changed the disks

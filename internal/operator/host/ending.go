@@ -10,29 +10,31 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// ending bounds the phases of a deletion that come before the node is deleted. A pass that got no usable answer
-// of the engine counts as a failure of the phase, whether the engine fails for this node only or is away as
-// a whole, and after deleteAttempts failures the deletion goes on without the phase. An event names the node then, and
-// what was not done to its machine. The last phase bounds itself, see [deleting].
+// ending bounds the phases of a deletion that come before the node is deleted. A pass without a
+// usable answer of the engine counts as a failure of the phase, whether the engine fails for this
+// node only or is away altogether. After deleteAttempts failures the deletion goes on without the
+// phase, and an event names the node and what was not done to its machine. The last phase bounds
+// itself, see [deleting].
 type ending struct {
 	metrics    *Metrics
 	maxBackoff time.Duration
 }
 
-// endingOf are the operations of the states that a host with a BMC is in while it is deleted and its node is used.
+// endingOf are the operations of the states in which a deletion still uses the node of a host with
+// a BMC.
 var endingOf = map[v1alpha1.ProvisioningState]v1alpha1.OperationName{
 	v1alpha1.StateProvisioned:             v1alpha1.OperationDeprovision,
 	v1alpha1.StateDeprovisioning:          v1alpha1.OperationDeprovision,
 	v1alpha1.StatePoweringOffBeforeDelete: v1alpha1.OperationPower,
 }
 
-// reconcile completes a pass with that outcome.
+// reconcile completes a pass that ended with res and err.
 func (p ending) reconcile(s *scope, res result, err error) (result, error) {
 	if err == nil || !isLeaving(s.host) {
 		return res, err
 	}
 	if needsNode(s.host) {
-		s.operation(v1alpha1.OperationRegister)                 // a record of the node that it had would hide the failures
+		s.operation(v1alpha1.OperationRegister)                 // the record of the node that it had would hide the failures
 		return p.count(s, v1alpha1.OperationRegister, res, err) // the guard deletion gives that up
 	}
 	operation, known := endingOf[s.state()]
@@ -47,16 +49,18 @@ func (p ending) reconcile(s *scope, res result, err error) (result, error) {
 	return p.giveUp(s, err), nil
 }
 
-// count makes an error of the engine a failure of an operation. A first call without an answer is not
-// counted, because the engine may only have missed that one, and neither is one that comes while the host
-// pauses after a failure. That the engine is at work on the node ends by itself.
+// count turns an error of the engine into a failure of an operation. It does not count the first
+// call without an answer, because the engine may only have missed that one. Nor does it count an
+// error during the pause after a failure, or that the engine is at work on the node: that ends by
+// itself.
 func (p ending) count(s *scope, operation v1alpha1.OperationName, res result, err error) (result, error) {
 	var failed *failure
 	unanswered, denied := errors.Is(err, provisioner.ErrUnreachable), errors.Is(err, provisioner.ErrDenied)
 	pause := s.wait(operation, p.maxBackoff)
 	switch {
 	case errors.As(err, &failed) && failed.operation == v1alpha1.OperationRegister:
-		// Its record would not be kept while that of a request is.
+		// A registration does not replace the record of a request, so its failures would not be
+		// counted.
 		return res, &failure{operation, failed.err}
 	case failed != nil, !unanswered && !denied:
 		return res, err
@@ -71,7 +75,7 @@ func (p ending) count(s *scope, operation v1alpha1.OperationName, res result, er
 	return res, &failure{operation, fmt.Errorf("node %s: %w", nodeIDOrName(s.host), err)}
 }
 
-// giveUp goes on with the next phase.
+// giveUp moves the host to the next phase of its deletion.
 func (p ending) giveUp(s *scope, err error) result {
 	id, why := nodeIDOrName(s.host), node.CutText(err.Error())
 	if s.state() == v1alpha1.StatePoweringOffBeforeDelete {
@@ -84,7 +88,8 @@ func (p ending) giveUp(s *scope, err error) result {
 	return s.moveTo(v1alpha1.StatePoweringOffBeforeDelete)
 }
 
-// nodeIDOrName names the node of a host that is deleted; there may be none.
+// nodeIDOrName returns the ID of the node of a host, or the name that the node would have: a host
+// that is being deleted may have no node.
 func nodeIDOrName(h *v1alpha1.BareMetalHost) string {
 	if id := h.Status.Provisioning.ID; id != "" {
 		return id

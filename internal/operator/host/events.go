@@ -57,7 +57,7 @@ const (
 	eventDetachError                  = "DetachError"
 )
 
-// eventOf are the reasons of events about failed operations.
+// eventOf maps the error types in the status to the reasons of events about them.
 var eventOf = map[v1alpha1.ErrorType]string{
 	v1alpha1.ErrorRegistration:            eventRegistrationError,
 	v1alpha1.ErrorProvisionedRegistration: eventProvisionedRegistrationError,

@@ -62,8 +62,8 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
 }
 
-// showError shows in the status why a pass could not go on, and says when the next one comes.
-// It reports false for errors of the API server, after which nothing is written.
+// showError shows in the status why a pass could not go on, and sets when the next one comes. It
+// returns false for errors of the API server, after which nothing is written.
 func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	var failed *failure
 	switch {
@@ -91,7 +91,8 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	case errors.Is(err, provisioner.ErrDenied):
 		s.engineReason, s.engineError = v1alpha1.EngineDeniedReason, node.CutText(err.Error())
 	case errors.Is(err, provisioner.ErrNotFound):
-		// The node was deleted between two calls; the next pass looks it up. If it is there, that will not end by itself.
+		// The node was deleted between two calls, and the next pass looks it up. If that pass gets
+		// the same answer, the error does not end by itself.
 		res.requeueAfter = soon
 		if again := r.missing.add(s.host.UID) - 1; again > 0 {
 			s.waiting("The engine does not find what it is asked for, and is asked again after a wait: %s", node.CutText(err.Error()))
@@ -103,7 +104,7 @@ func (r *Reconciler) showError(s *scope, res result, err error) (result, bool) {
 	return res, true
 }
 
-// endUnwritten ends a pass of which nothing is written any more.
+// endUnwritten ends a pass of which nothing more is written.
 func (r *Reconciler) endUnwritten(ctx context.Context, s *scope, err error) (ctrl.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
@@ -117,8 +118,9 @@ func (r *Reconciler) endUnwritten(ctx context.Context, s *scope, err error) (ctr
 	}
 }
 
-// tell writes that the API server refuses something for a host, such as an object of its own,
-// into the condition Progressing. Nothing else of the pass is written, which starts over.
+// tell writes into the condition Progressing that the API server refuses a request for a host, such
+// as a write of an object that belongs to it. Nothing else of the pass is written, and the pass
+// starts over.
 func (r *Reconciler) tell(ctx context.Context, s *scope, refusal error) {
 	if !isRefused(refusal) {
 		return
@@ -134,8 +136,8 @@ func (r *Reconciler) tell(ctx context.Context, s *scope, refusal error) {
 	}
 }
 
-// isRefused reports whether the API server refused a request in a way that a person has to
-// end: for rights, a quota, a policy or a value.
+// isRefused reports whether the API server refused a request for a reason that a person has to
+// remove: missing rights, a quota, a policy or an invalid value.
 func isRefused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -146,9 +148,9 @@ func isRefused(err error) bool {
 		code != http.StatusNotFound && code != http.StatusConflict && code != http.StatusTooManyRequests
 }
 
-// write stores the hardware details, releases the Secrets that the host has left, and patches the
-// status and then the rest, each only if it changed. Both patches are refused if the host was
-// written since it was read.
+// write stores the hardware details and releases the Secrets that the host does not refer to any
+// more. Then it patches the status, and after that the rest of the host, each only if it changed.
+// The API server refuses both patches if the host was written since it was read.
 func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	if s.collected != nil {
 		if err := r.data.write(ctx, s.host, s.collected); err != nil {
@@ -188,8 +190,8 @@ func (r *Reconciler) write(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// dropStatus removes the annotation with a status that the API server does not take, so that the host
-// goes on without it, and can be deleted.
+// dropStatus removes the annotation with a status that the API server does not accept, so that the
+// host goes on without that status and can be deleted.
 func (r *Reconciler) dropStatus(ctx context.Context, s *scope, refusal error) error {
 	changed := s.before.DeepCopy()
 	delete(changed.Annotations, v1alpha1.StatusAnnotation)

@@ -74,8 +74,8 @@ func (d hardwareData) release(ctx context.Context, h *v1alpha1.BareMetalHost) er
 	return releaseChild(ctx, d.live, d.client, h, &v1alpha1.HardwareData{}, v1alpha1.HardwareDataFinalizer)
 }
 
-// releaseChild deletes the object of a host that has its name, and that is kept by a finalizer
-// of the operator.
+// releaseChild deletes the object of a host that has the host's name, after it has removed the
+// given finalizers of the operator from that object.
 func releaseChild(ctx context.Context, live client.Reader, writes client.Client, h *v1alpha1.BareMetalHost, child client.Object, finalizers ...string) error {
 	if err := live.Get(ctx, client.ObjectKeyFromObject(h), child); err != nil {
 		return client.IgnoreNotFound(err)
@@ -102,8 +102,8 @@ func ownerReference(h *v1alpha1.BareMetalHost) metav1.OwnerReference {
 	return *metav1.NewControllerRef(h, v1alpha1.GroupVersion.WithKind("BareMetalHost"))
 }
 
-// patchMeta writes what changed in an object since before, and nothing when that is
-// nothing. A change of somebody else in between refuses it.
+// patchMeta writes what has changed in an object since before, if anything has. The API server
+// refuses the write if somebody else has changed the object meanwhile.
 func patchMeta(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(before, obj) {
 		return nil

@@ -15,9 +15,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// workOf are the operations of the states in which the engine works on the machine, and powers it
-// as it needs. A hold waits for the end of that. What failed is not tried again
-// while the host is held: nobody knows when that would end, so the machine is powered off instead.
+// workOf are the operations of the states in which the engine works on the machine and powers it as
+// the work requires. A hold waits for the end of that work. Work that failed is not tried again
+// while the host is held off: nobody knows when another attempt would end, so the machine is
+// powered off instead.
 var workOf = map[v1alpha1.ProvisioningState]v1alpha1.OperationName{
 	v1alpha1.StateInspecting:     v1alpha1.OperationInspect,
 	v1alpha1.StateMatchProfile:   v1alpha1.OperationPrepare,
@@ -26,9 +27,10 @@ var workOf = map[v1alpha1.ProvisioningState]v1alpha1.OperationName{
 	v1alpha1.StateDeprovisioning: v1alpha1.OperationDeprovision,
 }
 
-// failsAtWork is pure: whether the work of a host has failed and is to be tried again. The record of
-// a hold, or a failure to power off, is there only after that. When the engine has got the next try, what is shown
-// is of the one before, and the end of this one still has to be recorded.
+// failsAtWork reports whether the work of a host has failed and is to be tried again. The record of
+// a hold, or a failure to power off, exists in these states only after such a failure. When the
+// engine has got the next try, the status still shows the error of the try before, and the end of
+// the new one has yet to be recorded.
 func failsAtWork(h *v1alpha1.BareMetalHost, n *provisioner.Node) bool {
 	operation, works := workOf[h.Status.Provisioning.State]
 	record := h.Status.Operation
@@ -43,25 +45,27 @@ func failsAtWork(h *v1alpha1.BareMetalHost, n *provisioner.Node) bool {
 	}
 }
 
-// hasFailed is pure: whether a record is that of an operation which failed and was not asked for again.
+// hasFailed reports whether a record is that of an operation which failed and was not requested
+// again.
 func hasFailed(record v1alpha1.OperationStatus, operation v1alpha1.OperationName) bool {
 	return record.Name == operation && record.Failures > 0 && record.Request == ""
 }
 
-// failedNodes are the states of a node whose work failed, in which its machine can be powered off.
+// failedNodes are the states in which a node is after its work failed, and in which its machine can
+// be powered off.
 var failedNodes = map[node.State]bool{
 	node.Manageable: true, node.Available: true, node.Active: true, node.InspectFailed: true, node.CleanFailed: true,
 	node.AdoptFailed: true, node.DeployFailed: true, node.ErrorState: true,
 }
 
-// heldWork keeps work that failed from being tried again while the host is held off, and from powering
-// the machine on while there is a record that says otherwise.
+// heldWork keeps failed work from being tried again while the host is held off. It also keeps work
+// from powering the machine on while a stored record says that the machine is off.
 type heldWork struct {
 	live       client.Reader
 	maxBackoff time.Duration
 }
 
-// waits reports whether the pass ends here.
+// waits reports whether the pass ends here, with res and err.
 func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, err error) {
 	if !s.host.HasBMC() || !failsAtWork(s.host, s.node) || s.node == nil || atWork(*s.node) {
 		return false, result{}, nil
@@ -83,14 +87,14 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 	return err != nil || !read, result{requeueAfter: soon, stop: true}, err
 }
 
-// holdsNext reports whether a pass found out that the work of a held host failed: the next one powers the
-// machine off.
+// holdsNext reports whether a pass found that the work of a held host failed, so that the next pass
+// powers the machine off.
 func holdsNext(s *scope, err error) bool {
 	var failed *failure
 	return errors.As(err, &failed) && failed.operation == workOf[s.state()] && s.host.IsHeldOff() && !isLeaving(s.host)
 }
 
-// showWork shows that work has failed, which a failure to power the machine off has hidden.
+// showWork shows again that work has failed, if a failure to power the machine off has hidden it.
 func showWork(s *scope, operation v1alpha1.OperationName) {
 	if status := &s.host.Status; status.ErrorType == v1alpha1.ErrorPowerManagement {
 		status.ErrorType = errorOf[operation]
@@ -98,8 +102,8 @@ func showWork(s *scope, operation v1alpha1.OperationName) {
 	}
 }
 
-// keepFailure makes the record of an operation on the power one of the work that failed before. The
-// hosts that wait for a slot do not wait for this one meanwhile.
+// keepFailure replaces the record of a power operation by one of the work that failed before. That
+// record has a pause, during which hosts that wait for a slot do not queue behind this one.
 func keepFailure(s *scope, operation v1alpha1.OperationName) {
 	now := metav1.NewTime(s.now)
 	s.host.Status.Operation = v1alpha1.OperationStatus{
@@ -108,8 +112,8 @@ func keepFailure(s *scope, operation v1alpha1.OperationName) {
 	}
 }
 
-// keepsWork reports whether there is a record that the one of a registration must not replace: of a request, or
-// of work that failed.
+// keepsWork reports whether the host has a record that a registration must not replace: the record
+// of a request, or of work that failed.
 func keepsWork(s *scope) bool {
 	record := &s.host.Status.Operation
 	operation, works := workOf[s.state()]
@@ -119,16 +123,16 @@ func keepsWork(s *scope) bool {
 	return record.Name != v1alpha1.OperationRegister && (record.Request != "" || hasFailed(*record, operation))
 }
 
-// showFailed shows that work has failed, after an error of the registration that has hidden it.
+// showFailed shows again that work has failed, after an error of the registration has hidden that.
 func showFailed(s *scope) {
 	if record := s.host.Status.Operation; hasFailed(record, workOf[s.state()]) {
 		s.show(&failure{record.Name, errors.New(withReason("What failed is tried again after a wait", s.node.LastError))}, record.Failures)
 	}
 }
 
-// aside remembers for each host the failure of a registration that is only shown, because the record of the operation
-// is of other work. It is lost with the process, which then tries to register once before it waits. It is safe for
-// concurrent use.
+// aside remembers, for each host, a failure of the registration that is only shown, because the
+// record of the operation is that of other work. It is lost with the process; the next process
+// tries to register once before it waits. It is safe for concurrent use.
 type aside struct {
 	mu      sync.Mutex
 	records map[types.UID]v1alpha1.OperationStatus
@@ -140,7 +144,8 @@ func (a *aside) get(host types.UID) v1alpha1.OperationStatus {
 	return a.records[host]
 }
 
-// put keeps what a pass knows as long as its host shows such a failure.
+// put stores what a pass knows of such a failure, and forgets it when the host does not show the
+// failure any more.
 func (a *aside) put(s *scope) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

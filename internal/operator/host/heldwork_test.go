@@ -18,7 +18,8 @@ var failingWork = map[string]struct {
 	// begins starts the work on a host at rest, nil for one that begins by itself.
 	begins func(*v1alpha1.BareMetalHost)
 	fails  v1alpha1.ErrorType
-	// state is where the host waits while it is held, and again what is asked for when it is not any more.
+	// state is where the host waits while it is held off. again is what the engine is asked for
+	// when the hold has ended.
 	state v1alpha1.ProvisioningState
 	again string
 }{
@@ -95,8 +96,8 @@ func TestHostWhoseWorkKeepsFailingIsHeldOffAndItsRetriesWait(t *testing.T) {
 	}
 }
 
-// TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold sets the hold while the engine is at the second try, and
-// when that is over and the Secret is missing.
+// TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold sets the hold in two situations: during
+// the second try, and after its success while the Secret is missing.
 func TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold(t *testing.T) {
 	for name, holds := range map[string]func(l *life, ends func()){
 		"at the second try": func(l *life, ends func()) {
@@ -141,7 +142,8 @@ func TestWorkThatGoesWellAfterAFailureIsNotDoneAgainForAHold(t *testing.T) {
 	}
 }
 
-// TestRegistrationThatFailsBesideFailedWorkCountsOnceInAPause wakes the host while it waits for its Secret.
+// TestRegistrationThatFailsBesideFailedWorkCountsOnceInAPause wakes the host again and again while
+// it waits for its Secret.
 func TestRegistrationThatFailsBesideFailedWorkCountsOnceInAPause(t *testing.T) {
 	const name = "demo-provisioning-error"
 	l := newLife(t, nil)
@@ -250,7 +252,8 @@ func TestDeploymentThatFailedIsRemovedAfterAHoldWhosePowerOffFailed(t *testing.T
 	}
 }
 
-// TestDeploymentThatFailedIsNotCountedAgainAfterTheSecretWasAway has a Secret that comes late, at different times.
+// TestDeploymentThatFailedIsNotCountedAgainAfterTheSecretWasAway takes the Secret away after a
+// failed deployment and brings it back, in several situations.
 func TestDeploymentThatFailedIsNotCountedAgainAfterTheSecretWasAway(t *testing.T) {
 	const name = "demo-provisioning-error"
 	hold := func(l *life) { l.annotate(name, testHold, "1") }
@@ -313,7 +316,8 @@ func TestHeldHostWhoseWorkFailsIsDeletedAllTheSame(t *testing.T) {
 	}
 }
 
-// TestFailedWorkIsNotTriedAgainFromACacheOlderThanItsHold gives an operator a host as it was before it was held.
+// TestFailedWorkIsNotTriedAgainFromACacheOlderThanItsHold gives an operator a cache that shows the
+// host as it was before the hold.
 func TestFailedWorkIsNotTriedAgainFromACacheOlderThanItsHold(t *testing.T) {
 	const name = "demo-preparation-error"
 	l := newLife(t, nil)

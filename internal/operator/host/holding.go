@@ -10,17 +10,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// holding powers off the machines of hosts that have to be off and whose pass ended before it
-// steered the power: the Secret with the credentials is missing, for example, the host
-// waits for a slot, or its work fails again and again. Whoever holds a host off must not wait for that, and
-// the engine has all that a power off needs.
+// holding powers off the machine of a host that has to be off, if the pass ended before it steered
+// the power. Such a pass found no Secret with the credentials, for example, or its host waits for a
+// slot, or its work fails again and again. Whoever holds a host off must not wait for any of that,
+// and the engine has all that it needs to power the machine off.
 type holding struct {
 	owners ownership
 	power  power
 }
 
-// decideHolding is pure: whether a machine is to be powered off after a pass that did not steer
-// its power. Its node has to be that of the pass before, with access to the BMC.
+// decideHolding reports whether a machine is to be powered off after a pass that did not steer its
+// power. The host must have the same node as in the pass before, and the engine must have had
+// access to the BMC.
 func decideHolding(s *scope, requests powerRequests) bool {
 	before, h := &s.before.Status, s.host
 	_, detaches := h.Annotations[v1alpha1.DetachedAnnotation]
@@ -40,13 +41,13 @@ func decideHolding(s *scope, requests powerRequests) bool {
 	}
 }
 
-// heldNodes are the states of a node in which its machine is powered off while something else is
-// waited for. In others the engine works on it, or has to take it over first.
+// heldNodes are the states in which the machine of a node is powered off while the host waits for
+// something else. In other states the engine works on the node, or has to take it over first.
 var heldNodes = map[node.State]bool{node.Available: true, node.Active: true}
 
-// reconcile completes a pass with that outcome. What the pass waits for, or could not do, is
-// shown; it counts as a failure only when the power is as it should be, so that the frequent
-// passes of a change of power do not count it each time.
+// reconcile completes a pass that ended with res and err. It shows what the pass waits for or could
+// not do. That counts as a failure only when the power is as it should be. Otherwise each of the
+// frequent passes during a change of power would count it.
 func (p holding) reconcile(ctx context.Context, s *scope, res result, err error) (result, error) {
 	requests, _ := powerRequestsOf(s.host)
 	status := &s.host.Status
@@ -58,7 +59,8 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 		return res, err
 	}
 	shown := s.progress
-	done, next, failed := p.power.steerAs(ctx, s, steering{later: true}) // what is not known yet may begin with a restart
+	// later: the pass has not found out whether something has to begin with the restart.
+	done, next, failed := p.power.steerAs(ctx, s, steering{later: true})
 	s.progress = shown
 	if done {
 		p.settle(s)
@@ -70,8 +72,8 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 	return next, joinFailures(failed, err)
 }
 
-// readNode reads the node of the pass, unless that has done so. It reports false when the engine
-// cannot be asked, and for a node that is not the host's or cannot be powered off now.
+// readNode reads the node if the pass has not done so. It returns false when the engine cannot be
+// asked, when the node is not the host's, and when its machine cannot be powered off now.
 func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 	if isTemporary(err) && !errors.Is(err, errNoTurn) || errors.Is(err, provisioner.ErrDenied) {
 		return false
@@ -84,12 +86,12 @@ func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 		s.node = &n
 	}
 	if !steersPower[s.state()] {
-		return failsAtWork(s.host, s.node) && failedNodes[s.node.State] // the node may show that the next try went well
+		return failsAtWork(s.host, s.node) && failedNodes[s.node.State] // the node may show that the next try has succeeded
 	}
 	return heldNodes[s.node.State]
 }
 
-// settle ends the operation on the power. The place of a host in the queue stays.
+// settle ends the operation on the power. The host keeps its place in the queue.
 func (holding) settle(s *scope) {
 	record := &s.host.Status.Operation
 	operation, works := workOf[s.state()]
@@ -106,7 +108,8 @@ func (holding) settle(s *scope) {
 	}
 }
 
-// joinFailures is the failure of a change of power, with what else the host could not do.
+// joinFailures returns the failure of a change of power, extended by the failure that the pass had
+// ended with.
 func joinFailures(power, other error) error {
 	var failed, besides *failure
 	if errors.As(power, &failed) && errors.As(other, &besides) {

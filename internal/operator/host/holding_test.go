@@ -82,7 +82,8 @@ func (l *life) heldOff(name string) *v1alpha1.BareMetalHost {
 	})
 }
 
-// spoiled are hosts whose registration cannot be looked after any more.
+// spoiled are hosts whose registration cannot be kept up any more, because they have no usable
+// Secret.
 var spoiled = map[string]func(*v1alpha1.BareMetalHost){
 	"no Secret":                 func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "none" },
 	"a Secret without password": func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.CredentialsName = "half" },

@@ -1,13 +1,15 @@
-// Package host is the controller of BareMetalHost. It manages hosts from their
-// creation to their deletion, those with a BMC and those without.
+// Package host is the controller of BareMetalHost. It manages hosts from their creation to their
+// deletion, with or without a BMC.
 //
-// A pass loads the host, runs the guards in their order until one stops it, then
-// the handler of the host's provisioning state, goes on with a deletion that gets no further, powers off a machine that none of these looked
-// after, computes the conditions and writes once:
-// first the status, then labels, annotations, finalizers and spec. Requests to the
-// engine are repeatable, because a pass whose write is refused starts over; what must
-// not be repeated is recorded in the status before it is requested. Decisions are
-// functions of values and are called decide…; effects are in the phases.
+// A pass loads the host and runs the guards in their order until one of them stops the pass. Then
+// it runs the handler of the host's provisioning state. A deletion that gets no further goes on
+// without the phase that failed. A machine that has to be off is powered off if none of these has
+// looked after its power. Finally the pass computes the conditions and writes once: first the
+// status, then labels, annotations, finalizers and spec.
+//
+// Requests to the engine are repeatable, because a pass whose write is refused starts over. What
+// must not be repeated is recorded in the status before it is requested. Decisions are functions of
+// values without side effects and are called decide…; effects are in the phases.
 package host
 
 import (
@@ -62,8 +64,8 @@ type engine interface {
 
 // Config is what a reconciler depends on.
 type Config struct {
-	// Client reads from the shared cache and writes to the API server. The
-	// cache needs the index that IndexFields registers.
+	// Client reads from the shared cache and writes to the API server. The cache needs the indexes
+	// that IndexFields registers.
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
@@ -74,8 +76,7 @@ type Config struct {
 	Cluster string
 	// Engine changes nodes.
 	Engine engine
-	// Readings are the hardware details that discovery has read in this process; nil is
-	// none.
+	// Readings are the hardware details that discovery has read in this process; nil for none.
 	Readings *hardware.Readings
 	// Recorder publishes events.
 	Recorder events.EventRecorder
@@ -83,17 +84,18 @@ type Config struct {
 	Metrics *Metrics
 	// MaxBackoff is the longest wait between two attempts after errors.
 	MaxBackoff time.Duration
-	// MaxProvisioningFailures is how often the same image is tried; 0 is without end.
+	// MaxProvisioningFailures is how often the same image is tried; 0 is no limit.
 	MaxProvisioningFailures int
-	// MaxServicingAttempts is how often the same live update is tried; 0 is without end.
+	// MaxServicingAttempts is how often the same live update is tried; 0 is no limit.
 	MaxServicingAttempts int
-	// Capacity is on how many machines the engine works at once; 0 is no limit.
+	// Capacity is the number of machines that the engine works on at once; 0 is no limit.
 	Capacity int
-	// PreprovisioningImages has hosts ask for their ramdisk with a PreprovisioningImage. The
-	// engine's own is not used then.
+	// PreprovisioningImages makes hosts ask for their ramdisk with a PreprovisioningImage. They do
+	// not use the engine's own ramdisk then.
 	PreprovisioningImages bool
-	// ImageController says that somebody serves PreprovisioningImages, this operator or another program. Nobody else takes
-	// the finalizer of that controller from the images of deleted hosts.
+	// ImageController says that somebody serves PreprovisioningImages: this operator or another
+	// program. If it is false, nobody else removes the finalizer of the image controller from the
+	// images of deleted hosts.
 	ImageController bool
 	// Now is the clock.
 	Now func() time.Time
@@ -288,14 +290,14 @@ func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 	return handler.reconcile(ctx, s)
 }
 
-// joined are the changes of state after which a pass goes on with the handler of the new
-// state. Nothing has to be stored between the two: what the old state found is known to the
-// engine, and the first request of the new one can be repeated or is recorded by this write before
-// it is sent. That an inspection is over has
-// to be stored before the disks are cleaned: the node is available after that, and would be
-// inspected and cleaned once more.
+// joined are the changes of state after which a pass goes on with the handler of the new state.
+// Nothing has to be stored between the two: the engine knows what the old state found, and the
+// first request of the new state can be repeated or is recorded by this write before it is sent.
+// The end of an inspection is not among them. It has to be stored before the disks are cleaned: the
+// node is available afterwards, and a host that still shows the inspection would be inspected and
+// cleaned once more.
 var joined = map[v1alpha1.ProvisioningState]v1alpha1.ProvisioningState{
-	v1alpha1.StateNone:         v1alpha1.StateImporting, // with a node that the stored host names
+	v1alpha1.StateNone:         v1alpha1.StateImporting, // only if the annotation of the stored host names its node
 	v1alpha1.StateImporting:    v1alpha1.StatePreparing,
 	v1alpha1.StateRegistering:  v1alpha1.StateInspecting,
 	v1alpha1.StateMatchProfile: v1alpha1.StatePreparing,
@@ -303,9 +305,9 @@ var joined = map[v1alpha1.ProvisioningState]v1alpha1.ProvisioningState{
 	v1alpha1.StateReady:        v1alpha1.StateAvailable,
 }
 
-// goesOn reports whether a pass that was in a state goes on in the one that the host is in
-// now. With another architecture the node of a BMC may need another ramdisk first, for which a
-// guard asks.
+// goesOn reports whether a pass that was in a state goes on in the one that the host is in now. It
+// does not when the pass changed the architecture of a host with a BMC: the node may need another
+// ramdisk then, which a guard asks for.
 func (s *scope) goesOn(from v1alpha1.ProvisioningState) bool {
 	to, known := joined[from]
 	if s.host.HasBMC() && s.host.Spec.Architecture != s.before.Spec.Architecture {
@@ -314,7 +316,7 @@ func (s *scope) goesOn(from v1alpha1.ProvisioningState) bool {
 	return known && s.state() == to && s.node != nil && s.host.DeletionTimestamp.IsZero()
 }
 
-// deletedStates are the states that only a host has which is deleted.
+// deletedStates are the states of hosts that are being deleted, and of no others.
 var deletedStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StatePoweringOffBeforeDelete: true,
 	v1alpha1.StateDeleting:                true,

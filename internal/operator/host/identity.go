@@ -22,34 +22,37 @@ import (
 type verdict int
 
 const (
-	verdictUnknown verdict = iota // there is nothing that both are known by
-	verdictSame                   // nothing that both are known by differs
-	verdictOther                  // something differs
+	verdictUnknown verdict = iota // no fact is known of both
+	verdictSame                   // of the facts that are known of both, none counts as different
+	verdictOther                  // a fact differs
 )
 
-// takesOver is pure: whether the node is that of a machine which was inspected before the
-// engine had access to its BMC through this host. Whether the BMC belongs to that machine
-// has to be known before the node gets its address.
+// takesOver reports whether the node is that of a machine which was inspected before the engine had
+// access to its BMC through this host. Whether the BMC belongs to that machine has to be known
+// before the node gets the BMC's address.
 func takesOver(h *v1alpha1.BareMetalHost, n provisioner.Node) bool {
 	return h.Status.GoodCredentials.Reference == nil && !n.InspectedAt.IsZero()
 }
 
-// changesBMC is pure: whether the host asks for another BMC than the one that it has had access to.
-// Whether that belongs to its machine has to be known before the node gets its address: the machine of
-// a host in use would be another one otherwise, and be switched off and wiped in its place.
+// changesBMC reports whether the host asks for another BMC than the one that it has had access to.
+// Whether the new BMC belongs to the host's machine has to be known before the node gets its
+// address. Otherwise a host in use would get another machine, and that one would be switched off
+// and wiped in place of its own.
 func changesBMC(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool {
 	return h.Status.GoodBMC != "" && h.Status.GoodBMC != wanted.Access.Endpoint.String()
 }
 
-// comparesLost is pure: whether the machine of a host without a node is compared before it gets one: the
-// BMC is another one, or it is not known which one it had, as before its first and on an upgrade.
+// comparesLost reports whether a host without a node is compared with the machine behind its BMC
+// before it gets a node. It is if the BMC is another one, or if it is not known which BMC the host
+// had, as before its first one and after an upgrade.
 func comparesLost(h *v1alpha1.BareMetalHost, wanted provisioner.Registration) bool {
 	return changesBMC(h, wanted) || h.Status.GoodBMC == "" && factsOf(h) != nil
 }
 
-// reaches notes that the node of the host has the BMC of a registration. One that replaces
-// another is the host's from then on; the first one is so when its credentials work. That the machine was off by what
-// the former one told proves nothing about the new one.
+// reaches notes that the node of the host has the BMC of a registration. A BMC that replaces
+// another is the host's from then on; the first BMC is the host's when its credentials work. The
+// former BMC may have told that the machine was off: that proves nothing about the new one, so the
+// records of holds are removed.
 func (s *scope) reaches(wanted provisioner.Registration) {
 	s.bmc = wanted.Access.Endpoint.String()
 	if changesBMC(s.host, wanted) {
@@ -64,7 +67,7 @@ func (s *scope) reaches(wanted provisioner.Registration) {
 	}
 }
 
-// discovered are the facts of an inventory.
+// discovered returns the facts about a machine in an inventory.
 func discovered(inv *provisioner.Inventory) node.MachineFacts {
 	vendor := inv.Hardware.SystemVendor
 	return node.MachineFacts{
@@ -73,7 +76,7 @@ func discovered(inv *provisioner.Inventory) node.MachineFacts {
 	}
 }
 
-// shown are the facts that a host shows of its machine.
+// shown returns the facts about its machine that a host shows.
 func shown(details *v1alpha1.HardwareDetails) node.MachineFacts {
 	facts := node.MachineFacts{MachineIdentity: node.NewMachineIdentity("", details.SystemVendor.SerialNumber)}
 	for _, nic := range details.NICs {
@@ -84,8 +87,8 @@ func shown(details *v1alpha1.HardwareDetails) node.MachineFacts {
 	return facts
 }
 
-// factsOf are the facts that the operator found out about the machine of a host; nil for none. A host
-// without inspection shows what a person wrote.
+// factsOf returns the facts that the operator found out about the machine of a host; nil for none.
+// The details of a host without inspection are no such facts: a person wrote them.
 func factsOf(h *v1alpha1.BareMetalHost) []node.MachineFacts {
 	if h.Status.HardwareDetails == nil || inspectionDisabled(h) {
 		return nil
@@ -93,13 +96,13 @@ func factsOf(h *v1alpha1.BareMetalHost) []node.MachineFacts {
 	return []node.MachineFacts{shown(h.Status.HardwareDetails)}
 }
 
-// isForeign is pure: whether an inventory is that of another machine than the host's.
+// isForeign reports whether an inventory is that of another machine than the host's.
 func isForeign(h *v1alpha1.BareMetalHost, inv *provisioner.Inventory) bool {
 	v, _ := decideAll(factsOf(h), discovered(inv))
 	return v == verdictOther
 }
 
-// decideAll is decideIdentity for facts from several sources, of which none may differ.
+// decideAll is decideIdentity for facts from several sources, none of which may differ.
 func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict, difference string) {
 	for _, facts := range expected {
 		if one, differs := decideIdentity(facts, told); one > v {
@@ -109,10 +112,14 @@ func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict,
 	return v, difference
 }
 
-// decideIdentity is pure. The sentence says what differs: what the BMC tells, and what was
-// expected. Some BMCs give the number of a board as that of the system, so equal UUIDs outweigh it, as they do for the
-// engine (node.MachineIdentity.Compare), and without two UUIDs an assigned MAC address in common does. Some vendors give
-// many machines the same UUID, so it does not outweigh other addresses besides another number.
+// decideIdentity compares what is expected of a machine with what a BMC told about it. difference
+// says what the BMC told otherwise than expected.
+//
+// Equal UUIDs outweigh different serial numbers, as they do for the engine
+// (node.MachineIdentity.Compare): some BMCs give the number of a board as that of the system.
+// Without two UUIDs, a common MAC address outweighs them if it was assigned and not chosen locally.
+// If the addresses differ besides the serial numbers, equal UUIDs do not count: some vendors give
+// many machines the same UUID.
 func decideIdentity(expected, told node.MachineFacts) (v verdict, difference string) {
 	a, b := node.MachineIdentity{UUID: expected.UUID}, node.MachineIdentity{UUID: told.UUID}
 	uuid := comparison{"UUID", told.UUID, expected.UUID, a.Known() && b.Known(), a.Compare(b) == ""}
@@ -143,7 +150,8 @@ func decideIdentity(expected, told node.MachineFacts) (v verdict, difference str
 	return verdictOther, strings.Join(differences, "; ")
 }
 
-// comparison is what a BMC and its machine tell of one fact; known is true when both tell it.
+// comparison is what a BMC told and what was expected of one fact; known is true when there is
+// both.
 type comparison struct {
 	what, told, expected string
 	known, same          bool
@@ -152,9 +160,10 @@ type comparison struct {
 func (c comparison) agrees() bool  { return c.known && c.same }
 func (c comparison) differs() bool { return c.known && !c.same }
 
-// comparableMACs returns of both lists the addresses that tell machines apart. Those that other machines may have
-// prove neither that two are the same, nor, where a BMC tells no others, that they differ; but virtual machines, where
-// neither list has an assigned address, are compared by locally administered ones.
+// comparableMACs returns, from both lists, the addresses that tell machines apart. Addresses that
+// other machines may have, too, do not prove that two machines are the same, nor that they differ
+// where a BMC tells no other addresses. If neither list has an assigned address, as with virtual
+// machines, the locally administered ones are compared.
 func comparableMACs(expected, told []string) (want, got []string) {
 	identifying := node.IdentifyingMACs(slices.Concat(expected, told), "")
 	vague := func(mac string) bool { return node.IsShared(mac) || !slices.Contains(identifying, mac) }
@@ -171,9 +180,9 @@ func someOf(macs []string) string {
 	return text
 }
 
-// identity compares the machine behind a BMC with the machine of a node, before the node
-// gets the address and the credentials of that BMC. Until then nothing can be done through
-// it, also when this process ends in between.
+// identity compares the machine behind a BMC with the machine of a node before the node gets the
+// address and the credentials of that BMC. Until then nothing can be done through the BMC, even if
+// this process ends in between.
 type identity struct {
 	engine  engine
 	turns   *turns
@@ -182,8 +191,9 @@ type identity struct {
 	maxBackoff time.Duration
 }
 
-// The most calls for identities at the same time, of all hosts and of those of one namespace: each
-// holds a worker for as long as the BMC takes, and a user chooses the BMC.
+// identifyAll and identifyNamespace are the most calls for identities at the same time, of all
+// hosts and of the hosts of one namespace. Each call holds a worker for as long as the BMC takes,
+// and a user chooses the BMC.
 const identifyAll, identifyNamespace = 4, 2
 
 // turns bounds what runs at the same time. It is safe for concurrent use.
@@ -193,7 +203,7 @@ type turns struct {
 	taken map[string]int // by namespace
 }
 
-// take reports whether there is a turn for a namespace, which give ends.
+// take reports whether a namespace gets a turn. The caller ends it with give.
 func (t *turns) take(namespace string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,8 +225,9 @@ func (t *turns) give(namespace string) {
 }
 
 // check returns nil when the node may get a BMC that is new to the host. Otherwise the host stays
-// as it is. The machine has to be that of the host as well as that of the node, which may be another's: one
-// that was discovered is found by the address of the new BMC.
+// as it is. The machine behind the BMC has to be that of the host as well as that of the node.
+// These two may differ: a discovered node is found by the address of the new BMC, and may be
+// another machine's.
 func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
 	expected := factsOf(s.host)
 	inv, err := p.engine.Inventory(ctx, n.ID)
@@ -233,8 +244,8 @@ func (p identity) check(ctx context.Context, s *scope, n provisioner.Node, wante
 	return p.compare(ctx, s, wanted, expected)
 }
 
-// checkLost is check for a host whose node the engine has lost, with what the host shows of
-// its machine.
+// checkLost is check for a host whose node the engine has lost. It compares with what the host
+// shows of its machine.
 func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Registration) error {
 	if !comparesLost(s.host, wanted) {
 		return nil
@@ -242,11 +253,13 @@ func (p identity) checkLost(ctx context.Context, s *scope, wanted provisioner.Re
 	return p.compare(ctx, s, wanted, factsOf(s.host))
 }
 
-// errNoTurn means that a BMC was not asked, because others are. The engine can do what it is asked for otherwise.
+// errNoTurn means that a BMC was not asked because others are being asked. The engine can be asked
+// for anything else.
 var errNoTurn = fmt.Errorf("%w: other BMCs are being asked which machines they belong to", provisioner.ErrBusy)
 
-// judge asks the BMC which machine it belongs to, unless it told another one, or nothing, a short
-// time ago. The sentence says what differs, or why nothing is known. Without a turn, the host waits for one.
+// judge asks the BMC which machine it belongs to, unless the BMC named another machine, or gave no
+// usable answer, a short time ago. reason says what differs, or why nothing is known. If there is
+// no turn, the host waits for one.
 func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) (v verdict, reason string, err error) {
 	question := fingerprint(wanted.Access.Endpoint.String(), s.credentialsVersion, s.host.Generation)
 	latest, remembered := p.answers.get(s, question, p.maxBackoff)
@@ -272,7 +285,7 @@ func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Regist
 	return v, reason, err
 }
 
-// ask asks the BMC, when there is a turn.
+// ask asks the BMC if there is a turn.
 func (p identity) ask(ctx context.Context, s *scope, wanted provisioner.Registration) (answer, error) {
 	if !p.turns.take(s.host.Namespace) {
 		s.waiting("Waiting until the BMCs of other hosts have told which machines they belong to")
@@ -283,7 +296,7 @@ func (p identity) ask(ctx context.Context, s *scope, wanted provisioner.Registra
 	return answer{told: told, err: err}, nil
 }
 
-// compare asks the BMC and records the outcome.
+// compare asks the BMC and records the outcome in the condition IdentityVerified.
 func (p identity) compare(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) error {
 	if len(expected) == 0 {
 		s.unverified("Nothing is known that the machine behind the BMC could be compared with")
@@ -312,7 +325,7 @@ func identityCondition(status metav1.ConditionStatus, reason, message string) *m
 	return &c
 }
 
-// unverified notes that nothing speaks against the BMC, and nothing for it.
+// unverified notes in that condition that nothing speaks against the BMC, and nothing for it.
 func (s *scope) unverified(format string, args ...any) {
 	s.identity = identityCondition(metav1.ConditionUnknown, v1alpha1.IdentityUnverifiedReason, fmt.Sprintf(format, args...))
 }

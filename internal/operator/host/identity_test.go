@@ -106,7 +106,7 @@ func TestUUIDInTheInventorySettlesWhatTheHostShows(t *testing.T) {
 	}
 }
 
-// slowBMCs is an engine whose BMCs answer when they may.
+// slowBMCs is an engine whose BMCs answer only when the test lets them.
 type slowBMCs struct {
 	engine
 

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// imageAuthError is a Secret for an OCI registry that cannot be used; reason is that of the
-// event.
+// imageAuthError means that a Secret for an OCI registry cannot be used. reason is the reason of
+// the event about it.
 type imageAuthError struct{ reason, message string }
 
 func (e *imageAuthError) Error() string { return e.message }
@@ -34,8 +34,8 @@ type registryLogin struct {
 	Password string `json:"password"`
 }
 
-// pullSecret returns user:password in base64 for the registry of an image, "" when the image
-// needs none.
+// pullSecret returns user:password in base64 for the registry of an image, "" for an image without
+// a Secret.
 func (p deploymentInputs) pullSecret(ctx context.Context, h *v1alpha1.BareMetalHost, image *v1alpha1.Image) (string, error) {
 	if image == nil || image.OCIAuthSecretName == nil || *image.OCIAuthSecretName == "" || !strings.HasPrefix(image.URL, ociScheme) {
 		return "", nil
@@ -71,7 +71,7 @@ func registryLogins(secret corev1.Secret) (map[string]registryLogin, error) {
 		return nil, &imageAuthError{eventImageAuthFormatUnsupported, fmt.Sprintf("spec.image.ociAuthSecretName: Secret %s has the type %s; make one of the type %s, as kubectl create secret docker-registry does",
 			secret.Name, secret.Type, corev1.SecretTypeDockerConfigJson)}
 	}
-	if err != nil { // its text might repeat a password
+	if err != nil { // it is not shown: its text might repeat a password
 		return nil, parseError(secret.Name, "is no Docker configuration in JSON")
 	}
 	return config.Auths, nil
@@ -81,8 +81,8 @@ func parseError(secret, what string) error {
 	return &imageAuthError{eventImageAuthParseError, fmt.Sprintf("spec.image.ociAuthSecretName: Secret %s %s", secret, what)}
 }
 
-// loginFor chooses the entry for an image, as container tools do: the one that names the most
-// of its path, or else its registry.
+// loginFor chooses the entry for an image, as container tools do: the entry that names the longest
+// part of the image's path, or else the entry of its registry.
 func loginFor(secret string, logins map[string]registryLogin, image string) (string, error) {
 	u, err := url.Parse(image)
 	if err != nil || u.User != nil || u.Host == "" { // a user in front of the host would be taken for the registry
@@ -113,8 +113,8 @@ func loginFor(secret string, logins map[string]registryLogin, image string) (str
 	return chosen.Auth, nil
 }
 
-// scopeOf is what the key of an entry stands for: a registry, perhaps with a path. Old tools
-// wrote URLs of the registry's API.
+// scopeOf returns what the key of an entry stands for: a registry, perhaps with a path. Old tools
+// wrote the URL of the registry's API.
 func scopeOf(key string) string {
 	if u, err := url.Parse(key); err == nil && u.Host != "" {
 		path := strings.TrimSuffix(u.Path, "/")

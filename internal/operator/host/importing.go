@@ -29,7 +29,8 @@ const (
 	importDone                    // details are there, or not wanted
 )
 
-// decideImport is pure: inspected reports whether the engine has an inventory.
+// decideImport returns the next step of an importing host. inspected reports whether the engine has
+// an inventory.
 func decideImport(h *v1alpha1.BareMetalHost, inspected bool) importStep {
 	switch {
 	case h.Spec.ExternallyProvisioned:

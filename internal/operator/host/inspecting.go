@@ -29,12 +29,12 @@ const (
 	inspectCollect                    // the inspection is over
 )
 
-// decideInspection is pure.
+// decideInspection returns the next step of an inspecting host.
 func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) inspectStep {
 	running := n.State == node.Inspecting || n.State == node.InspectWait
 	switch {
 	case h.Spec.ExternallyProvisioned && n.State == node.InspectWait:
-		return inspectRestart // which aborts it
+		return inspectRestart // it aborts the inspection
 	case h.Spec.ExternallyProvisioned && !running:
 		return inspectLeave
 	case running && forced(h) && n.State == node.InspectWait:
@@ -53,8 +53,9 @@ func decideInspection(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1al
 	}
 }
 
-// inspectedMeanwhile reports whether the first inspection of a host, which Metal3's operator has asked for and so has no record,
-// has ended since. Later ones are repeated: the times are of two clocks, and a person asked for those.
+// inspectedMeanwhile reports whether the first inspection of a host has ended. It is for an
+// inspection that Metal3's operator asked for, which left no record. A later inspection is
+// repeated: the two times are of different clocks, and a person asked for that one.
 func inspectedMeanwhile(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) bool {
 	return record.Request == "" && record.Failures == 0 && h.Status.HardwareDetails == nil && n.InspectedAt.After(h.Status.OperationHistory.Inspect.Start.Time)
 }
@@ -111,8 +112,8 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 	return res, err
 }
 
-// canDoWithout reports whether a host goes on without the inspection that the engine refuses: of a machine
-// without a BMC, which was inspected before and whose ramdisk still waits for work.
+// canDoWithout reports whether a host goes on without the inspection that the engine refuses. It
+// does if it has no BMC, its machine was inspected before, and the ramdisk still waits for work.
 func canDoWithout(s *scope, err error) bool {
 	refusal := errors.Is(err, provisioner.ErrInvalid) || errors.Is(err, provisioner.ErrUnsupported)
 	return refusal && !s.host.HasBMC() && s.node.State == node.Manageable && s.host.Status.HardwareDetails != nil
@@ -135,13 +136,14 @@ func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(v1alpha1.StatePreparing), nil
 }
 
-// details reads the inventory of a node into its host and the HardwareData of that.
+// details reads the inventory of a node into its host and the host's HardwareData.
 type details struct {
 	engine   inventoryReader
 	readings *hardware.Readings
 }
 
-// collect reports whether there is an inventory. Details that a person supplied are kept.
+// collect sets the hardware details of the host from the inventory of its node, and reports whether
+// there is an inventory. Details that a person supplied are kept.
 func (p details) collect(ctx context.Context, s *scope, operation v1alpha1.OperationName) (bool, error) {
 	if inspectionDisabled(s.host) && s.host.Status.HardwareDetails != nil {
 		return false, nil
@@ -171,15 +173,15 @@ func (p details) collect(ctx context.Context, s *scope, operation v1alpha1.Opera
 	return inv != nil, nil
 }
 
-// take makes details those of the host.
+// take has the pass store hardware details, and writes their architecture into the spec.
 func (details) take(s *scope, found *v1alpha1.HardwareDetails) {
 	keepArchitecture(s.host)
 	s.collected = found
 }
 
-// keepArchitecture writes the architecture of the hardware into a spec without one. It is
-// repeated until a node is available, because the write of the spec follows that of the
-// status, and the operator may end in between.
+// keepArchitecture writes the architecture of the hardware into a spec without one. It is called
+// again until the node is available: the spec is written after the status, and the operator may end
+// in between.
 func keepArchitecture(h *v1alpha1.BareMetalHost) {
 	if found := h.Status.HardwareDetails; h.Spec.Architecture == "" && found != nil {
 		h.Spec.Architecture = found.CPU.Arch

@@ -26,8 +26,9 @@ func (l *life) addBMC(name string) {
 	})
 }
 
-// TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn adds a BMC while nothing is known of the machine, while it is inspected
-// again, prepared, deployed, used by others, and waits to be booted for the removal of its deployment.
+// TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn adds a BMC to a host in several situations:
+// nothing is known of its machine, or the machine is inspected again, prepared, deployed, used by
+// others, or waits to be booted for the removal of its deployment.
 func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 	external := func(h *v1alpha1.BareMetalHost) { h.Spec.ExternallyProvisioned = true }
 	inspectAgain := func(l *life, name string) {
@@ -103,8 +104,8 @@ func TestBMCThatIsAddedKeepsTheNodeOfTheHostAndWhatGoesOn(t *testing.T) {
 	}
 }
 
-// TestHostWhoseNodeNeverGotItsBMCIsDeletedAsOneWithoutBMC adds a BMC without its Secret, and deletes the host from the
-// states in which the engine would be asked for its machine.
+// TestHostWhoseNodeNeverGotItsBMCIsDeletedAsOneWithoutBMC adds a BMC without its Secret. Then it
+// deletes the host in the states in which the engine would be asked to work on its machine.
 func TestHostWhoseNodeNeverGotItsBMCIsDeletedAsOneWithoutBMC(t *testing.T) {
 	for state, tt := range map[v1alpha1.ProvisioningState]struct {
 		change func(*v1alpha1.BareMetalHost)

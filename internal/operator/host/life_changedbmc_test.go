@@ -31,8 +31,8 @@ func (l *life) address(name, address string) {
 	l.edit(name, func(h *v1alpha1.BareMetalHost) { h.Spec.BMC.Address = address })
 }
 
-// TestHostDoesNotGetTheBMCOfAnotherMachine changes the address of a host without a webhook, while somebody asks
-// for what would switch the other machine off, or wipe it.
+// TestHostDoesNotGetTheBMCOfAnotherMachine changes the BMC address of a host where no webhook
+// refuses that. Meanwhile somebody asks for what would switch the other machine off, or wipe it.
 func TestHostDoesNotGetTheBMCOfAnotherMachine(t *testing.T) {
 	for state, add := range map[v1alpha1.ProvisioningState]func(*v1alpha1.BareMetalHost){
 		v1alpha1.StateAvailable: nil, v1alpha1.StateProvisioned: withImage,

@@ -25,7 +25,8 @@ func TestFailedWorkIsTriedAgainSoonWhenTheClockWasSetBack(t *testing.T) {
 	}
 }
 
-// newLifeWithAClock has an engine whose clock can be set back, and which takes five minutes for a verb.
+// newLifeWithAClock returns a life whose engine takes five minutes for a verb, and whose clock can
+// be set back.
 func newLifeWithAClock(t *testing.T, verb demo.Verb) (l *life, setBack func(time.Duration)) {
 	t.Helper()
 	l = newLife(t, nil)
@@ -63,7 +64,8 @@ func TestUpdateIsNotRepeatedWhenTheClockOfTheEngineWasSetBack(t *testing.T) {
 	}
 }
 
-// TestWaitForAComparisonEndsWhenTheClockWasSetBack has a wait that began in the future.
+// TestWaitForAComparisonEndsWhenTheClockWasSetBack has a wait whose recorded start is in the
+// future.
 func TestWaitForAComparisonEndsWhenTheClockWasSetBack(t *testing.T) {
 	s := newScope(testHost(nil), testNow, time.Minute)
 	since := metav1.NewTime(testNow.Add(time.Hour))

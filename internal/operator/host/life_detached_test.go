@@ -82,8 +82,8 @@ func TestHostIsDetachedFromUnfinishedWorkOnlyByForce(t *testing.T) {
 	l.does(name, before, "delete")
 }
 
-// TestMachineOfAHostThatIsDeletedToBeDetachedStaysAsItIs deletes hosts with the annotation before they
-// were detached, also in the middle of work: that is dropped with the node.
+// TestMachineOfAHostThatIsDeletedToBeDetachedStaysAsItIs deletes hosts that have the annotation but
+// are not detached yet, some of them in the middle of work. That work ends with the node.
 func TestMachineOfAHostThatIsDeletedToBeDetachedStaysAsItIs(t *testing.T) {
 	for _, tt := range leavers {
 		for _, value := range []string{"", "{", `{"force":true}`, `{"deleteAction":"delete"}`} {
@@ -110,8 +110,9 @@ func inState(state v1alpha1.ProvisioningState) func(*v1alpha1.BareMetalHost) boo
 	return func(h *v1alpha1.BareMetalHost) bool { return h.Status.Provisioning.State == state }
 }
 
-// TestDelayedDeletionLetsAHostBeDetachedFirst deletes hosts that are to be detached when their work is
-// done, with the request to delay the deletion: they live on until then, and are deleted when they are attached again.
+// TestDelayedDeletionLetsAHostBeDetachedFirst deletes hosts at work whose annotation asks to detach
+// them and to delay their deletion. They live on until the work is done and they are detached, and
+// are deleted when they are attached again.
 func TestDelayedDeletionLetsAHostBeDetachedFirst(t *testing.T) {
 	const work = 5 * time.Minute
 	for name, tt := range map[string]struct {
@@ -273,8 +274,9 @@ func TestAttachedHostIsNotRestarted(t *testing.T) {
 	}
 }
 
-// TestDetachedHostIsMadeElsewhereAsItIs detaches a host, deletes it, and makes it in another cluster that uses the same engine,
-// with both annotations. The status that it brings is that of the detached host, or one from before.
+// TestDetachedHostIsMadeElsewhereAsItIs detaches a host, deletes it, and creates it in another
+// cluster that uses the same engine. It has both annotations there, with the status of the detached
+// host or an earlier one.
 func TestDetachedHostIsMadeElsewhereAsItIs(t *testing.T) {
 	for name, early := range map[string]bool{"with its status": false, "with a status from before": true} {
 		t.Run(name, func(t *testing.T) {

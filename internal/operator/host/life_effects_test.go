@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// observedEngine is an engine that calls look before each request after which a machine may be on.
+// observedEngine is an engine that calls look before each request that may power a machine on.
 type observedEngine struct {
 	*demo.Engine
 
@@ -98,8 +98,8 @@ func (l *life) asks(name string, generation int64, updates ...v1alpha1.FirmwareU
 	}
 }
 
-// TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn holds a host off, and then asks for what
-// powers its machine on, or leaves it to others.
+// TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn holds a host off. Then it asks for something
+// that powers the machine on, or that leaves the machine to others.
 func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
 	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
 	freed := func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }
@@ -154,7 +154,7 @@ func TestNoRecordOfAHoldIsStoredWhenAMachineIsPoweredOn(t *testing.T) {
 	}
 }
 
-// write is a write of the operator: status for one of a status.
+// write is a write of the operator. status is true for a write of a status.
 type write struct {
 	obj    client.Object
 	status bool
@@ -255,7 +255,8 @@ func slowLife(tb testing.TB) *life {
 	return l
 }
 
-// TestMachineThatMustNotBeOffIsRestartedOnce refuses each write in its turn.
+// TestMachineThatMustNotBeOffIsRestartedOnce refuses each write of the operator once, one write in
+// each run.
 func TestMachineThatMustNotBeOffIsRestartedOnce(t *testing.T) {
 	for refused := 1; ; refused++ {
 		l := slowLife(t)
@@ -322,8 +323,8 @@ func (l *life) wholeLife(name string) {
 	l.gone(name)
 }
 
-// TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce has somebody else be faster once at each version of
-// each object.
+// TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce refuses the first write of each version of each
+// object, as if somebody else had been faster.
 func TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce(t *testing.T) {
 	lived := func(conflicts bool) (effects []string, refused int) {
 		l, tried := slowLife(t), map[string]bool{}
@@ -344,7 +345,8 @@ func TestNothingIsDoneTwiceWhenEveryWriteConflictsOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsDoneTwiceWhicheverWriteIsRefused refuses each write of a whole life in its turn.
+// TestNothingIsDoneTwiceWhicheverWriteIsRefused refuses one write of a whole life, a different one
+// in each run.
 func TestNothingIsDoneTwiceWhicheverWriteIsRefused(t *testing.T) {
 	lived := func(t *testing.T, refused int) (effects []string, writes int) {
 		t.Helper()

@@ -93,8 +93,8 @@ func (f faulty) Undeploy(context.Context, string) error {
 	return errInternal
 }
 
-// TestDeletionGivesUpWhatTheEngineAnswersWithAnInternalError has an engine that fails for the requests of one
-// phase or two. The first answer that is missed is not counted.
+// TestDeletionGivesUpWhatTheEngineAnswersWithAnInternalError has an engine that fails for the
+// requests of one phase or two. The first answer that is missed is not counted.
 func TestDeletionGivesUpWhatTheEngineAnswersWithAnInternalError(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.BareMetalHost)

@@ -17,8 +17,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// killed lets time pass for a host until the operator asks the engine for something, which
-// does it, and ends the operator there: nothing is written any more. Another one begins.
+// killed lets time pass for a host until the operator sends a request to the engine. The engine
+// carries it out, and the operator ends before it writes anything more. Another operator takes its
+// place.
 func (l *life) killed(name, verb string) {
 	l.Helper()
 	dead := false
@@ -118,9 +119,9 @@ func TestDeletionWithoutTheEngineSaysWhichNodeMayBeLeft(t *testing.T) {
 	l.tells(string(eventDeleteGaveUp))
 }
 
-// TestDeletedHostTakesNoUncheckedNodeForItsOwn gives a host the status of one with the same name, whose
-// node the operator of another cluster uses that does not mark nodes. Its deletion begins
-// while the engine is away.
+// TestDeletedHostTakesNoUncheckedNodeForItsOwn gives a host a status annotation that names the node
+// of another cluster's host with the same name, whose operator does not mark nodes. The deletion of
+// the host begins while the engine is away.
 func TestDeletedHostTakesNoUncheckedNodeForItsOwn(t *testing.T) {
 	for name, passes := range map[string]int{"engine that comes back": 1, "engine that stays away": 100} {
 		t.Run(name, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// removing is a provisioned host without a BMC whose deployment is being removed, with its machine not
-// booted yet.
+// removing is a provisioned host without a BMC whose deployment is being removed while its machine
+// is not booted yet.
 func removing(t *testing.T, name, mode string) *life {
 	t.Helper()
 	l := newLife(t, nil)
@@ -61,7 +61,8 @@ func TestAMachineThatAPersonBootsIsWaitedForHoweverLong(t *testing.T) {
 	l.rests(name, v1alpha1.StateAvailable)
 }
 
-// TestAHostBeingPreparedSaysThatItsMachineHasToBeBooted after the removal has ended without it.
+// TestAHostBeingPreparedSaysThatItsMachineHasToBeBooted has a host whose deployment was removed
+// without booting its machine.
 func TestAHostBeingPreparedSaysThatItsMachineHasToBeBooted(t *testing.T) {
 	const name = "demo-plain"
 	l := removing(t, name, "disabled")
@@ -142,7 +143,8 @@ func TestAHostThatWasNeverInspectedAwaitsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheCleaningModeMayChangeUntilTheMachineIsBooted: the engine decides then what it cleans.
+// TestTheCleaningModeMayChangeUntilTheMachineIsBooted changes the mode during the wait, because the
+// engine decides what it cleans when the machine boots.
 func TestTheCleaningModeMayChangeUntilTheMachineIsBooted(t *testing.T) {
 	for _, mode := range []v1alpha1.AutomatedCleaningMode{v1alpha1.CleaningModeDisabled, v1alpha1.CleaningModeMetadata} {
 		const name = "demo-plain"

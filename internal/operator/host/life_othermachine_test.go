@@ -48,8 +48,9 @@ func (l *life) status(name string, change func(*v1alpha1.BareMetalHostStatus)) {
 	}
 }
 
-// TestHostDoesNotGetADiscoveredMachineForItsOwn changes the address to that of a machine which the engine knows
-// and no host has: the BMC there belongs to the machine of that node, but not to the host's.
+// TestHostDoesNotGetADiscoveredMachineForItsOwn changes the BMC address of a host to that of a
+// discovered machine without a host. The new BMC belongs to the machine of that node, but not to
+// the host's.
 func TestHostDoesNotGetADiscoveredMachineForItsOwn(t *testing.T) {
 	for name, change := range map[string]func(l *life, other string){
 		"found by the BMC": func(l *life, _ string) { l.detach("web") },
@@ -99,7 +100,8 @@ func TestHostDoesNotGetADiscoveredMachineForItsOwn(t *testing.T) {
 	}
 }
 
-// TestCredentialsWorkOnlyForABMCThatTheNodeHas ends a registration in a pass that could not update the node.
+// TestCredentialsWorkOnlyForABMCThatTheNodeHas ends a registration in a pass that could not update
+// the node.
 func TestCredentialsWorkOnlyForABMCThatTheNodeHas(t *testing.T) {
 	l := newLife(t, nil)
 	s := newScope(testHost(nil), testNow, 0)
@@ -146,7 +148,8 @@ func TestDefinitionWithoutTheRecordOfTheBMCIsReported(t *testing.T) {
 	t.Errorf("status %+v, and nobody was told that goodBMC is not kept", l.host("web").Status)
 }
 
-// TestHostDoesNotGetTheBMCOfAnotherRegisteredHost is about a BMC that does not tell which machine it belongs to.
+// TestHostDoesNotGetTheBMCOfAnotherRegisteredHost has a BMC that does not tell which machine it
+// belongs to.
 func TestHostDoesNotGetTheBMCOfAnotherRegisteredHost(t *testing.T) {
 	const address = "ipmi://192.0.2.20"
 	l := newLife(t, nil)

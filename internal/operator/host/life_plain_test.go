@@ -114,8 +114,9 @@ func TestRemovalFromAMachineWithoutBMCWaitsUntilSomebodyBootsIt(t *testing.T) {
 	}
 }
 
-// TestConfirmationThatAMachineIsOffCountsForOneRemoval deploys a machine again that was said to be off, and
-// removes that deployment while its system runs. Whoever waits for the end of the removal takes that as proof.
+// TestConfirmationThatAMachineIsOffCountsForOneRemoval deploys a machine again that was confirmed
+// to be off, and removes that deployment while its system runs. That removal must not end by the
+// old confirmation: whoever waits for its end takes it as proof that the machine is off.
 func TestConfirmationThatAMachineIsOffCountsForOneRemoval(t *testing.T) {
 	const name = "demo-plain"
 	for kind, tt := range map[string]struct {

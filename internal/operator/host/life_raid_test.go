@@ -41,7 +41,8 @@ func TestVolumesAreDeletedOnlyWhereTheBMCReachesAController(t *testing.T) {
 	}
 }
 
-// TestVolumesOfTheOperatingSystemAreMadeAgainAfterADeployment does not do so where the disks are to stay as they are.
+// TestVolumesOfTheOperatingSystemAreMadeAgainAfterADeployment also has a host whose disks are to
+// stay as they are: its volumes are not made again.
 func TestVolumesOfTheOperatingSystemAreMadeAgainAfterADeployment(t *testing.T) {
 	for mode, want := range map[v1alpha1.AutomatedCleaningMode]int{v1alpha1.CleaningModeMetadata: 2, v1alpha1.CleaningModeDisabled: 1} {
 		l := newLife(t, nil)
@@ -182,8 +183,9 @@ func TestDeletionOfVolumesThatFailedIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile goes back to the volumes that the status shows:
-// the machine may have lost them to those that could not be made.
+// TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile lets a request for volumes
+// fail and asks for the volumes that the status shows: the machine may have lost those to the ones
+// that could not be made.
 func TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile(t *testing.T) {
 	for name, meanwhile := range map[string]func(*life){
 		"nothing": func(*life) {},
@@ -226,7 +228,8 @@ func TestVolumesOfARequestThatFailedAreNotForgottenByWhatHappensMeanwhile(t *tes
 	}
 }
 
-// TestVolumesInEffectAreKeptWhereSomethingElseFailed looks at nodes whose cleaning failed although nobody has asked for volumes.
+// TestVolumesInEffectAreKeptWhereSomethingElseFailed has nodes whose cleaning failed although
+// nobody has asked for volumes.
 func TestVolumesInEffectAreKeptWhereSomethingElseFailed(t *testing.T) {
 	fail := func(l *life) {
 		l.node("web", func(n *provisioner.Node) {

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// withoutNetwork lets a host get into a state with a network of its ramdisk, whose Secret goes then.
+// withoutNetwork brings a host that has a network configuration for its ramdisk into a state, and
+// then deletes the Secret with that configuration.
 func (l *life) withoutNetwork(state v1alpha1.ProvisioningState, change func(*v1alpha1.BareMetalHost)) {
 	l.Helper()
 	l.create(dataSecret("net", "networkData", "links: []"))

@@ -144,7 +144,8 @@ func TestStepsRunAgainWhenTheEngineForgotThem(t *testing.T) {
 	}
 }
 
-// TestDeploymentThatTheEngineForgotIsRemovedAndCleaned starts the engine on a database in which the node is still free.
+// TestDeploymentThatTheEngineForgotIsRemovedAndCleaned starts the engine on an older database, in
+// which the node is still free.
 func TestDeploymentThatTheEngineForgotIsRemovedAndCleaned(t *testing.T) {
 	rests := func(state v1alpha1.ProvisioningState) func(*life) {
 		return func(l *life) { l.rests("web", state) }

@@ -349,7 +349,8 @@ func TestNodeOfABMCThatIsTakenAwayGoesUnlessItsMachineWasInspected(t *testing.T)
 	}
 }
 
-// interrupted is an engine that once loses its answer after it has created a node, and before that has ports.
+// interrupted is an engine whose answer is lost once, after it has created a node and before that
+// node has ports.
 type interrupted struct {
 	*demo.Engine
 	once *sync.Once
@@ -400,7 +401,8 @@ func TestNodeThatIsCreatedAgainHasTheAddressesThatWereFoundOnTheMachine(t *testi
 	}
 }
 
-// upgradable is an engine whose API version may change. It counts the registrations that are compared with a node.
+// upgradable is an engine whose API version may change. It counts how often a registration is
+// compared with a node.
 type upgradable struct {
 	*demo.Engine
 

@@ -40,8 +40,8 @@ func TestRestoredRemovalLeavesTheMachineAloneThatWasDeployedSince(t *testing.T) 
 	}
 }
 
-// TestRemovalGoesOnAfterTheEngineForgotIt has an engine that is started on a backup of the time of a live update, whose
-// suspended work a person ends.
+// TestRemovalGoesOnAfterTheEngineForgotIt starts the engine on a backup from the time of a live
+// update. A person resumes or drops the work that the engine has suspended.
 func TestRemovalGoesOnAfterTheEngineForgotIt(t *testing.T) {
 	for name, ended := range map[string]node.State{"resumed": node.ServiceWait, "dropped": node.ServiceFailed} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,8 @@ func TestHostSaysThatTheWorkOnItsMachineIsSuspended(t *testing.T) {
 	}
 }
 
-// TestHostInUseNamesNoCommandThatGoesOnWithSuspendedWorkOnItsMachine follows what is named instead.
+// TestHostInUseNamesNoCommandThatGoesOnWithSuspendedWorkOnItsMachine then follows the advice that
+// the host gives instead.
 func TestHostInUseNamesNoCommandThatGoesOnWithSuspendedWorkOnItsMachine(t *testing.T) {
 	for state, dropped := range map[node.State]node.State{node.CleanWait: node.CleanFailed, node.Deleting: node.ErrorState, node.DeployWait: node.DeployFailed} {
 		t.Run(string(state), func(t *testing.T) {

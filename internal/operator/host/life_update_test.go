@@ -26,7 +26,7 @@ func (unserviced) Service(context.Context, string, []node.Step) error {
 	return errors.New("the boot interface cannot start a ramdisk")
 }
 
-// TestMachineIsPoweredOnBetweenRefusedUpdates switches a host on whose update the engine refuses.
+// TestMachineIsPoweredOnBetweenRefusedUpdates brings a host online whose update the engine refuses.
 func TestMachineIsPoweredOnBetweenRefusedUpdates(t *testing.T) {
 	l := newLife(t, nil)
 	l.change = func(c *Config) { c.Engine = unserviced{l.engine} }
@@ -45,8 +45,8 @@ func TestMachineIsPoweredOnBetweenRefusedUpdates(t *testing.T) {
 	}
 }
 
-// TestFailureOfAnUpdateIsNoFailureOfThePower looks at a host whose update has failed until it is tried again. The engine
-// shows why the update failed also when the machine is in use again.
+// TestFailureOfAnUpdateIsNoFailureOfThePower has a host whose update fails and is tried again. The
+// engine goes on showing why the update failed when the machine is in use again.
 func TestFailureOfAnUpdateIsNoFailureOfThePower(t *testing.T) {
 	l := newUpdate(t, time.Hour)
 	l.until("web", "updated once", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
@@ -74,7 +74,8 @@ func TestADetachedHostDoesNotAdviseToRestartItForAnUpdate(t *testing.T) {
 	l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionTrue, v1alpha1.UpdateHostDetachedReason)
 }
 
-// TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain asks a machine for one component more, in use and free.
+// TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain asks for the firmware of one more
+// component, on a machine in use and on a free one.
 func TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain(t *testing.T) {
 	there, fresh := v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}, v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc-2"}
 	for verb, tt := range map[demo.Verb]struct {
@@ -106,8 +107,8 @@ func TestFirmwareThatAnotherOperatorHasWrittenIsNotWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten ends an update while nothing of it runs: its first attempt has
-// failed, and its second one was aborted for other firmware.
+// TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten removes the deployment while its update
+// does not run: the first attempt has failed, and the second one was aborted for other firmware.
 func TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten(t *testing.T) {
 	first, other := v1alpha1.FirmwareUpdate{Component: "bmc", URL: "https://images/bmc"}, v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}
 	l := newLife(t, nil)
@@ -162,7 +163,8 @@ func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	}
 }
 
-// newUpdate is a host in use that is about to get firmware from an engine which takes its time for that.
+// newUpdate is a host in use that is about to get firmware from an engine that needs some time for
+// that.
 func newUpdate(t *testing.T, takes time.Duration) *life {
 	t.Helper()
 	l := newLife(t, nil)
@@ -175,8 +177,8 @@ func newUpdate(t *testing.T, takes time.Duration) *life {
 	return l
 }
 
-// TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst has an engine that is back at work between the pass that records
-// the abort and the one that would send it.
+// TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst has an engine that is back at work between
+// the pass that records the abort and the pass that would send it.
 func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
 	l := newUpdate(t, 10*time.Hour)
 	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
@@ -194,7 +196,8 @@ func TestUpdateIsAbortedAlsoWhenTheEngineGoesOnWithItFirst(t *testing.T) {
 	}
 }
 
-// TestUpdateGoesOnWhenItsHostIsMoved has an object of firmware with another UID, as each has in the new cluster.
+// TestUpdateGoesOnWhenItsHostIsMoved has a HostFirmwareComponents with another UID, as every object
+// gets in the new cluster.
 func TestUpdateGoesOnWhenItsHostIsMoved(t *testing.T) {
 	l := newUpdate(t, 5*time.Minute)
 	h := l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
@@ -237,7 +240,8 @@ func TestHostWhoseNodeIsInMaintenanceIsOnlyRestarted(t *testing.T) {
 	}
 }
 
-// TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate aborts a service that has failed, as other clients do.
+// TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate has a node after another client has
+// aborted its failed service.
 func TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", withImage)
@@ -249,8 +253,8 @@ func TestMaintenanceThatTheEngineHasLeftEndsWithTheNextUpdate(t *testing.T) {
 	l.does("web", before, "soft power off", "maintenance", "service")
 }
 
-// TestRestartThatAPolicyDemandsIsKeptWhileTheHostIsHeldOff asks for it while the machine is off already, also while a pass
-// does not get as far as to the update.
+// TestRestartThatAPolicyDemandsIsKeptWhileTheHostIsHeldOff asks for the restart while the machine
+// is off already. In one case the passes do not get as far as the update.
 func TestRestartThatAPolicyDemandsIsKeptWhileTheHostIsHeldOff(t *testing.T) {
 	const hold = v1alpha1.RebootAnnotationPrefix + "fence"
 	for name, tt := range map[string]struct {

@@ -16,17 +16,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// leftBehind is a host as Metal3's operator leaves it: a status without the records of this one, and
-// a node that has the name of the host, its UID as instance while something is deployed, and no mark.
+// leftBehind is a host as Metal3's operator leaves it. Its status lacks the records of this
+// operator. Its node has the name of the host, the host's UID as instance while something is
+// deployed, and no mark.
 type leftBehind struct {
 	state v1alpha1.ProvisioningState
 	// node is the state of the node, "" for none.
 	node node.State
 	// spec and status are changes of the host.
 	spec, status func(*v1alpha1.BareMetalHost)
-	// then is the state that the node comes to, once the engine has done what Metal3's operator asked it for.
+	// then is the state that the node gets when the engine has done what Metal3's operator asked
+	// for.
 	then node.State
-	// to is where the host rests, and does what is asked of the machine until then.
+	// to is the state in which the host rests, and does is what is asked of the machine until then.
 	to   v1alpha1.ProvisioningState
 	does []string
 }
@@ -158,8 +160,8 @@ var upstreamStates = []v1alpha1.ProvisioningState{
 	v1alpha1.StateExternallyProvisioned, v1alpha1.StateDeprovisioning, v1alpha1.StatePoweringOffBeforeDelete, v1alpha1.StateDeleting,
 }
 
-// TestHostOfMetal3sOperatorGoesOnAndBack takes hosts over in every state, and gives them back. Neither way
-// anything is written to their disks a second time, or removed.
+// TestHostOfMetal3sOperatorGoesOnAndBack takes hosts over in every state, and gives them back. In
+// neither direction is anything written to their disks a second time, or removed.
 func TestHostOfMetal3sOperatorGoesOnAndBack(t *testing.T) {
 	for name, left := range leftBehinds() {
 		t.Run(name, func(t *testing.T) {
@@ -214,8 +216,8 @@ func TestHostOfMetal3sOperatorGoesOnAndBack(t *testing.T) {
 	}
 }
 
-// TestHostOfMetal3sOperatorIsDeletedFromEveryState deletes hosts before this operator has seen them: their nodes go with them,
-// although they have no mark, and what is deployed is removed first.
+// TestHostOfMetal3sOperatorIsDeletedFromEveryState deletes hosts before this operator has seen
+// them. Their nodes are deleted although they have no mark, and what is deployed is removed first.
 func TestHostOfMetal3sOperatorIsDeletedFromEveryState(t *testing.T) {
 	all := leftBehinds()
 	maps.Copy(all, leftDeleted())

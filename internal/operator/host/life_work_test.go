@@ -43,8 +43,8 @@ func TestFailedInspectionIsTriedAgain(t *testing.T) {
 	l.tells("InspectionError")
 }
 
-// strict is an engine that, like Ironic, changes no interfaces of a node whose inspection failed. It counts how often it was
-// given a registration, by the state of the node.
+// strict is an engine that, like Ironic, does not change the interfaces of a node whose inspection
+// failed. It counts by the state of the node how often it was given a registration.
 type strict struct {
 	*demo.Engine
 	updates map[node.State]int
@@ -57,7 +57,8 @@ func (e strict) Update(ctx context.Context, id string, r provisioner.Registratio
 	return n, err
 }
 
-// wavering is an engine that refuses the first deployment, and whose answer to the second one is lost.
+// wavering is an engine that refuses the first deployment, and whose answer to the second one is
+// lost.
 type wavering struct {
 	*demo.Engine
 	asked *int
@@ -290,8 +291,8 @@ func TestMissingUserDataFailsTheDeploymentUntilItIsThere(t *testing.T) {
 	}
 }
 
-// TestDeploymentThatIsAcceptedAfterARefusalGoesOn has an engine that takes its time for a deployment, and
-// a host that is not to be online any more when it has begun.
+// TestDeploymentThatIsAcceptedAfterARefusalGoesOn has an engine that needs some time for a
+// deployment, and a host that is not to be online any more when the deployment has begun.
 func TestDeploymentThatIsAcceptedAfterARefusalGoesOn(t *testing.T) {
 	l := newLife(t, nil)
 	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: 5 * time.Minute}})

@@ -23,8 +23,8 @@ var linkedStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning:        true,
 }
 
-// keptStates are the states that a host without a BMC keeps when it has no node. Its machine
-// has data, so that it must not be prepared like a new one when it gets a node again.
+// keptStates are the states that a host without a BMC keeps when it has no node. Its machine has
+// data, so it must not be prepared like a new one when the host gets a node again.
 var keptStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateProvisioning:          true,
 	v1alpha1.StateProvisioned:           true,
@@ -32,11 +32,10 @@ var keptStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning:        true,
 }
 
-// linked reads the node of a host that has one, for the handler of its state, and makes
-// sure that it is the host's. When it is not, or the engine has lost it, a host without a
-// BMC waits for a node: in its state if that is one of keptStates, and unmanaged otherwise.
-// The node of a host with a BMC was read by registration already, except while the host is
-// deleted.
+// linked reads the node of a host for the handler of the host's state, and makes sure that the node
+// is the host's. If it is not, or if the engine has lost it, a host without a BMC waits for a node:
+// in its state if that is one of keptStates, and unmanaged otherwise. The guard registration has
+// already read the node of a host with a BMC, except while the host is being deleted.
 type linked struct {
 	owners ownership
 }
@@ -72,8 +71,8 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// find returns the node that a host is linked to, or for a host that keeps its state without
-// one, another that may become its node.
+// find returns the node that a host is linked to. For a host that has none and keeps its state, it
+// returns another node that may become the host's.
 func (p linked) find(ctx context.Context, s *scope) (provisioner.Node, error) {
 	n, err := provisioner.Node{}, provisioner.ErrNotFound
 	if id := s.host.Status.Provisioning.ID; id != "" {
@@ -101,8 +100,8 @@ func (p linked) unlink(s *scope, why error) result {
 	return s.moveTo(v1alpha1.StateUnmanaged)
 }
 
-// keep lets a host wait for a node in its state. A node that the engine has lost stays linked:
-// the engine may only have said so once, or get its database back.
+// keep lets a host wait for a node in its state. A node that the engine has lost stays linked: the
+// engine may have missed it only once, or may get its database back.
 func (p linked) keep(s *scope, why error) result {
 	id := &s.host.Status.Provisioning.ID
 	if _, abandoned := s.host.Annotations[v1alpha1.AbandonedAnnotation]; abandoned {
@@ -125,8 +124,8 @@ func (p linked) keep(s *scope, why error) result {
 	return result{requeueAfter: idlePoll, stop: true}
 }
 
-// forgetMachine forgets the machine of a host and what is deployed on it. A machine that comes back
-// is discovered, and cleaned as any new one.
+// forgetMachine forgets the machine of a host and what is deployed on it. If the machine comes
+// back, it is discovered, and cleaned like a new one.
 func forgetMachine(s *scope) result {
 	delete(s.host.Annotations, v1alpha1.AbandonedAnnotation)
 	delete(s.host.Annotations, v1alpha1.ConfirmedOffAnnotation)
@@ -135,8 +134,8 @@ func forgetMachine(s *scope) result {
 	return s.moveTo(v1alpha1.StateUnmanaged)
 }
 
-// readDeleted reads the node of a host that is deleted. One that is gone, or is not the
-// host's, is none.
+// readDeleted reads the node of a host that is being deleted. A node that is gone, or is not the
+// host's, counts as none.
 func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
 	if _, used := endingOf[s.state()]; !used {
 		return result{}, nil

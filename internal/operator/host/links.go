@@ -16,7 +16,7 @@ import (
 // nodeIDField is the index of hosts by status.provisioning.ID.
 const nodeIDField = "status.provisioning.ID"
 
-// nodeIDOf are the index values of a host.
+// nodeIDOf returns the values of a host in the index nodeIDField.
 func nodeIDOf(obj client.Object) []string {
 	h, ok := obj.(*v1alpha1.BareMetalHost)
 	if !ok || h.Status.Provisioning.ID == "" {
@@ -57,7 +57,7 @@ func (l links) find(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner
 	}
 }
 
-// conflict says whose node has the MAC address of a host.
+// conflict returns an error that names the host whose node has the MAC address of h.
 func (l links) conflict(ctx context.Context, h *v1alpha1.BareMetalHost, a *nodecache.AmbiguousError) error {
 	if !a.Claimed {
 		return &conflictError{a.Error()}

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// pending is the condition UpdatePending of a host in use.
+// pending returns the condition UpdatePending of a host in use; nil leaves it as it is.
 func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceStep, tooOld bool) *updatePending {
 	all := s.changes
 	switch {
@@ -123,8 +123,8 @@ func policyAnnotations(c changes) map[string]string {
 	return c.objects.policy.Annotations
 }
 
-// differs reports whether conditions show a difference in a version that was applied. Those
-// of another version say nothing about it.
+// differs reports whether conditions show a difference in the version of an object that was
+// applied. A difference in another version says nothing about the one that was applied.
 func differs(conditions []metav1.Condition, c change) bool {
 	detected := conditionOf(conditions, v1alpha1.ChangeDetectedCondition)
 	return c.record.Applied == c.generation && detected.Status == metav1.ConditionTrue

@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// liveUpdate gives a machine in use BIOS settings and firmware, when its owner restarts it and
-// a policy allows that. It decides before the power is steered, which does what is left: powers
-// the machine off for it, and on again afterwards.
+// liveUpdate gives a machine in use its BIOS settings and firmware, when its owner restarts it and
+// a policy allows that. It decides before the power is steered. Steering the power then does the
+// rest: it powers the machine off for the update, and on again afterwards.
 type liveUpdate struct {
 	work
 	updater updater
 	media   media
-	// maxAttempts is how often the same update is tried; 0 is without end.
+	// maxAttempts is how often the same update is tried; 0 is no limit.
 	maxAttempts int
 	metrics     *Metrics
 }
@@ -38,11 +38,11 @@ type steering struct {
 	result
 	// cycle is true when the machine has to be powered off once.
 	cycle bool
-	// later is true when a request for one power cycle stays while the machine has to be off.
+	// later is true when a request for one power cycle is kept while the machine has to be off.
 	later bool
 }
 
-// step makes the next step. With stop in the result, the power is left alone.
+// step takes the next step of a live update. If the result has stop, the power is left alone.
 func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	var err error
 	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
@@ -67,7 +67,8 @@ func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	return done, err
 }
 
-// view gathers what decides.
+// view gathers what decides about the next step. tooOld is true when the engine does not support
+// live updates.
 func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v serviceView, tooOld bool, err error) {
 	requests, _ := powerRequestsOf(s.host)
 	record := *s.operation(v1alpha1.OperationService)
@@ -90,14 +91,16 @@ func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v service
 	return v, tooOld, nil
 }
 
-// inheritsFailure reports whether the node of a host is where a live update of Metal3's operator has failed. That one shows
-// the failure and keeps no record; the service of another client is nobody's failure here.
+// inheritsFailure reports whether the node shows a failed live update of Metal3's operator. That
+// operator shows the failure in the status and keeps no record of it. The service of another client
+// is nobody's failure here.
 func inheritsFailure(s *scope) bool {
 	record := s.host.Status.Updates.Service
 	return s.node.State == node.ServiceFailed && s.before.Status.ErrorType == v1alpha1.ErrorServicing && record.Request == "" && record.Failures == 0
 }
 
-// inheritFailure makes that failure one of this operator, so that a pause follows before the machine is restarted for the next attempt.
+// inheritFailure records that failure as one of this operator, so that a pause follows before the
+// machine is restarted for the next attempt.
 func inheritFailure(s *scope) {
 	record, now := s.operation(v1alpha1.OperationService), metav1.NewTime(s.now)
 	record.Failures, record.FailedAt = max(s.host.Status.ErrorCount, 1), &now
@@ -109,14 +112,14 @@ func (p liveUpdate) gaveUp(s *scope, record v1alpha1.OperationStatus) bool {
 	return p.maxAttempts > 0 && record.Failures >= p.maxAttempts && record.Request == "" && !s.hasOtherInputs(record)
 }
 
-// isObserved reports whether no object shows a difference that was applied.
+// isObserved reports whether no object shows a difference in a version that was applied.
 func isObserved(c changes) bool {
 	o := c.objects
 	return (o.settings == nil || !differs(o.settings.Status.Conditions, c.settings)) &&
 		(o.components == nil || !differs(o.components.Status.Conditions, c.components))
 }
 
-// take makes a step that was decided.
+// take carries out a step that decideService chose.
 func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceView, next serviceStep) (steering, error) {
 	stop := steering{result: result{requeueAfter: soon, stop: true}}
 	record := s.operation(v1alpha1.OperationService)
@@ -164,8 +167,8 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 	}
 }
 
-// await lets the engine work. The annotation that has begun the update is removed when the
-// engine shows that it runs.
+// await lets the engine work. It removes the annotation that began the update, because the engine
+// shows that the update runs.
 func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steering, error) {
 	message := "Another client of the engine services the machine"
 	if v.record.Request != "" {
@@ -175,7 +178,7 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 		}
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		record := s.operation(v1alpha1.OperationService)
-		if record.Request != askAbort { // which may still have to be sent
+		if record.Request != askAbort { // the abort may still have to be sent
 			record.Accepted = true
 		}
 		seenAtWork(record, *s.node)
@@ -216,7 +219,7 @@ func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering
 	}
 	p.updater.request(s, live)
 	s.intends(v1alpha1.OperationService, askService, fingerprint(steps), *s.node)
-	s.host.Status.Operation = v1alpha1.OperationStatus{} // the machine is off as was asked for; what fails from here on is not that
+	s.host.Status.Operation = v1alpha1.OperationStatus{} // the machine is off as requested; no later failure is one of the power
 	s.host.Status.PowerOffHolds = nil
 	s.clearError()
 	delete(s.host.Annotations, v1alpha1.RebootAnnotation)
@@ -246,7 +249,8 @@ func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering,
 	return stop, nil
 }
 
-// service asks the engine to run the steps. A node that the engine has put into maintenance for work that failed leaves that first.
+// service asks the engine to run the steps. If the engine has put the node into maintenance because
+// work failed, that maintenance is ended first.
 func (p liveUpdate) service(ctx context.Context, s *scope, steps []node.Step) error {
 	if s.node.Maintenance {
 		if err := p.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
@@ -256,8 +260,9 @@ func (p liveUpdate) service(ctx context.Context, s *scope, steps []node.Step) er
 	return p.engine.Service(ctx, s.node.ID, steps)
 }
 
-// abort lets the engine end what it does. A node whose service has failed becomes active. That it is asked is recorded
-// before, because a node that is active again is otherwise one whose update has succeeded.
+// abort has the engine end what it does. A node whose service has failed becomes active. The
+// request is recorded before it is sent, because a node that is active again would otherwise count
+// as one whose update has succeeded.
 func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
 	stop := steering{result: result{requeueAfter: workPoll, stop: true}}
 	s.working(v1alpha1.ServicingReason, "The engine ends the live update")
@@ -308,7 +313,7 @@ func (p liveUpdate) nothingLeft(ctx context.Context, s *scope, live changes) (st
 	return steering{result: result{requeueAfter: soon, stop: true}}, nil
 }
 
-// end forgets an update of which nothing runs any more.
+// end forgets an update that does not run any more. why completes the text of the event.
 func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, error) {
 	if err := p.updater.withdrawn(ctx, s); err != nil {
 		return steering{result: result{stop: true}}, err
@@ -319,8 +324,8 @@ func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, er
 	return steering{result: result{requeueAfter: soon, stop: true}}, nil
 }
 
-// refused is what a refusal of the engine does to an update. The next pass powers the machine
-// on, which is off for it.
+// refused handles a refusal of the engine. The machine is off for the update, and the next pass
+// powers it on.
 func (p liveUpdate) refused(ctx context.Context, s *scope, err error) (steering, error) {
 	var failed *failure
 	if err = refused(v1alpha1.OperationService, askService, s.node.ID, err); errors.As(err, &failed) {
@@ -329,7 +334,7 @@ func (p liveUpdate) refused(ctx context.Context, s *scope, err error) (steering,
 	return steering{result: result{stop: true}}, err
 }
 
-// failed is the failure of an update. What was requested stays recorded, and is tried again.
+// failed returns the failure of an update. What was requested stays recorded, and is tried again.
 func (p liveUpdate) failed(ctx context.Context, s *scope, why error) error {
 	if s.host.Status.Updates.Components.Requested != 0 {
 		if err := p.updater.show(ctx, s, nil); err != nil {
@@ -355,8 +360,8 @@ func (p liveUpdate) settle(s *scope) {
 	}
 }
 
-// leave moves a host out of use. A live update that runs is ended by the next state; firmware of one that has failed
-// must not be shown after that as if another operator had written it.
+// leave moves a host out of use. The next state ends a live update that still runs. The object must
+// not show the firmware of a failed update afterwards as if another operator had written it.
 func (p liveUpdate) leave(ctx context.Context, s *scope, state v1alpha1.ProvisioningState) (result, error) {
 	if updates := s.host.Status.Updates; updates.Service.Request != "" || updates.Components.Requested != 0 {
 		var err error

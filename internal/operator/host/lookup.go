@@ -51,8 +51,9 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{requeueAfter: unmanagedPoll, stop: true}, nil
 }
 
-// adviceOnRival is what to do with a host that discovery made for a node which the host of another cluster
-// has, "" for other hosts: where two clusters discover the machines of one engine, both make a host.
+// adviceOnRival returns what to do with a host that discovery made for a node, if the host of
+// another cluster has the node; "" in other cases. Where two clusters discover the machines of one
+// engine, both make a host for a node.
 func adviceOnRival(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark) string {
 	if _, here := n.Mark.Neighbour(mark); n.Mark == "" || here || !isMadeFor(h, n.ID) {
 		return ""
@@ -61,8 +62,8 @@ func adviceOnRival(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provision
 		"and let one cluster alone discover the machines of an engine"
 }
 
-// find returns the node that the host may have. One that the stored host names, in the
-// annotation with its status, is marked at once: a deletion from now on finds it.
+// find returns the node that the host may have. A node that the stored host names in its status
+// annotation is marked at once, so that a deletion from now on finds it.
 func (p lookup) find(ctx context.Context, s *scope) (provisioner.Node, error) {
 	if err := p.others.check(ctx, s.host); err != nil {
 		return provisioner.Node{}, err

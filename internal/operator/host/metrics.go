@@ -98,7 +98,8 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// timedStates are the states whose duration is measured, and what that operation is called.
+// timedStates are the states whose duration is measured, and the names of their operations in the
+// metrics.
 var timedStates = []struct {
 	state v1alpha1.ProvisioningState
 	name  string
@@ -118,12 +119,14 @@ func (m *Metrics) plain() []*prometheus.CounterVec {
 	}
 }
 
-// count counts something about a host. more are the labels after its namespace and name.
+// count adds one to the counter of a host. more are the values of the labels after its namespace
+// and name.
 func count(v *prometheus.CounterVec, h *v1alpha1.BareMetalHost, more ...string) {
 	v.WithLabelValues(append([]string{h.Namespace, h.Name}, more...)...).Inc()
 }
 
-// observe records the state that a pass left the host in.
+// observe records the outcome of a pass: the changes of state, the operations that ended, and the
+// state that the host has now.
 func (m *Metrics) observe(s *scope) {
 	is := s.state()
 	for i, left := range s.passed {
@@ -142,7 +145,8 @@ func (m *Metrics) observe(s *scope) {
 	m.show(client.ObjectKeyFromObject(s.host), &[2]string{string(is), string(s.host.Status.OperationalStatus)})
 }
 
-// show makes info say one thing about a host; nil is nothing.
+// show makes the metric info show a state and an operational status of a host, and nothing else;
+// nil is nothing at all.
 func (m *Metrics) show(host types.NamespacedName, now *[2]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

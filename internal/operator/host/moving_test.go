@@ -12,8 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// TestHostWhoseStatusIsNotStoredYetReleasesItsNode pauses a host that restoring has given its node, before any pass over it
-// was written, and one that names a node by another name than its ID.
+// TestHostWhoseStatusIsNotStoredYetReleasesItsNode pauses a host that restoring has given its node
+// before any pass over it was written. It also pauses a host whose annotation names a node by
+// another name than its ID.
 func TestHostWhoseStatusIsNotStoredYetReleasesItsNode(t *testing.T) {
 	l := newLife(t, nil)
 	l.engine = demo.New(demo.Options{
@@ -51,8 +52,8 @@ func TestHostWhoseStatusIsNotStoredYetReleasesItsNode(t *testing.T) {
 	}
 }
 
-// TestHostThatWasMovedIsDeletedWithoutItsNode deletes a host as clusterctl does: it takes all annotations away first, that
-// of the pause included, and the finalizers last.
+// TestHostThatWasMovedIsDeletedWithoutItsNode deletes a host as clusterctl does: it first removes
+// all annotations, including that of the pause, and removes the finalizers last.
 func TestHostThatWasMovedIsDeletedWithoutItsNode(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", func(h *v1alpha1.BareMetalHost) { h.Spec.Image = testImage("a") })

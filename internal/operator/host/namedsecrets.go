@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// secretsField is the index of hosts by all Secrets that they name, of which some may not exist
-// yet. What wakes a host counts here; accessField says who keeps a Secret.
+// secretsField is the index of hosts by all Secrets that they name, including those that do not
+// exist yet. It says which hosts a Secret wakes; accessField says which hosts keep a Secret.
 const secretsField = "spec.secrets"
 
 func allSecretsOf(obj client.Object) []string {
@@ -25,7 +25,8 @@ func allSecretsOf(obj client.Object) []string {
 	return distinct(append(secretsOf(h), dataSecretsOf(h)...))
 }
 
-// dataSecretsOf are the names of the Secrets with what is deployed on a host.
+// dataSecretsOf returns the names of the Secrets that a deployment or the ramdisk of a host uses,
+// apart from those with the credentials of the BMC.
 func dataSecretsOf(h *v1alpha1.BareMetalHost) []string {
 	names := []string{h.Spec.PreprovisioningNetworkDataName}
 	for _, ref := range []*corev1.SecretReference{h.Spec.UserData, h.Spec.MetaData, h.Spec.NetworkData} {
@@ -41,15 +42,15 @@ func dataSecretsOf(h *v1alpha1.BareMetalHost) []string {
 	return distinct(names)
 }
 
-// distinct sorts names and drops those that are empty or there twice.
+// distinct sorts names and drops empty ones and duplicates.
 func distinct(names []string) []string {
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
 }
 
-// dataVersions notes the versions of the Secrets with what is deployed, as the shared cache has
-// them at the beginning of a pass. That is never newer than what the pass reads later, so a
-// failure is not recorded for a version that was not tried.
+// dataVersions notes the versions that the Secrets of dataSecretsOf have in the shared cache at the
+// beginning of a pass. They are never newer than what the pass reads later, so no failure is
+// recorded for a version that was not tried.
 type dataVersions struct{ client client.Client }
 
 func (p dataVersions) reconcile(ctx context.Context, s *scope) (result, error) {

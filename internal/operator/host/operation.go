@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// errorOf is what a failure of an operation is called in the status.
+// errorOf maps an operation to the type that its failures have in the status.
 var errorOf = map[v1alpha1.OperationName]v1alpha1.ErrorType{
 	v1alpha1.OperationRegister:    v1alpha1.ErrorRegistration,
 	v1alpha1.OperationImport:      v1alpha1.ErrorInspection,
@@ -42,9 +42,10 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// operation returns the record of an operation of this pass. One of another operation is
-// replaced, because an operation that follows another begins without failures. The place of
-// the host in the queue stays, and so do the volumes of a request that has not gone well: the machine may have a part of them.
+// operation returns the record of an operation in this pass. It replaces the record of another
+// operation, because an operation that follows another begins without failures. Two things stay:
+// the place of the host in the queue, and the volumes of a request that has not succeeded, because
+// the machine may have a part of them.
 func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus {
 	record := recordOf(&s.host.Status, name)
 	if record.Name != name {
@@ -53,8 +54,8 @@ func (s *scope) operation(name v1alpha1.OperationName) *v1alpha1.OperationStatus
 	return record
 }
 
-// recordOf is where the record of an operation is. That of a live update is apart, because the
-// power is changed between its attempts.
+// recordOf returns the place of the record of an operation. A live update has a record of its own,
+// because the power is changed between its attempts.
 func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName) *v1alpha1.OperationStatus {
 	if name == v1alpha1.OperationService {
 		return &status.Updates.Service
@@ -62,8 +63,8 @@ func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName)
 	return &status.Operation
 }
 
-// wait is the pause before an operation that failed is tried again. A change of the
-// spec, of an annotation, of the credentials or of what is deployed ends it.
+// wait returns what is left of the pause before an operation that failed is tried again. A change
+// of the spec, of an annotation, of the credentials or of what is deployed ends the pause.
 func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
 	record := *recordOf(&s.before.Status, name)
 	if name == v1alpha1.OperationRegister && record.Name != name && s.before.Status.ErrorType == errorOf[name] {
@@ -75,7 +76,7 @@ func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Dura
 	return pauseOf(record, s.now, limit, s.host.UID)
 }
 
-// pauseOf is what is left of the pause after the last failure of an operation.
+// pauseOf returns what is left of the pause after the last failure of an operation.
 func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration, host types.UID) time.Duration {
 	if record.FailedAt == nil {
 		return 0
@@ -83,8 +84,9 @@ func pauseOf(record v1alpha1.OperationStatus, now time.Time, limit time.Duration
 	return requeue.Left(requeue.Backoff(record.Failures, limit, string(host)), record.FailedAt.Time, now)
 }
 
-// fail records that an operation failed. When the BMC cannot be reached while the engine is
-// at work, or that work has failed, the record of the work stays, so that nothing of it is repeated or counted twice.
+// fail records that an operation failed. If a registration fails while the engine is at work, or
+// after that work has failed, the record of the work stays, so that nothing of the work is repeated
+// or counted twice.
 func (s *scope) fail(f *failure) {
 	now := metav1.NewTime(s.now)
 	if f.operation == v1alpha1.OperationRegister && keepsWork(s) {
@@ -127,8 +129,8 @@ func (s *scope) asked(name v1alpha1.OperationName, request string, n provisioner
 	record.Generation, record.Inputs = s.host.Generation, s.inputs(name)
 }
 
-// intends records a request that is sent after the record was written: one that must
-// not be repeated only because its answer got lost.
+// intends records a request before it is sent. It is for requests that must not be repeated only
+// because their answer was lost.
 func (s *scope) intends(name v1alpha1.OperationName, request, plan string, n provisioner.Node) {
 	record := s.operation(name)
 	record.Request, record.Accepted, record.Plan, record.NodeChangedAt = request, false, plan, changedAt(n)
@@ -142,13 +144,13 @@ func (s *scope) intended(name v1alpha1.OperationName, request string) bool {
 	return record.Request == request && !s.hasOtherInputs(*record) && !arrived(*record, *s.node)
 }
 
-// isOutdated reports whether a request was made with another spec, annotations or
-// credentials than there are now, so that its failure says nothing about these.
+// isOutdated reports whether a request was made with another spec, other annotations or other
+// credentials than there are now. Its failure says nothing about the present ones.
 func (s *scope) isOutdated(record v1alpha1.OperationStatus) bool {
 	return record.Request != "" && s.hasOtherInputs(record)
 }
 
-// hasOtherInputs reports whether what decides about an operation has changed since its record.
+// hasOtherInputs reports whether the inputs of an operation have changed since its record.
 func (s *scope) hasOtherInputs(record v1alpha1.OperationStatus) bool {
 	if record.Generation != s.host.Generation {
 		return true
@@ -165,9 +167,9 @@ func changedAt(n provisioner.Node) *metav1.MicroTime {
 	return &at
 }
 
-// arrived reports whether the engine got the last request of an operation, also when its
-// answer was lost: it is at work, or the state of the node has changed since. An engine that
-// has accepted the request and shows neither was started on an older database.
+// arrived reports whether the engine got the last request of an operation, even if its answer was
+// lost: the engine is at work, or the state of the node has changed since. If the engine accepted
+// the request and neither is the case, it was started on an older database.
 func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	switch {
 	case record.Request == "":
@@ -183,23 +185,25 @@ func arrived(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 
 // changedSince reports whether the state of a node has changed since a record that has it.
 func changedSince(record v1alpha1.OperationStatus, n provisioner.Node) bool {
-	// The record has microseconds, and not every engine's clock stops there.
+	// The record is cut to microseconds, and the clocks of some engines are finer.
 	return record.NodeChangedAt != nil && n.StateChangedAt.Truncate(time.Microsecond).After(record.NodeChangedAt.Time)
 }
 
-// seenAtWork keeps the time of a node that the engine works on when it is before that of the last request: the engine's clock was
-// set back since, and a later time than the former one would not come for long.
+// seenAtWork is for a node that the engine works on. If the node's state changed before the
+// recorded time, it records that earlier time: the engine's clock was set back since the last
+// request, and a time later than the recorded one would not come for long.
 func seenAtWork(record *v1alpha1.OperationStatus, n provisioner.Node) {
 	if at := changedAt(n); record.NodeChangedAt != nil && at != nil && at.Before(record.NodeChangedAt) {
 		record.NodeChangedAt = at
 	}
 }
 
-// inputs is a fingerprint of what besides the spec decides whether an operation can
-// succeed: annotations, the versions of Secrets, and the objects about firmware. A Secret begins
-// no live update that was given up: it changes also when it gets a label. A host that names none of these has
-// the fingerprint that earlier versions recorded. Of the annotations only those count that can matter to an operation which restarts
-// the machine, or for which BMCs are called.
+// inputs returns a fingerprint of what decides, besides the spec, whether an operation can succeed:
+// annotations, the versions of Secrets, and the objects about firmware. Secrets do not count for a
+// live update: a Secret also changes when it gets a label, and that must not restart an update that
+// was given up. For an operation that restarts the machine, or for which BMCs are called, only the
+// annotations in decisive count. A host that names no such Secrets and objects has the fingerprint
+// that earlier versions recorded.
 func (s *scope) inputs(name v1alpha1.OperationName) string {
 	if name == v1alpha1.OperationService {
 		return s.inputsWith(name, "")
@@ -230,13 +234,14 @@ func (s *scope) inputsWith(name v1alpha1.OperationName, credentials string) stri
 	return fingerprint(values...)
 }
 
-// decisive says for some operations which annotations decide about them; for others any does.
+// decisive says which annotations count as inputs of an operation. For an operation that it lacks,
+// all do.
 var decisive = map[v1alpha1.OperationName]func(key string) bool{
 	v1alpha1.OperationService:  isRebootAnnotation,
 	v1alpha1.OperationRegister: func(key string) bool { return key == v1alpha1.AllowDuplicateAnnotation },
 }
 
-// fingerprint is a short digest of values.
+// fingerprint returns a short digest of values.
 func fingerprint(values ...any) string {
 	h := sha256.New()
 	encoder := json.NewEncoder(h)
@@ -246,7 +251,8 @@ func fingerprint(values ...any) string {
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }
 
-// holdValue is the value of an annotation as a record of a hold keeps it.
+// holdValue returns the value of an annotation as the record of a hold keeps it: the digest of a
+// value that is longer than 256 bytes, and other values as they are.
 func holdValue(value string) string {
 	const longest = 256
 	if len(value) <= longest {
@@ -256,5 +262,5 @@ func holdValue(value string) string {
 	return "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// sortedKeys are the keys of a map in their order.
+// sortedKeys returns the keys of a map in ascending order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -13,23 +13,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// ownership decides which node a host may use. What a host says about itself is
-// written by those who may write hosts, in their namespace only, so it proves nothing:
-// a node is a host's when it carries the host's mark, and a host can mark only a node
-// that nobody uses, or one with the host's name. A node in use that has the name may be
-// that of another cluster's host, so then the host has to be known as the one that uses it.
+// ownership decides which node a host may use. What a host says about itself proves nothing: people
+// wrote it who may write hosts, in their namespace only. A node is a host's when it carries the
+// host's mark. A host can mark only a node that nobody uses, or a node with the host's name. A node
+// in use with that name may be that of another cluster's host, so it is marked only for a host that
+// is known as its user.
 //
-// A host gets the node's ID in its status first and the mark after that, so that a
-// deletion in between finds the node. Of several hosts, also of several clusters, that find the
-// same free node one gets it: the node is locked ([provisioner.Mark.Lock]), which the engine refuses to all
-// but one, then read again by the answer, and marked and unlocked in one request. Who finds
-// a mark then takes its lock off again. Whatever ends in between leaves a lock that the same host
-// recognises in its next pass. A node with an instance cannot be locked, and needs no lock: it
-// is marked only for the host that is known as the one that uses it.
+// A host gets the node's ID in its status first and marks the node after that, so that a deletion
+// in between finds the node. If several hosts find the same free node, even hosts of several
+// clusters, one of them gets it. A host first locks the node ([provisioner.Mark.Lock]), which the
+// engine refuses to all but one. The answer shows the node as it is then. The host marks and
+// unlocks the node in one request, or, if it finds another mark, takes its lock off again. If the
+// operator ends in between, the host recognises its lock in the next pass. A node with an instance
+// cannot be locked, and needs no lock: it is marked only for the host that is known as its user.
 //
-// So nobody but its host changes a mark, apart from the next cluster of a host that moves, and
-// from people. Every pass that acts on a node reads it and looks for the mark before; the API
-// has no precondition that would do both at once.
+// So only the host changes its mark, apart from people and the next cluster of a host that moves.
+// Every pass that acts on a node reads it before and looks for the mark: the API has no
+// precondition that would do both at once.
 type ownership struct {
 	links
 	// cluster is the identity of the cluster in marks.
@@ -46,16 +46,17 @@ const (
 	claimNeeded               // it has to be marked, and nobody else can lock it
 	claimReturn               // the host did not move after all: its release has to end
 	claimMoved                // the same host in another cluster has released the node
-	claimAwaited              // it has not yet
+	claimAwaited              // the same host in another cluster has not released the node yet
 	claimRefused              // somebody else uses the node
 )
 
-// decideClaim is pure. The reason explains a refusal. moving is the digest of the annotation
-// with a status that the host is restored from, "" for other hosts.
+// decideClaim returns what a host has to do before it may use a node. The reason explains a
+// refusal. moving is the digest of the annotation from which the host's status is restored, "" for
+// a host that is not being restored.
 func decideClaim(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner.Mark, moving string) (claim, string) {
 	locked := n.InstanceID == mark.Lock(n.ID)
 	if locked {
-		n.InstanceID = "" // which it had, or it could not be locked
+		n.InstanceID = "" // as it was before the lock: a node with an instance cannot be locked
 	}
 	needed := claimLock
 	if n.InstanceID != "" {
@@ -96,13 +97,13 @@ func uses(h *v1alpha1.BareMetalHost, n provisioner.Node) bool {
 	return h.Status.Provisioning.ID == n.ID || n.InstanceID != "" && n.InstanceID == string(h.UID)
 }
 
-// mark is the host's mark.
+// mark returns the mark of a host.
 func (o ownership) mark(h *v1alpha1.BareMetalHost) provisioner.Mark {
 	return provisioner.MarkOf(o.cluster, h.Namespace, h.Name)
 }
 
-// check returns a conflictError unless the host, which has no node yet, may have this
-// one. It changes nothing, but for a lock that the host has left on a node of somebody else.
+// check returns a conflictError unless the host, which has no node yet, may have this one. It
+// changes nothing, except that it takes the host's lock off somebody else's node.
 func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) error {
 	others, err := o.hostsOf(ctx, n.ID, h)
 	if err != nil {
@@ -114,8 +115,9 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 	return nil
 }
 
-// yield returns a conflictError with the reason, after it has unlocked a node that the host
-// cannot have. Where the mark is that of a host which is gone, the reason is how to remove it.
+// yield takes the host's lock off a node that the host cannot have, and returns a conflictError
+// with the reason. If the node has the mark of a host that is gone, the reason says how to free the
+// node.
 func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node, reason string) error {
 	if err := o.unlock(ctx, h, n); err != nil {
 		return err
@@ -127,7 +129,8 @@ func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 	return &conflictError{reason}
 }
 
-// wayToFree is pure: how a person frees a node whose host is gone. The name of the node is that of the host.
+// wayToFree returns how a person frees a node whose host is gone. A node that has a name has the
+// name of that host, which has to be removed, too.
 func wayToFree(n provisioner.Node) string {
 	switch {
 	case n.UsedFor() != "":
@@ -139,7 +142,8 @@ func wayToFree(n provisioner.Node) string {
 	}
 }
 
-// isGone reports whether there is no host with a name of the form namespace/name. One that cannot be read may be there.
+// isGone reports whether there is no host with a name of the form namespace/name. A host that
+// cannot be read may exist.
 func (o ownership) isGone(ctx context.Context, name string) bool {
 	namespace, name, _ := strings.Cut(name, "/")
 	var other v1alpha1.BareMetalHost
@@ -155,9 +159,8 @@ func (o ownership) unlock(ctx context.Context, h *v1alpha1.BareMetalHost, n prov
 	return refused(v1alpha1.OperationRegister, "unlock", n.ID, o.engine.Unlock(ctx, n.ID, mark))
 }
 
-// hold makes sure that a node which was just read is the host's, marks it if
-// that is still to be done, and returns it. It returns a conflictError when the node
-// is not the host's.
+// hold makes sure that a node which was just read is the host's, and returns it. It marks the node
+// if that is still to be done. It returns a conflictError when the node is not the host's.
 func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
 	mark := o.mark(h)
 	step, reason := decideClaim(h, n, mark, "")
@@ -206,10 +209,10 @@ func (o ownership) claim(ctx context.Context, n provisioner.Node, mark provision
 	return marked, nil
 }
 
-// nodeOf returns the node of a host that gives it up, which is marked. It is the one whose ID
-// the host has, or else the one that was created for it: the operator may have ended
-// before it stored the ID. It returns provisioner.ErrNotFound when there is none, and a
-// conflictError when that with the ID is not the host's.
+// nodeOf returns the node of a host that gives it up, with the host's mark. It is the node whose ID
+// the host has. If there is none, it is the node that was created for a host with a BMC: the
+// operator may have ended before it stored the ID. It returns provisioner.ErrNotFound when there is
+// neither, and a conflictError when the node with the ID is not the host's.
 func (o ownership) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (provisioner.Node, error) {
 	n, err := provisioner.Node{}, provisioner.ErrNotFound
 	if id := h.Status.Provisioning.ID; id != "" {

@@ -254,8 +254,8 @@ func settle(t *testing.T, name string, operators ...*rival) {
 	}
 }
 
-// hasOneOwner fails unless the node is that of one of two hosts, and stays so when the other is
-// deleted.
+// hasOneOwner fails unless the node is that of one of two hosts, and stays so when the other host
+// is deleted.
 func hasOneOwner(t *testing.T, c *baremetal.Client, id, name string, operators [2]*rival) {
 	t.Helper()
 	n, err := operators[0].engine.Node(t.Context(), id)
@@ -337,8 +337,9 @@ func TestOneOfTwoOperatorsThatTakeANodeAtTheSameMomentGetsIt(t *testing.T) {
 	}
 }
 
-// TestNodeThatAnOperatorHalfTookBecomesThatOfOneHost ends an operator after each of its requests, and
-// starts it again. Another one has taken the node before, which the first one did not know, or tries after that.
+// TestNodeThatAnOperatorHalfTookBecomesThatOfOneHost ends an operator after each of its requests,
+// and starts it again. Another operator takes the node, either before the first one begins, which
+// does not know of that, or after it has ended.
 func TestNodeThatAnOperatorHalfTookBecomesThatOfOneHost(t *testing.T) {
 	const name = "web"
 	at := startEngine(t)

@@ -39,7 +39,7 @@ const (
 	powerRefused                  // the change was asked for and failed
 )
 
-// powerRequests are what annotations and spec ask of the power.
+// powerRequests is what the annotations and the spec of a host ask of the power.
 type powerRequests struct {
 	// online is spec.online.
 	online bool
@@ -50,20 +50,21 @@ type powerRequests struct {
 	holds map[string]string
 	// cycle is true when one power cycle is asked for.
 	cycle bool
-	// later is true when that request stays while the machine has to be off, because something else begins with it.
+	// later is true when that request stays while the machine has to be off, because something else
+	// begins with it.
 	later bool
 	// hard is true when one of the annotations asks for a hard power off.
 	hard bool
 }
 
-// holders are the annotations that keep the host off, for a sentence.
+// holders lists the annotations that keep the host off, for a sentence.
 func (r powerRequests) holders() string { return strings.Join(sortedKeys(r.holds), ", ") }
 
 // wantsOff reports whether the machine has to be off and to stay off.
 func (r powerRequests) wantsOff() bool { return !r.neverOff && (!r.online || len(r.holds) > 0) }
 
-// powerRequestsOf reads what a host asks for. invalid are the annotations whose values
-// are none; they count as soft.
+// powerRequestsOf returns what a host asks of its power. invalid are the keys of annotations whose
+// values are no valid requests; these count as soft.
 func powerRequestsOf(h *v1alpha1.BareMetalHost) (r powerRequests, invalid []string) {
 	r = powerRequests{online: h.Spec.Online, neverOff: h.Spec.DisablePowerOff, holds: map[string]string{}}
 	for _, key := range sortedKeys(h.Annotations) {
@@ -85,7 +86,7 @@ func powerRequestsOf(h *v1alpha1.BareMetalHost) (r powerRequests, invalid []stri
 	return r, invalid
 }
 
-// unrecorded reports whether there is a hold that no request to power off has followed.
+// unrecorded reports whether a hold has no record: no request to power off has followed it.
 func (r powerRequests) unrecorded(records []v1alpha1.PowerOffHold) bool {
 	for key, value := range r.holds {
 		known := func(hold v1alpha1.PowerOffHold) bool { return hold.Key == key && hold.Value == value }
@@ -96,9 +97,10 @@ func (r powerRequests) unrecorded(records []v1alpha1.PowerOffHold) bool {
 	return false
 }
 
-// decidePower is pure. A machine is powered off for each new hold even if it is off
-// already, because only what the engine reads after that request confirms it. While records
-// are stored, it is not powered on: whoever reads them must be able to rely on them.
+// decidePower returns the next step about the power of a machine. A machine is powered off for each
+// new hold even if it is off already, because only what the engine reads after that request
+// confirms the hold. stored says that records of holds are stored: until they are removed, the
+// machine is not powered on, because whoever reads them must be able to rely on them.
 func decidePower(r powerRequests, records []v1alpha1.PowerOffHold, stored bool, n provisioner.Node, last v1alpha1.OperationStatus) powerStep {
 	next := nextPower(r, records, n, last)
 	if stored && (next == powerOn || next == powerReboot) {
@@ -149,20 +151,20 @@ func nextPower(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 	}
 }
 
-// confirmable reports whether a reading of a node shows that the machine is off by what
-// the engine read after the last request: nothing is going on, and nothing failed since. A fault of work says nothing
-// about the power.
+// confirmable reports whether a reading of a node shows that the machine is off, as the engine read
+// it after the last request: nothing is going on, and nothing has failed since. A fault of work
+// says nothing about the power.
 func confirmable(n provisioner.Node) bool {
 	return n.Power == node.PowerOff && n.TargetPower == "" && !n.Busy && n.LastError == "" && (n.Fault == "" || ownFaults[n.Fault])
 }
 
-// isUnproven reports whether there is a record of a hold that no reading has confirmed.
+// isUnproven reports whether no reading has confirmed the record of some hold yet.
 func isUnproven(records []v1alpha1.PowerOffHold) bool {
 	return slices.ContainsFunc(records, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt == nil })
 }
 
-// unrefuted are the records that a reading of the node does not refute: a machine that is on is
-// not confirmed to be off, whatever is done to its node. A nil node was not read.
+// unrefuted returns the records that a reading of the node does not refute. If the machine is on,
+// no record may confirm that it is off, whoever powered it on. A nil node was not read.
 func unrefuted(records []v1alpha1.PowerOffHold, n *provisioner.Node) []v1alpha1.PowerOffHold {
 	if n == nil || n.Power != node.PowerOn {
 		return records
@@ -176,8 +178,8 @@ func unrefuted(records []v1alpha1.PowerOffHold, n *provisioner.Node) []v1alpha1.
 	return kept
 }
 
-// existing are the records of the holds that exist. A record whose annotation is gone goes, so
-// that an equal one that comes back is new.
+// existing returns the records of the holds that exist. The record of a hold whose annotation is
+// gone is dropped, so that an equal hold set later is a new one.
 func (r powerRequests) existing(records []v1alpha1.PowerOffHold) []v1alpha1.PowerOffHold {
 	var kept []v1alpha1.PowerOffHold
 	for _, hold := range records {
@@ -188,8 +190,8 @@ func (r powerRequests) existing(records []v1alpha1.PowerOffHold) []v1alpha1.Powe
 	return kept
 }
 
-// confirmed are the records of the holds that exist, with those confirmed that a
-// reading at that time confirms. That of a machine which somebody else powered on goes.
+// confirmed returns the records of the holds that exist, and confirms those that a reading at that
+// time confirms. It drops the confirmed records of a machine that somebody else powered on.
 func confirmed(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.Node, now time.Time) []v1alpha1.PowerOffHold {
 	var kept []v1alpha1.PowerOffHold
 	for _, hold := range r.existing(unrefuted(records, &n)) {
@@ -202,8 +204,8 @@ func confirmed(r powerRequests, records []v1alpha1.PowerOffHold, n provisioner.N
 	return kept
 }
 
-// recorded are records of all holds after a request to power off. Those that were
-// confirmed stay so.
+// recorded returns the records of all holds after a request to power off. Holds that were confirmed
+// stay confirmed.
 func recorded(r powerRequests, records []v1alpha1.PowerOffHold, now time.Time) []v1alpha1.PowerOffHold {
 	var all []v1alpha1.PowerOffHold
 	for _, key := range sortedKeys(r.holds) {
@@ -226,19 +228,19 @@ type power struct {
 	metrics    *Metrics
 }
 
-// Requests for power, as the record of an operation has them.
+// Requests to change the power, as they are in the record of an operation.
 const (
 	askOn     = "on"
 	askOff    = "off"
 	askReboot = "reboot"
 )
 
-// steer makes the next step. done reports that nothing is left to do.
+// steer takes the next step. done reports that nothing is left to do.
 func (p power) steer(ctx context.Context, s *scope) (done bool, res result, err error) {
 	return p.steerAs(ctx, s, steering{})
 }
 
-// steerAs is steer in the way that a step asks for.
+// steerAs is steer with what a step of a live update asks for.
 func (p power) steerAs(ctx context.Context, s *scope, way steering) (done bool, res result, err error) {
 	if !s.host.HasBMC() {
 		return true, result{}, nil
@@ -285,8 +287,8 @@ func (p power) steerAs(ctx context.Context, s *scope, way steering) (done bool, 
 	}
 }
 
-// await waits for a change of power, or reports that the power is not known. A restart that
-// was recorded is under way then, also when its answer was lost.
+// await waits for a change of power to end, or reports that the power is not known. A recorded
+// restart counts as accepted once the power changes, even if the answer of the engine was lost.
 func (p power) await(s *scope, record v1alpha1.OperationStatus) (bool, result, error) {
 	n := s.node
 	if n.Busy || n.TargetPower != "" {
@@ -303,9 +305,9 @@ func (p power) await(s *scope, record v1alpha1.OperationStatus) (bool, result, e
 	return false, result{requeueAfter: idlePoll, stop: true}, nil
 }
 
-// readsLatest reports whether a pass began with the newest version of its host. The cache of
-// an operator that has just become the leader may be older than a hold that the one before
-// has recorded; with that the machine must not be powered on.
+// readsLatest reports whether a pass began with the newest version of its host. The cache of an
+// operator that has just become the leader may be older than a hold that the former leader
+// recorded. With such a cache the machine must not be powered on.
 func readsLatest(ctx context.Context, live client.Reader, read *v1alpha1.BareMetalHost) (bool, error) {
 	newest := &metav1.PartialObjectMetadata{}
 	newest.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("BareMetalHost"))

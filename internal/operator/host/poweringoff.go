@@ -10,14 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// poweringOff powers the machine of a deleted host off, unless that is not possible or
-// not allowed.
+// poweringOff powers off the machine of a host that is being deleted, if that is possible and
+// allowed.
 type poweringOff struct {
 	work
 }
 
-// abortTimeout bounds how long the end of a host waits until the engine has aborted a live
-// update or a cleaning.
+// abortTimeout is how long the removal of a deployment, or the power off before a deletion, waits
+// for the engine to abort a live update or a cleaning.
 const abortTimeout = 15 * time.Minute
 
 // offStep is what has to be done about the power of a deleted host next.
@@ -31,9 +31,10 @@ const (
 	offAbort                 // a live update or a cleaning has to end first
 )
 
-// decideOff is pure. asked reports that the engine accepted the request to power off, and
-// patient that a live update or a cleaning can still end by itself: engines do not change the power of a
-// machine during either.
+// decideOff returns the next step of powering off the machine of a host that is being deleted.
+// asked reports that the engine accepted the request to power off. patient reports that a live
+// update or a cleaning still has time to end: engines do not change the power of a machine during
+// either.
 func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bool) offStep {
 	switch {
 	case n == nil, !reachesMachine(h), h.Spec.DisablePowerOff:
@@ -70,7 +71,7 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 		err = refused(v1alpha1.OperationPower, askAbort, s.node.ID, err)
 	case offAsk:
-		// Nothing that runs on the machine is needed any more.
+		// A hard power off: nothing that runs on the machine is needed any more.
 		if err = p.engine.SetPower(ctx, s.node.ID, provisioner.PowerChange{Action: provisioner.PowerActionOff}); err == nil {
 			s.asked(v1alpha1.OperationPower, askOff, *s.node)
 			return result{requeueAfter: powerPoll, stop: true}, nil

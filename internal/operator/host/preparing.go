@@ -32,8 +32,8 @@ type configuration struct {
 	plan string
 }
 
-// configurationOf is pure: what differs between what a host asks for and what its machine
-// has been given.
+// configurationOf returns the difference between what a host asks for and what its machine has been
+// given.
 func configurationOf(h *v1alpha1.BareMetalHost, updates changes) configuration {
 	c := configuration{changes: updates}
 	if raid := missingRAID(h); raid != nil {
@@ -59,11 +59,12 @@ const (
 	configureCompare                      // somebody has to compare the objects with the machine first
 	configureIntend                       // the request is recorded before it is sent
 	configureAbort                        // the steps that run are not wanted any more
-	configureDone                         // the steps have run, those that are asked for now or others
+	configureDone                         // the steps of the last request have run, whether they are still asked for or not
 	configureNothing                      // nothing is asked for
 )
 
-// decideConfiguration is pure.
+// decideConfiguration returns the next step of a configuration. waiting is true during the pause
+// after a failure.
 func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.OperationStatus, waiting bool) configureStep {
 	asked := record.Request == askClean
 	switch {
@@ -84,8 +85,8 @@ func decideConfiguration(c configuration, n provisioner.Node, record v1alpha1.Op
 	}
 }
 
-// compareStates are the states of a node in which its machine is compared with the objects, and in
-// which a host waits for that: the next step would be one towards its use.
+// compareStates are the states of a node in which a host waits until its machine has been compared
+// with the objects: the next step would lead to its use.
 var compareStates = map[node.State]bool{node.Manageable: true, node.Available: true}
 
 func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -204,9 +205,10 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	return configured, res, err
 }
 
-// configured records that what was requested is in effect, with volumes unless raid is nil, before
-// the node becomes available: it would be configured once more if that were known and this were
-// not. What is asked for since is planned after that.
+// configured records, before the node becomes available, that what was requested is in effect:
+// firmware and BIOS settings, and the volumes in raid unless that is nil. If the node were
+// available without this record, it would be configured once more. What was asked for since the
+// request is planned afterwards.
 func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAIDConfig) (result, error) {
 	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 || len(updates.Firmware) > 0 {
 		if err := p.updater.applied(ctx, s); err != nil {
@@ -227,8 +229,8 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 	return result{requeueAfter: soon, stop: true}, nil
 }
 
-// clean sends the steps of a configuration: volumes, then BIOS settings, then firmware. It sends none, and says so, when
-// the machine has got it all since they were recorded.
+// clean sends the steps of a configuration: volumes, then BIOS settings, then firmware. If the
+// machine has got all of it since the request was recorded, clean sends nothing and returns true.
 func (p preparing) clean(ctx context.Context, s *scope, c configuration) (nothingLeft bool, err error) {
 	steps, err := p.updater.steps(ctx, s, c.changes)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// provisioned keeps a host in use: one that was deployed, or an externally provisioned
-// one. The node is adopted when the engine has it anew.
+// provisioned keeps a host in use, whether it was deployed or is externally provisioned. It has the
+// engine adopt the machine if the engine has a new node for it.
 type provisioned struct {
 	work
 	power power
@@ -25,7 +25,7 @@ const (
 	useTake                   // an externally provisioned host becomes a provisioned one
 )
 
-// decideUse is pure.
+// decideUse returns the next step of a host in use.
 func decideUse(h *v1alpha1.BareMetalHost) useStep {
 	externally := h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned
 	switch {
@@ -70,7 +70,8 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !s.host.HasBMC() && s.state() == v1alpha1.StateExternallyProvisioned {
 		return result{requeueAfter: untilSilent(s)}, nil // its node stays as it is
 	}
-	// The record of the operation is that of the power, unless there is something to adopt.
+	// The record of the operation is that of the power operation, unless the machine has to be
+	// adopted.
 	if adopt := adoption(s.state()); adopt[s.node.State].action != workDone {
 		return p.adopt(ctx, s, adopt)
 	}
@@ -88,8 +89,8 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 	return res, nil
 }
 
-// remove begins to remove what is deployed. A request to deploy anew is fulfilled by what
-// follows, also when another image is asked for at the same time.
+// remove begins to remove what is deployed. That also fulfils a request to deploy anew, even if
+// another image is asked for at the same time.
 func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
 	res, err := p.live.leave(ctx, s, v1alpha1.StateDeprovisioning)
 	if err == nil && rebuilds(s.before) && wantsDeployment(s.host) {
@@ -98,7 +99,7 @@ func (p provisioned) remove(ctx context.Context, s *scope) (result, error) {
 	return res, err
 }
 
-// adopt has the engine take over a machine in use.
+// adopt has the engine adopt a machine in use.
 func (p provisioned) adopt(ctx context.Context, s *scope, steps workflow) (result, error) {
 	_, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationAdopt, workflow: steps, reason: v1alpha1.RegisteringReason,
@@ -108,9 +109,11 @@ func (p provisioned) adopt(ctx context.Context, s *scope, steps workflow) (resul
 	return res, err
 }
 
-// adoptUnknown adopts a machine before what is deployed is removed, when the engine has its node anew, or free as in an
-// older database: it cannot remove a deployment of which it does not know, and would leave the data of a free node.
-// Nobody asks to remove anything before the host is deprovisioning, so that no node is free here because that is done.
+// adoptUnknown has the engine adopt a machine before its deployment is removed. It does so when the
+// engine has a new node for the machine, or shows the node as free because its database is older.
+// The engine cannot remove a deployment that it does not know, and would leave the data of a free
+// node. A free node does not mean here that the deployment is removed already: nobody asks for that
+// before the host is deprovisioning.
 func (p provisioned) adoptUnknown(ctx context.Context, s *scope) (adopts bool, res result, err error) {
 	if s.node == nil {
 		return false, result{}, nil
@@ -122,7 +125,7 @@ func (p provisioned) adoptUnknown(ctx context.Context, s *scope) (adopts bool, r
 	return true, res, err
 }
 
-// end begins to remove what is deployed on a host that is deleted.
+// end begins to remove the deployment of a host that is being deleted.
 func (p provisioned) end(ctx context.Context, s *scope) (result, error) {
 	if adopts, res, err := p.adoptUnknown(ctx, s); adopts {
 		return res, err

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// provisioning deploys what the host asks for. What fails is removed before it is tried
-// again.
+// provisioning deploys what the host asks for. A deployment that fails is removed before the next
+// attempt.
 type provisioning struct {
 	work
 	inputs deploymentInputs
@@ -26,9 +26,10 @@ const (
 	provisionRemove                      // what was deployed so far has to be removed
 )
 
-// decideProvisioning is pure. A deployment under way that is not the one that the host asks for
-// any more, or that a person interrupts, ends when the engine can be interrupted. An error in the status
-// is of an earlier attempt while the engine deploys; and a host that is not to be online goes off when it is deployed.
+// decideProvisioning returns the next step of a provisioning host. A deployment under way is
+// removed when the host asks for another one or none, or when a person interrupts it, as soon as
+// the engine can be interrupted. While the engine deploys, an error in the status is that of an
+// earlier attempt. A host that is not to be online is powered off only after it is deployed.
 func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1alpha1.OperationStatus) provisionStep {
 	changed := !isAttempted(h)
 	begun := record.Request == askDeploy
@@ -40,7 +41,7 @@ func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1
 	case n.State == node.Available && !changed:
 		return provisionWork // nothing is there to be removed; a refusal is tried again after a wait
 	case !begun && n.State == node.DeployFailed && record.Failures > 0 && changedSince(record, n):
-		return provisionWork // which records a failure whose request had no answer
+		return provisionWork // it records the failure of a request whose answer was lost
 	case !begun && n.State == node.DeployFailed && record.Failures > 0:
 		return provisionRemove
 	case !begun && h.Status.ErrorType == v1alpha1.ErrorProvisioning && n.State != node.DeployWait && n.State != node.DeployHold:
@@ -54,7 +55,8 @@ func decideProvisioning(h *v1alpha1.BareMetalHost, n provisioner.Node, record v1
 
 func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 	if attempt := &s.host.Status; attempt.LastAttemptedImage == nil && attempt.LastAttemptedCustomDeploy == nil {
-		// Metal3's operator has begun it, which records no method and, in older versions, no image.
+		// Metal3's operator has begun the deployment. It records no method and, in older versions,
+		// no image.
 		attempt.LastAttemptedImage, attempt.LastAttemptedCustomDeploy = s.host.Spec.Image.DeepCopy(), s.host.Spec.CustomDeploy.DeepCopy()
 	}
 	record := s.operation(v1alpha1.OperationProvision)
@@ -83,7 +85,7 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 		}},
 	})
 	var unusable *imageAuthError
-	if errors.As(err, &unusable) && !strings.Contains(s.before.Status.ErrorMessage, unusable.message) { // it is tried again
+	if errors.As(err, &unusable) && !strings.Contains(s.before.Status.ErrorMessage, unusable.message) { // no event for each further try
 		s.warn(unusable.reason, "%s", unusable.message)
 	}
 	var failed *failure
@@ -104,8 +106,9 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(v1alpha1.StateProvisioned), nil
 }
 
-// deploymentChanged is pure: whether a host in use is to run something else than it does, or nothing. What the status does
-// not name is unknown: a spec that names it now, beside what is deployed or after Metal3's operator, is no reason to wipe a machine.
+// deploymentChanged reports whether a host in use is to run something else than it does, or
+// nothing. An image or a method that the status does not name is unknown. If the spec names one
+// now, beside what is deployed or after Metal3's operator, that is no reason to wipe the machine.
 func deploymentChanged(h *v1alpha1.BareMetalHost) bool {
 	image, method := imageURL(h.Spec.Image), deployMethod(h.Spec.CustomDeploy)
 	nowImage, nowMethod := h.Status.Provisioning.Image.URL, deployMethod(h.Status.Provisioning.CustomDeploy)

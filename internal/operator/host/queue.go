@@ -18,9 +18,8 @@ import (
 // passQueue is the queue of a controller.
 type passQueue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// nextInTurn asks for passes over the hosts that are next in the queue when another one gives up its
-// slot or its place. It asks for as many as slots are free, and leaves the others
-// alone.
+// nextInTurn triggers passes over the hosts that are next in the queue when another host gives up
+// its slot or its place. It triggers as many as there are free slots.
 func (c capacity) nextInTurn() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
 	wake := func(ctx context.Context, queue passQueue) {
 		next, err := c.next(ctx)
@@ -49,7 +48,7 @@ func (c capacity) nextInTurn() handler.TypedEventHandler[*v1alpha1.BareMetalHost
 	}
 }
 
-// next are the requests for the hosts that can take the slots which are free.
+// next returns the requests for the hosts that can take the free slots.
 func (c capacity) next(ctx context.Context) ([]ctrl.Request, error) {
 	busy, err := c.busy(ctx)
 	if err != nil || len(busy) >= c.limit {
@@ -62,7 +61,8 @@ func (c capacity) next(ctx context.Context) ([]ctrl.Request, error) {
 	return decideNext(c.limit-len(busy), queued, c.now(), c.maxBackoff), nil
 }
 
-// decideNext is pure: the first so many hosts of the queue that do not pause after a failure.
+// decideNext returns the requests for the first hosts of the queue, at most free, that do not pause
+// after a failure.
 func decideNext(free int, queued []v1alpha1.BareMetalHost, now time.Time, maxBackoff time.Duration) []ctrl.Request {
 	waiting := make([]*v1alpha1.BareMetalHost, 0, len(queued))
 	for i := range queued {

@@ -10,11 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// missingRAID is pure: the volumes that the machine of a host has to be given next, nil for those that it has.
-// One RAID interface deletes the volumes of a controller and another those of the operating system, so when both
-// are to go, they go one after the other. Of the operating system only those are deleted that the machine was given
-// for this host: that wipes the partition tables of all disks. After a request for volumes that has not
-// gone well the machine may have these, those from before, or a part of them.
+// missingRAID returns the volumes that the machine of a host has to be given next, nil if it has
+// them.
+//
+// One RAID interface deletes the volumes of a controller and another deletes software RAID. If both
+// are to be deleted, they are deleted one after the other. Software RAID is deleted only if the
+// machine was given it for this host, because the deletion wipes the partition tables of all disks.
+// After a request for volumes that has not succeeded, the machine may have the requested volumes,
+// those from before, or a part of them.
 func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
 	wanted, effective, requested := raidOf(h.Spec.RAID), raidOf(h.Status.Provisioning.RAID), h.Status.Operation.RAID
 	hasSoftware := h.Status.Provisioning.SoftwareRAID || hasSoftwareVolumes(effective) || hasSoftwareVolumes(requested)
@@ -36,8 +39,9 @@ func missingRAID(h *v1alpha1.BareMetalHost) *v1alpha1.RAIDConfig {
 	}
 }
 
-// raidOf is a configuration in which an empty list beside one with volumes is null: what deletes volumes of one kind
-// would take the place of what creates those of the other.
+// raidOf returns a configuration in which an empty list is null if the other list has volumes.
+// Otherwise the step that deletes the volumes of one kind would replace the step that creates those
+// of the other kind.
 func raidOf(raid *v1alpha1.RAIDConfig) *v1alpha1.RAIDConfig {
 	if !hasVolumes(raid) {
 		return raid
@@ -57,28 +61,30 @@ func hasVolumes(raid *v1alpha1.RAIDConfig) bool {
 	return raid != nil && len(raid.HardwareRAIDVolumes)+len(raid.SoftwareRAIDVolumes) > 0
 }
 
-// hasSoftwareVolumes reports whether there are volumes of the operating system to create.
+// hasSoftwareVolumes reports whether there are software RAID volumes to create.
 func hasSoftwareVolumes(raid *v1alpha1.RAIDConfig) bool {
 	return raid != nil && len(raid.SoftwareRAIDVolumes) > 0
 }
 
-// showRAID makes a configuration the one in effect. That of before may leave volumes of the operating system on the
-// machine, which somebody may ask to delete later.
+// showRAID makes a configuration the one in effect. It keeps in the status that the former one had
+// software RAID, which may still be on the machine and which somebody may ask to delete later.
 func showRAID(status *v1alpha1.ProvisionStatus, raid *v1alpha1.RAIDConfig) {
 	status.SoftwareRAID = status.SoftwareRAID || hasSoftwareVolumes(status.RAID)
 	status.RAID = raid.DeepCopy()
 }
 
-// sameRAID reports whether two configurations ask for the same. A list that is null leaves the volumes alone, and an
-// empty one deletes them; lists within volumes mean the same in both forms.
+// sameRAID reports whether two configurations ask for the same. A null list leaves volumes alone
+// and an empty list deletes them, so these differ. Within a volume, null and empty lists mean the
+// same.
 func sameRAID(a, b *v1alpha1.RAIDConfig) bool {
 	return equality.Semantic.DeepEqual(a, b) &&
 		(a.HardwareRAIDVolumes == nil) == (b.HardwareRAIDVolumes == nil) && (a.SoftwareRAIDVolumes == nil) == (b.SoftwareRAIDVolumes == nil)
 }
 
-// doubtVolumes makes volumes that Metal3's operator has asked for, and that could not be made, those of a request that has not
-// gone well. It stores them as the ones in effect when it asks for them, and goes by the error afterwards. A record with a
-// generation is of this operator, whose volumes in effect were made.
+// doubtVolumes moves the volumes in effect into the record, as those of a request that has not
+// succeeded, if Metal3's operator asked for them and they could not be made. Metal3's operator
+// stores volumes as the ones in effect when it asks for them, and goes by the error afterwards. A
+// record with a generation is one of this operator, whose volumes in effect were made.
 func doubtVolumes(s *scope) {
 	before, status := s.before.Status.Operation, &s.host.Status
 	theirs := before.Name == "" && before.Generation == 0 && status.ErrorType == v1alpha1.ErrorPreparation
@@ -90,8 +96,8 @@ func doubtVolumes(s *scope) {
 	}
 }
 
-// reachesController reports whether the engine can reach RAID controllers through the BMC of a host. Where it cannot,
-// no volumes are deleted; those that are to be created are refused by the engine.
+// reachesController reports whether the engine can reach RAID controllers through the BMC of a
+// host. If it cannot, no volumes are deleted, and the engine refuses to create any.
 func reachesController(h *v1alpha1.BareMetalHost) bool {
 	access, err := bmc.Parse(h.Spec.BMC)
 	return err != nil || access.Abilities.HardwareRAID

@@ -20,7 +20,8 @@ var (
 	softwareVolume, noSoftware = []v1alpha1.SoftwareRAIDVolume{{Level: "1"}}, []v1alpha1.SoftwareRAIDVolume{}
 )
 
-// TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell goes back to what the status shows, and to none.
+// TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell asks again for the volumes that the
+// status shows, or for none, after a request for others has not succeeded.
 func TestVolumesAreMadeAgainAfterARequestForOthersHasNotGoneWell(t *testing.T) {
 	other := []v1alpha1.SoftwareRAIDVolume{{Level: "1"}, {Level: "0"}}
 	for name, tt := range map[string]struct {

@@ -19,12 +19,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// ramdiskWait is how often a host looks for its ramdisk; a change of the PreprovisioningImage,
-// or of the Secret with the network configuration, reconciles it at once.
+// ramdiskWait is how often a host looks for its ramdisk. A change of the PreprovisioningImage, or
+// of the Secret with the network configuration, triggers a pass at once.
 const ramdiskWait = 5 * time.Minute
 
-// ramdiskImages asks with a PreprovisioningImage for the ramdisk of each host with a BMC, if
-// the operator is configured to do so.
+// ramdiskImages creates a PreprovisioningImage for each host with a BMC, to ask for the host's
+// ramdisk, if the operator is configured to do so.
 type ramdiskImages struct {
 	enabled bool
 	// served is true when there is an image controller.
@@ -33,8 +33,8 @@ type ramdiskImages struct {
 	live   client.Reader
 }
 
-// find returns the image for the ramdisk of a host, or else why there is none yet. It
-// keeps the PreprovisioningImage as the host needs it.
+// find returns the image of the ramdisk of a host; missing says why there is none yet. It creates
+// the PreprovisioningImage, and keeps its spec as the host needs it.
 func (p ramdiskImages) find(ctx context.Context, h *v1alpha1.BareMetalHost, access bmc.Access) (image *provisioner.RamdiskImage, missing string, err error) {
 	if !p.enabled {
 		return nil, "", nil
@@ -45,7 +45,7 @@ func (p ramdiskImages) find(ctx context.Context, h *v1alpha1.BareMetalHost, acce
 	if apierrors.IsNotFound(err) {
 		missing := "PreprovisioningImage " + h.Name + " was not built yet"
 		if !h.DeletionTimestamp.IsZero() {
-			return nil, missing, nil // its namespace may be ending, which takes no new objects
+			return nil, missing, nil // a namespace that is being deleted takes no new objects
 		}
 		return nil, missing, p.create(ctx, h, wanted)
 	}
@@ -65,8 +65,8 @@ func (p ramdiskImages) find(ctx context.Context, h *v1alpha1.BareMetalHost, acce
 	return ramdiskImageOf(found.Status), "", nil
 }
 
-// imageSpecOf is the ramdisk that a host needs. Every machine can boot an initial ramdisk,
-// which the engine turns into an ISO image where it has to.
+// imageSpecOf returns the ramdisk that a host needs. Every machine can boot an initial ramdisk: the
+// engine turns it into an ISO image where it has to.
 func imageSpecOf(h *v1alpha1.BareMetalHost, access bmc.Access) v1alpha1.PreprovisioningImageSpec {
 	spec := v1alpha1.PreprovisioningImageSpec{NetworkDataName: h.Spec.PreprovisioningNetworkDataName, Architecture: h.Spec.Architecture}
 	if details := h.Status.HardwareDetails; spec.Architecture == "" && details != nil {
@@ -93,8 +93,8 @@ func (p ramdiskImages) create(ctx context.Context, h *v1alpha1.BareMetalHost, sp
 	return nil
 }
 
-// keep writes what differs in an image of the host's name. One that is deleted is let go; the
-// next pass creates another.
+// keep writes what differs in the image that has the host's name. It takes the finalizer off an
+// image that is being deleted; the next pass creates another.
 func (p ramdiskImages) keep(ctx context.Context, h *v1alpha1.BareMetalHost, image *v1alpha1.PreprovisioningImage, spec v1alpha1.PreprovisioningImageSpec) error {
 	before := image.DeepCopy()
 	if image.DeletionTimestamp.IsZero() {
@@ -108,7 +108,7 @@ func (p ramdiskImages) keep(ctx context.Context, h *v1alpha1.BareMetalHost, imag
 	return client.IgnoreNotFound(patchMeta(ctx, p.client, image, before))
 }
 
-// secretOf is the present version of the Secret with the network configuration.
+// secretOf returns the present version of the Secret with the network configuration.
 func (p ramdiskImages) secretOf(ctx context.Context, h *v1alpha1.BareMetalHost) (v1alpha1.SecretStatus, error) {
 	name := h.Spec.PreprovisioningNetworkDataName
 	if name == "" {
@@ -121,8 +121,8 @@ func (p ramdiskImages) secretOf(ctx context.Context, h *v1alpha1.BareMetalHost) 
 	return v1alpha1.SecretStatus{Name: name, Version: secret.ResourceVersion}, nil
 }
 
-// whyUnusable is pure. It says why a host cannot boot what an image controller has built,
-// "" if it can.
+// whyUnusable returns why a host cannot boot the image that an image controller has built, "" if it
+// can.
 func whyUnusable(image *v1alpha1.PreprovisioningImage, wanted v1alpha1.PreprovisioningImageSpec, secret v1alpha1.SecretStatus) string {
 	status := image.Status
 	ready := conditionOf(status.Conditions, v1alpha1.ImageReadyCondition)
@@ -154,8 +154,9 @@ func ramdiskImageOf(status v1alpha1.PreprovisioningImageStatus) *provisioner.Ram
 	return &provisioner.RamdiskImage{Kernel: status.KernelURL, Ramdisk: status.ImageURL, KernelParams: status.ExtraKernelParams}
 }
 
-// release lets the image of a deleted host go. It does so without being enabled, too, for an
-// image from before; then also for the image controller, unless there is one.
+// release deletes the image of a deleted host, even if the operator does not ask for images now:
+// the image may be from earlier. If there is no image controller, release also removes that
+// controller's finalizer.
 func (p ramdiskImages) release(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	finalizers := []string{v1alpha1.HostPreprovisioningImageFinalizer}
 	if !p.served {

@@ -8,12 +8,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// read returns the node of a host for a pass in a state. It takes the node from the shared
-// cache if no phase will act on it, so that hosts which wait for the engine cost it
-// nothing but the list of changes, and if it will be locked first, which reads it again.
+// read returns the node of a host for a pass in a state. It takes the node from the shared cache in
+// two cases: when no phase will act on the node, so that hosts which wait cost the engine nothing
+// but the list of changes, and when the node will be locked first, because the lock reads it again.
 func (o ownership) read(ctx context.Context, s *scope, id string, state v1alpha1.ProvisioningState) (provisioner.Node, error) {
 	if s.found != nil && s.found.ID == id {
-		return *s.found, nil // by this pass
+		return *s.found, nil // which this pass has read
 	}
 	if n, known := o.nodes.Node(id); known {
 		mark := o.mark(s.host)
@@ -33,15 +33,14 @@ var idleStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateAvailable: true,
 }
 
-// awaited are the requests whose work is waited for, and only interrupted for
-// other inputs.
+// awaited are the requests whose work is waited for, and is interrupted only for other inputs.
 var awaited = map[string]bool{
 	askManage: true, askInspect: true, askProvide: true, askAdopt: true, askDeploy: true, askUndeploy: true,
 }
 
-// suffices is pure: whether the node of the shared cache, which has the host's mark, will do
-// for a pass. Either its machine is idle and its ramdisk alive, or the engine is at work on
-// the last request.
+// suffices reports whether the copy of a node in the shared cache, which has the host's mark, is
+// good enough for a pass. It is when the engine is at work on the last request, or when the machine
+// is idle and its ramdisk alive.
 func suffices(s *scope, n provisioner.Node, state v1alpha1.ProvisioningState) bool {
 	record := s.before.Status.Operation
 	if atWork(n) {

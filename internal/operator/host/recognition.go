@@ -13,10 +13,11 @@ import (
 // errWaits means that a BMC is not asked again before the wait after a failure is over.
 var errWaits = errors.New("the wait after a failure is not over")
 
-// recognise returns the node of a machine that was discovered before somebody registered its
-// host, by the address of its BMC, or provisioner.ErrNotFound. Several nodes with the address
-// are machines behind one BMC, and so is one of which the BMC tells otherwise: none of
-// these is the host's for certain, and it gets a node of its own. So does a host that shows another machine.
+// recognise returns the node of a machine that was discovered before somebody registered its host.
+// It finds the node by the address of the BMC. It returns provisioner.ErrNotFound if the node is
+// not the host's for certain, and the host then gets a node of its own. The node is not certain if
+// several nodes have the address, because one BMC may serve several machines. It is not the host's
+// if the BMC tells of another machine than the node's, or if the host shows another machine.
 func (p registration) recognise(ctx context.Context, s *scope, wanted provisioner.Registration) (provisioner.Node, error) {
 	addr := wanted.Access.Endpoint.Addr()
 	if !addr.IsValid() {
@@ -54,8 +55,8 @@ func (p registration) recognise(ctx context.Context, s *scope, wanted provisione
 	return n, err
 }
 
-// checkOthers returns an error that names another host with the machine of this one, which
-// has to have it.
+// checkOthers returns an error that names another host of the same machine, if that host takes
+// precedence.
 func (p registration) checkOthers(ctx context.Context, s *scope, wanted provisioner.Registration) error {
 	return p.others.checkWith(ctx, s.host, func(other *v1alpha1.BareMetalHost) (bool, error) {
 		v, err := p.judge(ctx, s, wanted, shown(other.Status.HardwareDetails))
@@ -63,8 +64,8 @@ func (p registration) checkOthers(ctx context.Context, s *scope, wanted provisio
 	})
 }
 
-// judge compares the machine behind the BMC with one that was discovered. After a failure the
-// BMC is asked again when the wait is over: some lock users out.
+// judge compares the machine behind the BMC with a discovered one. After a failure it asks the BMC
+// again only when the wait is over, because some BMCs lock users out.
 func (p registration) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected node.MachineFacts) (verdict, error) {
 	if s.wait(v1alpha1.OperationRegister, p.maxBackoff) > 0 {
 		return verdictUnknown, errWaits

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// refusals counts how often in a row the engine gave each host the same answer: that it is busy with
-// the node, or does not find it. It is safe for concurrent use.
+// refusals counts how often in a row the engine gave the same answer about each host: that it is
+// busy with the node, or does not find it. It is safe for concurrent use.
 type refusals struct {
 	mu    sync.Mutex
 	times map[types.UID]int

@@ -17,8 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// registeredStates are the states in which a host with a BMC has a node, which is made
-// when it is missing.
+// registeredStates are the states in which a host with a BMC has a node. A missing node is created.
 var registeredStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateRegistering:           true,
 	v1alpha1.StateInspecting:            true,
@@ -32,9 +31,9 @@ var registeredStates = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateDeprovisioning:        true,
 }
 
-// registration is the guard that keeps the node of a host with a BMC: it finds or
-// creates the node, writes into it what the host asks of it, and hands it to the handler of
-// the state. A change of address or credentials is written in whatever state the host is.
+// registration is the guard that keeps the node of a host with a BMC. It finds or creates the node,
+// writes into it what the host asks of it, and hands it to the handler of the state. A change of
+// the address or of the credentials is written in every state of the host.
 type registration struct {
 	engine  engine
 	others  otherHosts
@@ -44,31 +43,33 @@ type registration struct {
 	owners  ownership
 	applied *applied
 	metrics *Metrics
-	// identity compares machines; maxBackoff bounds the pause after one that differs.
+	// identity compares machines; maxBackoff bounds the pause after a failure.
 	identity   identity
 	details    details
 	maxBackoff time.Duration
 }
 
-// applied remembers the registration that each host's node was last given, so that a
-// pass does not compare them again. It is lost with the process, which then compares once.
-// It is safe for concurrent use.
+// applied remembers which registration the node of each host was given last, so that a pass does
+// not compare the two again. It is lost with the process; the next one then compares once. It is
+// safe for concurrent use.
 type applied struct {
 	mu    sync.Mutex
 	marks map[types.UID]appliedMark
 }
 
-// appliedMark is a fingerprint of a registration, and when the node had changed last, by the
-// engine's clock, after it was given that.
+// appliedMark is the registration that a node was given: its fingerprint, and the time of the
+// node's last change afterwards, by the engine's clock.
 type appliedMark struct {
 	registration string
 	at           time.Time
-	// putOff is the state in which the node could not be given all of it, "" when it was.
+	// putOff is the state in which a part of the registration could not be written, "" if all of it
+	// was.
 	putOff node.State
 }
 
-// has reports whether a node was given a registration. One that is older than that comes from
-// an older database. What could not be given in one state is tried again in another.
+// has reports whether a node was given a registration. A node whose last change is older than that
+// comes from an older database. A part that could not be written in one state is tried again in
+// another.
 func (a *applied) has(host types.UID, registration string, n provisioner.Node) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,10 +145,10 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	return result{}, nil
 }
 
-// find returns the node that a host is linked to, or else one that may become its node:
-// by its name, or by any MAC address or the address of the BMC, which a discovered machine has
-// told. One that is not the host's already is left to another host with the same machine that has
-// precedence.
+// find returns the node that a host is linked to, or else one that may become its node. It finds
+// that one by its name, or by any MAC address or the address of the BMC, which a discovered machine
+// has told. Another host of the same machine may take precedence; a node that is not the host's
+// already is left to that one.
 func (p registration) find(ctx context.Context, s *scope, wanted provisioner.Registration) (provisioner.Node, error) {
 	if id := s.host.Status.Provisioning.ID; id != "" {
 		n, err := p.owners.read(ctx, s, id, s.state())
@@ -191,8 +192,8 @@ func (p registration) checkFound(ctx context.Context, s *scope, n provisioner.No
 	return nil
 }
 
-// create makes the node of a host that has none. That of a new host is used by the same pass, before
-// its ID is stored: it has the name and the mark of the host, by which a deletion finds it.
+// create creates the node of a host that has none. The same pass uses the node of a new host before
+// its ID is stored: the node has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
 	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && comparesLost(s.host, wanted) {
 		return result{requeueAfter: pause, stop: true}, nil
@@ -219,19 +220,19 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	return result{requeueAfter: soon, stop: true}, nil
 }
 
-// fixedStates are the states of a node in which the engine may be given other settings.
+// fixedStates are the states of a node in which its settings may be changed.
 var fixedStates = map[node.State]bool{
 	node.Enroll: true, node.Manageable: true, node.Available: true, node.Active: true,
 	node.InspectFailed: true, node.CleanFailed: true, node.DeployFailed: true, node.AdoptFailed: true,
 	node.ServiceFailed: true, node.ErrorState: true,
 }
 
-// update brings the node to the registration when it may differ. A node under work is
-// updated afterwards.
+// update writes the registration into the node if the two may differ. A node that the engine works
+// on is updated afterwards.
 func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) (provisioner.Node, error) {
 	switch {
 	case n.Busy && fixedStates[n.State] && changesBMC(s.host, wanted):
-		// Nothing else begins before it is known whether the BMC belongs to the machine.
+		// No other work begins before it is known whether the BMC belongs to the machine.
 		return n, fmt.Errorf("%w: node %s cannot be given another BMC now", provisioner.ErrBusy, n.ID)
 	case n.Busy, !fixedStates[n.State]:
 		return n, nil
@@ -274,9 +275,10 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	return updated, nil
 }
 
-// untried is pure: whether nobody has tried the credentials of a host that is being registered, although its node is beyond
-// the state in which engines do so. They were tried when this operator had asked for that with them. A node that
-// somebody else has made manageable may have had others then, such as a password that a person wrote into it.
+// untried reports whether nobody has tried the credentials of a host that is being registered,
+// although its node is beyond the state in which engines do so. The credentials were tried if this
+// operator had the engine do that with them. A node that somebody else has made manageable may have
+// had other credentials then, such as a password that a person wrote into it.
 func untried(s *scope, n provisioner.Node) bool {
 	record := s.host.Status.Operation
 	tried := record.Name == v1alpha1.OperationRegister && record.Request == askManage && record.Accepted && !s.isOutdated(record)
@@ -284,8 +286,8 @@ func untried(s *scope, n provisioner.Node) bool {
 		!tried && !sameCredentials(s.host.Status.GoodCredentials, s.credentials.status)
 }
 
-// try has the engine try the credentials that the node has got, and accepts those that the BMC takes. An engine whose
-// driver has nothing to ask the BMC for is believed.
+// try has the engine try the credentials that the node has got, and accepts them if the BMC does.
+// It accepts them untried if the engine's driver has nothing to ask the BMC for.
 func (p registration) try(ctx context.Context, s *scope, n provisioner.Node) error {
 	if !p.identity.turns.take(s.host.Namespace) {
 		return errNoTurn
@@ -298,7 +300,8 @@ func (p registration) try(ctx context.Context, s *scope, n provisioner.Node) err
 	return nil
 }
 
-// nicsOf are the NICs that were found on the machine of a host. A host without inspection shows what a person wrote.
+// nicsOf returns the NICs that an inspection found on the machine of a host. The NICs of a host
+// without inspection do not count: a person wrote them.
 func nicsOf(h *v1alpha1.BareMetalHost) []provisioner.NIC {
 	if h.Status.HardwareDetails == nil || inspectionDisabled(h) {
 		return nil
@@ -306,8 +309,8 @@ func nicsOf(h *v1alpha1.BareMetalHost) []provisioner.NIC {
 	return hardware.NICs(h.Status.HardwareDetails)
 }
 
-// takeOver makes sure that the BMC belongs to the machine of the node, and copies what was
-// found on that machine, so that it need not be inspected again.
+// takeOver makes sure that the BMC belongs to the machine of the node, and copies the inventory of
+// that machine to the host, so that it need not be inspected again.
 func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node, wanted provisioner.Registration) error {
 	if err := p.others.check(ctx, s.host); err != nil {
 		return err
@@ -320,8 +323,8 @@ func (p registration) takeOver(ctx context.Context, s *scope, n provisioner.Node
 	return err
 }
 
-// accept records that the node has the credentials, with the BMC that they are for: not before it has that. Only
-// a registration has tried them.
+// accept records that the node has the credentials, and which BMC they are for. It records nothing
+// while the node does not have that BMC. Only a registration has tried the credentials.
 func (p registration) accept(s *scope) {
 	if s.bmc == "" {
 		return
@@ -348,7 +351,7 @@ func sameCredentials(a, b v1alpha1.CredentialsStatus) bool {
 	}
 }
 
-// registration is what the host asks of its node.
+// registration returns what the host asks of its node.
 func (p registration) registration(ctx context.Context, s *scope) (provisioner.Registration, error) {
 	h := s.host
 	access, err := bmc.Parse(h.Spec.BMC)
@@ -396,7 +399,7 @@ type registering struct {
 }
 
 func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
-	if s.node == nil { // its BMC was taken away
+	if s.node == nil { // spec.bmc was removed
 		return p.withoutBMC(ctx, s)
 	}
 	complete, res, err := p.advance(ctx, s, task{
@@ -424,8 +427,9 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(next), nil
 }
 
-// accessAdvice says where a person corrects the access to the BMC of a host. The engine, which knows no hosts, names the settings of the
-// node, and what is set there is replaced by what the host has. Engines tell in words only what has failed, so certificates are named in any case.
+// accessAdvice says where a person corrects the access to the BMC of a host. The engine knows no
+// hosts and names the settings of the node, but those are replaced by what the host has. Engines
+// tell only in words what has failed, so the advice mentions certificates in any case.
 func accessAdvice(h *v1alpha1.BareMetalHost) string {
 	text := fmt.Sprintf("Correct it in the host and not in its node, which gets the access to the BMC from spec.bmc and the Secret %s", h.Spec.BMC.CredentialsName)
 	if access, err := bmc.Parse(h.Spec.BMC); err == nil && access.Driver != "ipmi" && !h.Spec.BMC.DisableCertificateVerification {
@@ -434,7 +438,7 @@ func accessAdvice(h *v1alpha1.BareMetalHost) string {
 	return text
 }
 
-// advised is the refusal of a BMC with accessAdvice.
+// advised adds accessAdvice to a refusal of a BMC, and returns other errors as they are.
 func advised(h *v1alpha1.BareMetalHost, err error) error {
 	if errors.Is(err, provisioner.ErrFailed) || errors.Is(err, provisioner.ErrInvalid) {
 		return fmt.Errorf("%w. %s", err, accessAdvice(h))
@@ -442,8 +446,9 @@ func advised(h *v1alpha1.BareMetalHost, err error) error {
 	return err
 }
 
-// withoutBMC makes a host unmanaged whose BMC was taken away. A node that has never been inspected knows nothing but
-// that BMC, so it is deleted: the host would be imported from it, and wait for an inventory that nobody writes.
+// withoutBMC makes a host unmanaged whose spec.bmc was removed. It deletes a node that has never
+// been inspected, because that knows nothing but the BMC: the host would be imported from it, and
+// wait for an inventory that nobody writes.
 func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
 	if pause := s.wait(v1alpha1.OperationRegister, p.registration.maxBackoff); pause > 0 {
 		return result{requeueAfter: pause, stop: true}, nil
@@ -462,7 +467,7 @@ func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
 	return s.moveTo(v1alpha1.StateUnmanaged), nil
 }
 
-// afterRegistration is pure: the state that follows registration.
+// afterRegistration returns the state that follows registration.
 func afterRegistration(h *v1alpha1.BareMetalHost) v1alpha1.ProvisioningState {
 	switch {
 	case h.Spec.ExternallyProvisioned:
@@ -476,7 +481,7 @@ func afterRegistration(h *v1alpha1.BareMetalHost) v1alpha1.ProvisioningState {
 	}
 }
 
-// deployedOf is what a node is told about the machine of a host in use.
+// deployedOf returns what a node is told about the deployment on the machine of a host in use.
 func deployedOf(h *v1alpha1.BareMetalHost) *provisioner.Deployment {
 	d := &provisioner.Deployment{
 		InstanceID: string(h.UID), RootDevice: h.Status.Provisioning.RootDeviceHints.DeepCopy(),

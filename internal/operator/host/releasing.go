@@ -14,24 +14,25 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// releasing lets the node of a host go that moves to another cluster: it is paused, and
-// carries its status in an annotation, as tools that move objects copy it.
+// releasing releases the node of a host that moves to another cluster. Such a host is paused, and
+// carries its status in an annotation for the tools that copy objects.
 //
-// The release names the annotation by its digest. Only the same host, by namespace and name,
-// in another cluster, which is restored from that very annotation, may put its mark in the place of
-// this host's; the request that does so fails when the release is gone. There is never more
-// than one pass over a host here, so the release follows every request that this operator
-// has made for the host; and before the next one, when the host is not paused any more, it
-// ends the release in the same way. So at most one of the two clusters uses the node.
+// The release names the annotation by its digest. Only the same host, by namespace and name, in
+// another cluster and restored from that very annotation may replace the mark of this host by its
+// own; the request that does so fails when the release is gone. There is never more than one pass
+// over a host here, so the release follows every request that this operator has made for the host.
+// When the pause is over, this operator ends the release in the same way before it makes another
+// request. So at most one of the two clusters uses the node.
 //
-// Then it says so in an annotation of the host, which whoever moves it waits for.
+// After the release, an annotation of the host says so. Whoever moves the host waits for it.
 type releasing struct {
 	owners ownership
 	client client.Client
 }
 
-// decideRelease is pure: the node of a paused host and its release, or "" when it does not move. A host whose status is
-// still to be restored from the annotation may have put its mark into the node that this names.
+// decideRelease returns the node of a paused host and the name of its release, or "" for a host
+// that does not move. If the status of the host is still to be restored from the annotation, the
+// host may have marked the node that the annotation names already.
 func decideRelease(h *v1alpha1.BareMetalHost) (id, release string) {
 	text := h.Annotations[v1alpha1.StatusAnnotation]
 	if text == "" {
@@ -63,7 +64,8 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	}
 }
 
-// record writes that there is nothing left to release. The first pass after the pause removes it.
+// record writes into an annotation that there is nothing left to release. The first pass after the
+// pause removes the annotation.
 func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, id, release string) (ctrl.Result, error) {
 	if h.Annotations[v1alpha1.ReleasedAnnotation] == release {
 		return ctrl.Result{}, nil

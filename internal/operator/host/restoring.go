@@ -19,13 +19,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// restoring copies the status from an annotation into a host that
-// was never reconciled: discovery created it, or it was moved from another cluster.
+// restoring copies the status from an annotation into a host that was never reconciled here:
+// discovery created it, or it was moved from another cluster.
 //
-// Whoever may write hosts may write this annotation, so the node in it counts only if
-// the host may have that node. Until the engine has been asked, nothing is restored. A host that
-// is being deleted asks a few times and then goes without the node, because its deletion has to end even without
-// the engine, and must not take an unchecked link for the host's own.
+// Whoever may write hosts may write this annotation, so the node in it counts only if the host may
+// have that node. Nothing is restored until the engine has been asked. A host that is being deleted
+// asks a few times and then goes on without the node: its deletion has to end even without the
+// engine, and must not take an unchecked link for the host's own.
 type restoring struct {
 	data       hardwareData
 	owners     ownership
@@ -79,27 +79,28 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status, s.restored = *status, refusal == nil
-	s.host.Status.PowerOffHolds = nil // that the machine was off then proves nothing now
-	// The objects that it was given were moved, too, and are no others by that.
+	s.host.Status.PowerOffHolds = nil // the machine was off then, which proves nothing now
+	// The HostFirmwareSettings and HostFirmwareComponents were moved as well and have other UIDs
+	// here. With the old records they would count as other objects.
 	s.host.Status.Updates.Settings, s.host.Status.Updates.Components = v1alpha1.UpdateRecord{}, v1alpha1.UpdateRecord{}
-	s.host.Status.Operation.QueuedAt = nil // nor does it give the host a place before those that wait here
+	s.host.Status.Operation.QueuedAt = nil // the former wait gives the host no place before those that wait here
 	if refusal == nil {
 		return result{}, nil
 	}
 	s.host.Status.Provisioning.ID = ""
 	if deleted {
 		s.warn(eventNodeKept, "%v", refusal)
-		s.moveTo(v1alpha1.StateDeleting) // whatever runs on the machine is not this host's
+		s.moveTo(v1alpha1.StateDeleting) // the machine of that node is not this host's
 		return result{}, nil
 	}
 	if state := s.state(); !s.host.HasBMC() && linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
-		s.moveTo(v1alpha1.StateUnmanaged) // where the error stays until the host gets a node
+		s.moveTo(v1alpha1.StateUnmanaged) // the error stays there until the host gets a node
 	}
 	return result{stop: true}, &failure{v1alpha1.OperationRegister, refusal}
 }
 
-// unchecked handles a host that is deleted before the engine could be asked whose the node in its
-// annotation is.
+// unchecked handles a host that is being deleted while the engine cannot be asked whose node its
+// annotation names.
 func (p restoring) unchecked(s *scope, id string, err error) (result, error) {
 	if errors.Is(err, provisioner.ErrBusy) {
 		s.unrestored = true
@@ -117,9 +118,9 @@ func (p restoring) unchecked(s *scope, id string, err error) (result, error) {
 	return result{}, nil
 }
 
-// refusal returns why the node of an annotation does not count for the host, or nil if
-// it does or there is none. It says the same of a node that belongs to somebody else and
-// of one that does not exist.
+// refusal returns why the node of an annotation does not count for the host, or nil if it does or
+// the annotation names none. It returns the same for a node that belongs to somebody else and for
+// one that does not exist.
 func (p restoring) refusal(ctx context.Context, s *scope, restored v1alpha1.ProvisionStatus, moving string) (refusal, err error) {
 	id := restored.ID
 	if id == "" {
@@ -146,15 +147,16 @@ func isMadeFor(h *v1alpha1.BareMetalHost, nodeID string) bool {
 	return strings.HasSuffix(h.Annotations[v1alpha1.DiscoverySourceAnnotation], "/"+nodeID)
 }
 
-// isNodeID reports whether an annotation names a node by its ID. The engine finds nodes by name, too.
+// isNodeID reports whether an annotation names a node by its ID. The engine finds nodes by name as
+// well.
 func isNodeID(id string) bool {
 	parsed, err := uuid.Parse(id)
 	return err == nil && parsed.String() == id
 }
 
-// read returns nil when the host may have the node. One that the same host has released in
-// another cluster becomes the host's at once: the annotation that proves the move goes with
-// the pass. When that pass is not written, the mark stays, and the next one finds it.
+// read returns nil when the host may have the node. A node that the same host has released in
+// another cluster becomes this host's at once, because the annotation that proves the move goes
+// with the pass. If the pass is not written, the mark stays, and the next pass finds it.
 func (p restoring) read(ctx context.Context, s *scope, restored v1alpha1.ProvisionStatus, moving string) error {
 	n, err := p.owners.read(ctx, s, restored.ID, restored.State)
 	if err != nil {
@@ -179,8 +181,8 @@ func (p restoring) read(ctx context.Context, s *scope, restored v1alpha1.Provisi
 	}
 }
 
-// readDetails takes the hardware details from the HardwareData of the host, which came with
-// it from another cluster. What discovery has just read needs no confirmation.
+// readDetails takes the hardware details from the HardwareData of the host, which came with it from
+// another cluster. It keeps the details of the status if discovery has just read exactly these.
 func (p restoring) readDetails(ctx context.Context, s *scope, status *v1alpha1.BareMetalHostStatus) error {
 	if s.found != nil && p.readings.Has(s.found.ID, s.found.InspectedAt, status.HardwareDetails) {
 		return nil
@@ -192,18 +194,18 @@ func (p restoring) readDetails(ctx context.Context, s *scope, status *v1alpha1.B
 	return err
 }
 
-// errNotReleased means that the cluster which the host comes from still uses its node.
+// errNotReleased means that the cluster which the host comes from still uses the node.
 var errNotReleased = errors.New("the node is not released yet")
 
-// releasePoll is how often a host that moves looks for its node's release. The change of
-// the node brings a pass earlier.
+// releasePoll is how often a host that moves looks for the release of its node. A change of the
+// node triggers a pass earlier.
 const releasePoll = 10 * time.Second
 
-// maxNodeID limits what is repeated of an ID that is none, in bytes.
+// maxNodeID is how much of an invalid node ID is repeated in messages, in bytes.
 const maxNodeID = 64
 
-// knownStatuses and knownErrors are what the schema allows; anything else would
-// make the API server refuse the status.
+// knownStatuses and knownErrors are the values that the schema allows. The API server would refuse
+// a status with any other.
 var (
 	knownStatuses = []v1alpha1.OperationalStatus{
 		v1alpha1.OperationalStatusNone, v1alpha1.OperationalStatusOK, v1alpha1.OperationalStatusDiscovered,
@@ -234,8 +236,8 @@ func decodeStatus(text string) (*v1alpha1.BareMetalHostStatus, error) {
 	return &status, nil
 }
 
-// usableConditions keeps of each type the first condition that the schema
-// allows, for the times of the last changes.
+// usableConditions keeps, of each type, the first condition that the schema allows. It is kept for
+// the time of its last change.
 func usableConditions(list []metav1.Condition) []metav1.Condition {
 	var kept []metav1.Condition
 	for _, c := range list {

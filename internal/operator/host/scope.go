@@ -15,8 +15,8 @@ import (
 const (
 	// soon is the wait before the next pass after a change of state.
 	soon = requeue.Soon
-	// blipWait is the wait after the first call without an answer. The engine may only
-	// have missed that one, and then nobody tells of its return.
+	// blipWait is the wait after the first call without an answer. The engine may only have missed
+	// that call, and then nothing announces its return.
 	blipWait = 10 * time.Second
 )
 
@@ -43,17 +43,16 @@ type scope struct {
 	// credentialsVersion is the version of their Secret.
 	credentials        *secretContents
 	credentialsVersion string
-	// dataVersions are the versions of the Secrets with what is deployed, by their names, "0" for
-	// one that does not exist; set by the guard of that name.
+	// dataVersions are the versions of the Secrets that a deployment uses, by their names, "0" for
+	// one that does not exist. They are set by the guard of that name.
 	dataVersions map[string]string
 	// changes are those of BIOS settings and firmware, set by the handlers that apply them.
 	changes changes
 	// updatePending is the content of the condition UpdatePending. Passes that do not set it
 	// leave the condition as it is.
 	updatePending *updatePending
-	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, "" if it can: its image or its network
-	// configuration is missing. It is
-	// set by the guard registration.
+	// ramdiskMissing is why the ramdisk of the host cannot be booted yet, because its image or its
+	// network configuration is missing; "" if it can. It is set by the guard registration.
 	ramdiskMissing string
 	// detached is true when the host is detached, waitsToDetach when it will be, and
 	// delayed when it waits for a slot.
@@ -62,15 +61,17 @@ type scope struct {
 	steered bool
 	// hasSlot is true when the host got a slot in this pass.
 	hasSlot bool
-	// found is the node that the guard restoring has read, and restored is true when the
-	// status of the host came from an annotation, which names that node and is stored.
+	// found is the node that the guard restoring has read. restored is true when the status of the
+	// host came from the annotation of the stored host and the node that this names, if any, may be
+	// the host's.
 	found    *provisioner.Node
 	restored bool
 	// claimed is true when the pass only makes the host one of this operator.
 	claimed bool
 	// nodeLost is true when the engine has no node for a host that keeps its state.
 	nodeLost bool
-	// unregistered is the record of the last failure of the registration that must not replace the one of other work.
+	// unregistered is the record of the last failed registration, if it must not replace the record
+	// of other work.
 	unregistered v1alpha1.OperationStatus
 	// requested is true when the engine has accepted a request for work.
 	requested bool
@@ -109,16 +110,16 @@ func newScope(host *v1alpha1.BareMetalHost, now time.Time, agentWindow time.Dura
 // state is the host's provisioning state.
 func (s *scope) state() v1alpha1.ProvisioningState { return s.host.Status.Provisioning.State }
 
-// moveTo changes the state and ends the pass. All that belongs to the old state ends
-// here: its errors, the record of its operation, and the records of holds, before the new
-// one may power the machine on.
+// moveTo changes the state and ends the pass. It ends all that belongs to the old state: its
+// errors, the record of its operation, and the records of holds, because the new state may power
+// the machine on.
 func (s *scope) moveTo(state v1alpha1.ProvisioningState) result {
 	s.clearError()
 	return s.moveKeepingError(state)
 }
 
-// moveKeepingError is moveTo for a state that removes what the old one could not do, and
-// goes on showing why.
+// moveKeepingError is moveTo for a new state that removes what the old one could not complete: the
+// error stays, to show why.
 func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
 	status := &s.host.Status
 	s.passed = append(s.passed, status.Provisioning.State)
@@ -169,9 +170,9 @@ func historyOf(status *v1alpha1.BareMetalHostStatus, state v1alpha1.Provisioning
 	}
 }
 
-// fulfils are the annotations that ask for what the work of a state does anyway, or that say
-// what does not hold any more when it begins. All of it restarts the machine; what is deployed is what
-// the spec asks for then.
+// fulfils are the annotations that are removed when the work of a state begins. They ask for what
+// that work does anyway, because all of it restarts the machine, and what is deployed is what the
+// spec asks for then. Or they say what does not hold any more, such as that the machine is off.
 var fulfils = map[v1alpha1.ProvisioningState][]string{
 	v1alpha1.StateInspecting:     {v1alpha1.RebootAnnotation, v1alpha1.InspectAnnotation},
 	v1alpha1.StateProvisioning:   {v1alpha1.RebootAnnotation, v1alpha1.RebuildAnnotation, v1alpha1.ConfirmedOffAnnotation},
@@ -188,11 +189,11 @@ func (s *scope) fulfil(state v1alpha1.ProvisioningState) {
 }
 
 // fulfilsFirst reports whether annotations have to be removed before the work of a state begins.
-// Annotations are written after the status. If that write fails, they are still there with the
-// new state, and would ask for the same once more when its work is done.
+// Annotations are written after the status. If that second write failed, they are still there in
+// the new state, and would ask for the same once more when its work is done.
 func (s *scope) fulfilsFirst() bool {
 	if record := s.host.Status.Operation; record.Request != "" || record.Failures > 0 {
-		return false // they were removed then, and what there is now was asked for since
+		return false // they were removed then; those that are there now were added since
 	}
 	s.fulfil(s.state())
 	return slices.ContainsFunc(fulfils[s.state()], func(key string) bool {
@@ -222,12 +223,12 @@ func (s *scope) clearError() {
 	s.host.Status.ErrorCount = 0
 }
 
-// working sets what is being done.
+// working shows in the condition Progressing what is being done.
 func (s *scope) working(reason, format string, args ...any) {
 	s.progress = &progress{active: true, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// waiting sets what must happen before anything can be done.
+// waiting shows in the condition Progressing what must happen before anything can be done.
 func (s *scope) waiting(format string, args ...any) {
 	s.progress = &progress{reason: v1alpha1.NotProgressingReason, message: fmt.Sprintf(format, args...)}
 }
@@ -251,7 +252,7 @@ func conditionOf(list []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// keptDetached reports whether a host that was detached is still so in this pass.
+// keptDetached reports whether a detached host stays detached in this pass.
 func (s *scope) keptDetached() bool {
 	_, annotated := s.host.Annotations[v1alpha1.DetachedAnnotation]
 	return annotated && s.before.Status.OperationalStatus == v1alpha1.OperationalStatusDetached

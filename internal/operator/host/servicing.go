@@ -8,26 +8,27 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Requests of a live update beside askAbort: that the engine runs it, and that others look
-// at the machine afterwards.
+// Requests of a live update besides askAbort. askService asks the engine to run the update.
+// askObserve goes to no engine: it is recorded while other controllers have yet to look at the
+// machine.
 const (
 	askService = "service"
 	askObserve = "observe"
 )
 
-// observeTimeout is how long after the end of a live update it counts as running until
-// somebody has compared the objects with the machine. A comparison triggers a pass; without
-// one, there is a pass each observePoll.
+// observeTimeout is how long, after its end, a live update counts as running until somebody has
+// compared the objects with the machine. A comparison triggers a pass. Without one, there is a pass
+// every observePoll.
 const (
 	observeTimeout = 2 * time.Minute
 	observePoll    = 15 * time.Second
 )
 
-// firmwareStep is the name of the step that writes firmware, which must not be interrupted. It is aborted only where the
-// engine ends the component first that is being written.
+// firmwareStep is the name of the step that writes firmware, which must not be interrupted. It is
+// aborted only on an engine that first completes the component that is being written.
 const firmwareStep = "update"
 
-// inService are the states of a node that is serviced, by this operator or by others.
+// inService are the states of a node that is being serviced, by this operator or by another client.
 var inService = map[node.State]bool{
 	node.Servicing:     true,
 	node.ServiceWait:   true,
@@ -35,24 +36,24 @@ var inService = map[node.State]bool{
 	node.ServiceFailed: true,
 }
 
-// serviceStep is what has to be done about a live update next. Steps up to serviceBlocked let
-// the power be steered as usual.
+// serviceStep is what has to be done about a live update next. After steps up to serviceBlocked the
+// power is steered as usual.
 type serviceStep int
 
 const (
 	serviceNone       serviceStep = iota // nothing
-	serviceObserve                       // it has succeeded, which nobody has seen yet
+	serviceObserve                       // it has succeeded, and no comparison shows that yet
 	serviceBlocked                       // a person or another client has to act
-	serviceUnbootable                    // the restart it was asked with waits until there is a ramdisk
+	serviceUnbootable                    // the restart that begins it waits until there is a ramdisk
 	serviceRestart                       // the machine is powered off for another attempt
-	serviceBegin                         // it is planned, and the request recorded
+	serviceBegin                         // it is planned, and its request recorded
 	serviceSend                          // the request is sent
 	serviceWait                          // the engine is at work
 	serviceAbort                         // the engine has to end what it does
 	serviceDone                          // it has succeeded
 	serviceFailed                        // it has failed
 	servicePause                         // the node is in use again after a failure
-	serviceSeen                          // it has succeeded, and everybody knows
+	serviceSeen                          // it has succeeded, and the objects show that, or nobody looks
 	serviceEnd                           // it is not wanted any more, and nothing of it runs
 )
 
@@ -61,12 +62,12 @@ type serviceView struct {
 	node     provisioner.Node
 	record   v1alpha1.OperationStatus
 	requests powerRequests
-	// wanted is true when something may be applied to the machine in use, and ready when it
-	// is known what. kept is true while the engine does what is wanted.
+	// wanted is true when something may be applied to the machine in use. ready is true when it is
+	// known what. kept is true while what was requested is still what is wanted.
 	wanted, ready, kept bool
 	// observed is true when the objects show what was applied, or nobody looks.
 	observed bool
-	// explicit is true when only the annotation may begin it.
+	// explicit is true when only the reboot annotation may begin the update.
 	explicit bool
 	// waiting is true while a failure is not tried again, for a time or for good.
 	waiting bool
@@ -76,7 +77,7 @@ type serviceView struct {
 	noRamdisk bool
 }
 
-// again reports whether an attempt was made before that has to be followed by another one.
+// again reports whether an earlier attempt has to be followed by another one.
 func (v serviceView) again() bool { return v.record.Failures > 0 || v.record.Request == askAbort }
 
 // startable reports whether a live update may run now. A host that is held off stays off.
@@ -84,7 +85,7 @@ func (v serviceView) startable() bool {
 	return v.wanted && v.ready && v.requests.online && len(v.requests.holds) == 0 && !isMaintained(v.node)
 }
 
-// decideService is pure.
+// decideService returns the next step of a live update.
 func decideService(v serviceView) serviceStep {
 	switch v.node.State {
 	case node.Servicing:
@@ -104,8 +105,8 @@ func decideService(v serviceView) serviceStep {
 	}
 }
 
-// afterFailure decides for a node whose service has failed. It goes back to active also
-// when the next attempt follows, so that the machine is on meanwhile.
+// afterFailure decides for a node whose service has failed. The node goes back to active even if
+// another attempt follows, so that the machine is on meanwhile.
 func (v serviceView) afterFailure() serviceStep {
 	switch {
 	case isMaintained(v.node):
@@ -119,8 +120,8 @@ func (v serviceView) afterFailure() serviceStep {
 	}
 }
 
-// whileActive decides for a node that is not serviced: not yet, or not any more. The error of a node whose power cannot be
-// read is about that, and not about its update.
+// whileActive decides for a node that is not being serviced: not yet, or not any more. If the power
+// of a node cannot be read, its error is about that, and not about the update.
 func (v serviceView) whileActive() serviceStep {
 	switch asked := v.record.Request; {
 	case asked == askObserve && v.observed:
@@ -146,8 +147,8 @@ func (v serviceView) whileActive() serviceStep {
 	}
 }
 
-// trigger decides whether a live update begins: when the machine is off and is to be on, or
-// at once when it must not be off and a restart is asked for.
+// trigger decides whether a live update begins. It begins when the machine is off and is to be on,
+// or, if the machine must not be off, at once when a restart is asked for.
 func (v serviceView) trigger() serviceStep {
 	asked := v.requests.cycle || v.again()
 	switch {

@@ -24,13 +24,13 @@ func failedUpdate(problem string) *updatePending {
 	return pendingUpdate(v1alpha1.UpdateFailedReason, "%s", capitalized(problem))
 }
 
-// blockedByHolds is the condition of a host that is held off by such annotations.
+// blockedByHolds returns the condition of a host that is held off by the annotations in holds.
 func blockedByHolds(c changes, holds string) *updatePending {
 	return pendingUpdate(v1alpha1.UpdateBlockedByFencingReason, "%s waits until the host is not held powered off any more by %s", capitalized(c.names()), holds)
 }
 
-// nothingPending is the condition when nothing waits. Hosts whose BIOS settings and firmware
-// nobody can change do not have it.
+// nothingPending returns the condition of a host for which nothing is pending. It removes the
+// condition from a host without objects that can ask for BIOS settings or firmware.
 func nothingPending(c changes) *updatePending {
 	if !c.exist() {
 		return &updatePending{}
@@ -38,8 +38,8 @@ func nothingPending(c changes) *updatePending {
 	return &updatePending{reason: v1alpha1.UpToDateReason, message: "The machine was given the BIOS settings and firmware that were asked for"}
 }
 
-// preparingUpdate is pure: the condition of a host that is not in use, whose changes are
-// applied at once.
+// preparingUpdate returns the condition of a host that is not in use, where changes are applied at
+// once.
 func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
 	switch {
 	case !h.HasBMC():
@@ -57,7 +57,7 @@ func preparingUpdate(h *v1alpha1.BareMetalHost, c changes) *updatePending {
 	}
 }
 
-// detachedUpdate is the condition of a detached host that has one; nil for none.
+// detachedUpdate returns the condition of a detached host, nil if it has had none so far.
 func detachedUpdate(h *v1alpha1.BareMetalHost) *updatePending {
 	before := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.UpdatePendingCondition)
 	if before == nil {
@@ -69,7 +69,7 @@ func detachedUpdate(h *v1alpha1.BareMetalHost) *updatePending {
 	}
 }
 
-// withoutBMC says that a machine without a BMC cannot be given anything.
+// withoutBMC returns the condition of a host without a BMC, which cannot be given anything.
 func withoutBMC(c changes) *updatePending {
 	settings, components := c.objects.settings, c.objects.components
 	asked := settings != nil && len(settings.Spec.Settings) > 0 || components != nil && len(components.Spec.Updates) > 0
@@ -82,10 +82,10 @@ func withoutBMC(c changes) *updatePending {
 	}
 }
 
-// names are the objects whose versions have to be applied, for a sentence.
+// names lists the objects whose versions have to be applied, for a sentence.
 func (c changes) names() string { return c.namesBy(change.version) }
 
-// unseenNames are the objects whose newest versions nobody has compared.
+// unseenNames lists the objects whose newest versions nobody has compared with the machine.
 func (c changes) unseenNames() string {
 	return c.namesBy(func(c change) int64 {
 		if c.state != changeUnseen {
@@ -95,7 +95,7 @@ func (c changes) unseenNames() string {
 	})
 }
 
-// namesBy are the objects that have such a version, with it; 0 is none.
+// namesBy lists the objects for which version is not 0, each with that version.
 func (c changes) namesBy(version func(change) int64) string {
 	var names []string
 	for _, part := range c.both() {

@@ -22,14 +22,14 @@ type updater struct {
 	engine provisioner.FirmwareReader
 }
 
-// reading is what the machine has, by the engine. Parts that no change needs are empty.
+// reading is what the machine has, as the engine shows it. Parts that no change needs are empty.
 type reading struct {
 	settings   []provisioner.Setting
 	components []provisioner.Component
 }
 
-// steps reads what the machine has and returns the steps that make it what the changes ask
-// for: first BIOS settings, then firmware. There are none when the machine has it all.
+// steps reads what the machine has and returns the steps that give it what the changes ask for:
+// first BIOS settings, then firmware. It returns none when the machine has all of it.
 func (u updater) steps(ctx context.Context, s *scope, c changes) ([]node.Step, error) {
 	var r reading
 	var err error
@@ -46,7 +46,7 @@ func (u updater) steps(ctx context.Context, s *scope, c changes) ([]node.Step, e
 	return updateSteps(c, s.host.Status.Updates.Written, r), nil
 }
 
-// updateSteps is pure.
+// updateSteps returns these steps for a reading.
 func updateSteps(c changes, written []v1alpha1.WrittenFirmware, r reading) []node.Step {
 	var steps []node.Step
 	if c.settings.ready() {
@@ -68,10 +68,11 @@ func updateSteps(c changes, written []v1alpha1.WrittenFirmware, r reading) []nod
 	return append(steps, provisioner.FirmwareSteps(updates)...)
 }
 
-// isWritten reports whether a component has the firmware already: it was written last, and
-// the component shows the version that it showed then. The status of the object counts for
-// firmware that another operator wrote; while a request of this one is open, it shows
-// what was begun, and not what is done, so that the request keeps what it showed before.
+// isWritten reports whether a component has the firmware of an update already: that firmware was
+// written last, and the component shows the version that it showed then. If no record says what was
+// written last, the status of the object tells what another operator wrote. The status does not
+// count while a request of this operator is open: it then shows what was begun, and not what is
+// done. Therefore request first records what the status showed before.
 func isWritten(c changes, update v1alpha1.FirmwareUpdate, written []v1alpha1.WrittenFirmware, has []provisioner.Component) bool {
 	last := lastWritten(written, update.Component)
 	if last < 0 {
@@ -81,7 +82,7 @@ func isWritten(c changes, update v1alpha1.FirmwareUpdate, written []v1alpha1.Wri
 	return written[last].URL == update.URL && (written[last].Version == "" || version == "" || version == written[last].Version)
 }
 
-// lastWritten is the index of the record of a component, or -1.
+// lastWritten returns the index of the record of a component, -1 for none.
 func lastWritten(written []v1alpha1.WrittenFirmware, component string) int {
 	return slices.IndexFunc(written, func(w v1alpha1.WrittenFirmware) bool { return w.Component == component })
 }
@@ -95,7 +96,8 @@ func versionOf(components []provisioner.Component, name string) string {
 	return ""
 }
 
-// request records that the engine is asked to apply the changes, and what another operator has written before.
+// request records that the engine is asked to apply the changes, and which firmware another
+// operator has written before.
 func (updater) request(s *scope, c changes) {
 	updates := &s.host.Status.Updates
 	updates.NodeID = s.node.ID
@@ -115,7 +117,7 @@ func (updater) request(s *scope, c changes) {
 	}
 	updates.Firmware = slices.Clone(c.objects.components.Spec.Updates)
 	if c.components.requested() {
-		return // the status shows what that request has begun
+		return // the status shows what the earlier request has begun
 	}
 	for _, update := range c.objects.components.Status.Updates {
 		if lastWritten(updates.Written, update.Component) < 0 {
@@ -130,8 +132,8 @@ func (u updater) applied(ctx context.Context, s *scope) error {
 	if err := u.begun(ctx, s); err != nil {
 		return err
 	}
-	if len(updates.Firmware) > 0 { // also when the object that asked for it was moved with its host meanwhile
-		// Without the versions, the addresses alone tell what was written.
+	if len(updates.Firmware) > 0 { // even if its object was moved with the host meanwhile
+		// If the versions cannot be read, the URLs alone tell what was written.
 		has, err := u.engine.Components(ctx, s.node.ID)
 		if isTemporary(err) {
 			return err

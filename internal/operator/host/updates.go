@@ -72,19 +72,20 @@ type change struct {
 	problem string
 	// record says what the machine was given of this object; it is empty for another one.
 	record v1alpha1.UpdateRecord
-	// replaced is true when the engine was asked to apply an object that was deleted since, and another one has its name.
+	// replaced is true when the engine was asked to apply an object that has been deleted since,
+	// and another object has its name now.
 	replaced bool
-	// permitted is true when the policy allows to apply it to a machine in use, and withdrawn
-	// when that is necessary and not so.
+	// permitted is true when the policy allows to apply the change to a machine in use. withdrawn
+	// is true when the change needs that permission and does not have it.
 	permitted, withdrawn bool
 }
 
-// requested reports whether the engine was asked to apply some version of the object, with
-// an end that is not known, or that was a failure.
+// requested reports whether the engine was asked to apply some version of the object, and that has
+// failed or its end is not known.
 func (c change) requested() bool { return c.record.Requested != 0 }
 
-// version is the generation that has to be applied, 0 for none. What was requested has to be
-// until somebody has looked at a newer version: a machine that was given a part of a change
+// version returns the generation that has to be applied, 0 for none. A requested generation has to
+// be applied until somebody has looked at a newer one: a machine that was given a part of a change
 // does not show a difference in that part any more.
 func (c change) version() int64 {
 	switch {
@@ -109,7 +110,7 @@ func (c change) kept() bool {
 	return !c.replaced && (!c.requested() || c.version() == c.record.Requested)
 }
 
-// settingsChange is pure.
+// settingsChange returns what HostFirmwareSettings asks for.
 func settingsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 	c := change{kind: "HostFirmwareSettings", record: h.Status.Updates.Settings}
 	if u.policy != nil {
@@ -121,8 +122,8 @@ func settingsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 	return c.of(u.settings, u.settings.Status.Conditions, len(u.settings.Spec.Settings) == 0)
 }
 
-// componentsChange is pure. Updates that were begun last are not begun again, also before
-// somebody has compared them.
+// componentsChange returns what HostFirmwareComponents asks for. The updates that were begun last
+// do not count as new, even before somebody has compared them.
 func componentsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 	c := change{kind: "HostFirmwareComponents", record: h.Status.Updates.Components}
 	if u.policy != nil {
@@ -135,8 +136,8 @@ func componentsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 	return c.of(u.components, u.components.Status.Conditions, len(updates) == 0 || slices.Equal(updates, u.components.Status.Updates))
 }
 
-// of completes a change from its object. clean reports that it asks for nothing new, whatever
-// its conditions say.
+// of completes a change from its object. clean reports that the object asks for nothing new,
+// whatever its conditions say.
 func (c change) of(obj client.Object, conditions []metav1.Condition, clean bool) change {
 	c.uid, c.generation = obj.GetUID(), obj.GetGeneration()
 	if c.record.UID != c.uid {
@@ -172,20 +173,21 @@ func changesOf(u updateObjects, h *v1alpha1.BareMetalHost) changes {
 
 func (c changes) both() []change { return []change{c.settings, c.components} }
 
-// any reports whether one of the changes is so.
+// any reports whether one of the changes satisfies is.
 func (c changes) any(is func(change) bool) bool { return slices.ContainsFunc(c.both(), is) }
 
 // exist reports whether there is an object that can ask for something.
 func (c changes) exist() bool { return c.objects.settings != nil || c.objects.components != nil }
 
-// live are the changes without those that may not be applied to a machine in use.
+// live returns the changes with those withdrawn that may not be applied to a machine in use.
 func (c changes) live() changes {
 	c.settings.withdrawn, c.components.withdrawn = !c.settings.permitted, !c.components.permitted
 	return c
 }
 
-// wanted reports whether something has to be applied, ready whether all of that is known, and
-// unseen whether nobody has compared the newest version of one of the objects.
+// wanted reports whether something has to be applied. ready reports whether all of that is the
+// newest version. unseen reports whether nobody has compared the newest version of one of the
+// objects.
 func (c changes) wanted() bool {
 	return c.any(func(c change) bool { return c.version() != 0 })
 }
@@ -198,7 +200,7 @@ func (c changes) unseen() bool {
 	return c.any(func(c change) bool { return c.state == changeUnseen })
 }
 
-// problem says which object is invalid and why, or is "".
+// problem says which object is invalid, and why; it is "" if none is.
 func (c changes) problem() string {
 	for _, part := range c.both() {
 		if part.state == changeInvalid {

@@ -17,8 +17,8 @@ const (
 	// that the shared cache sees triggers a reconciliation earlier, and after a request
 	// the cache looks for one soon.
 	workPoll = 10 * time.Second
-	// idlePoll is how often the node is read while a person has to act. A
-	// change of the node triggers a reconciliation at once.
+	// idlePoll is how often the node is read while a person has to act. A change of the node
+	// triggers a reconciliation at once.
 	idlePoll = time.Minute
 )
 
@@ -53,8 +53,8 @@ type workStep struct {
 	request string
 }
 
-// workflow maps the states of a node to what an operation does there. States that are
-// missing mean that another client uses the node.
+// workflow maps the states of a node to what an operation does there. A state that is missing means
+// that another client uses the node.
 type workflow map[node.State]workStep
 
 // patience says which failures count.
@@ -63,14 +63,15 @@ type patience struct {
 	waiting bool
 	// outdated is true when the last request was made with other inputs than there are now.
 	outdated bool
-	// leaving is true while the host is deleted: that ends also when its BMC never answers again.
+	// leaving is true while the host is being deleted. Its deletion has to end even if its BMC
+	// never answers again.
 	leaving bool
-	// rebuild is true while a person asks to remove whatever is deployed.
+	// rebuild is true while a person asks to remove the deployment, whatever it is.
 	rebuild bool
 }
 
-// decideWork is pure. It returns the next step of an operation with this workflow, and a
-// message for the steps blocked and failed.
+// decideWork returns the next step of an operation with this workflow, and a message for the steps
+// blocked and failed.
 func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, p patience) (workStep, string) {
 	next, known := w[n.State]
 	switch {
@@ -101,7 +102,8 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 	}
 }
 
-// userOf is pure: who has brought a node, which is the host's, into a state that its workflow does not know, and the way out.
+// userOf returns who may have brought the host's node into a state that the workflow does not know,
+// and what to do about it.
 func userOf(w workflow, n provisioner.Node) string {
 	const forgotten = "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted "
 	_, expectsUse := w[node.Active]
@@ -123,21 +125,23 @@ func userOf(w workflow, n provisioner.Node) string {
 const messageDeployedAgain = "The machine was deployed again since this host asked to remove what ran there, as when the cluster's database was restored; " +
 	"annotation " + v1alpha1.RebuildAnnotation + " removes it all the same"
 
-// isDeployedAgain reports whether a node runs a deployment that is younger than the accepted request to
-// remove one: who wrote the status of the host did not know of it.
+// isDeployedAgain reports whether a node runs a deployment that is younger than the accepted
+// request to remove one. Whoever wrote the status of the host did not know of that deployment.
 func isDeployedAgain(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	return record.Request == askUndeploy && record.Accepted && changedSince(record, n) && adoptWorkflow[n.State].action == workDone
 }
 
-// isRemovalForgotten reports whether a node shows the use of its machine as of before the accepted request to remove the
-// deployment, as after the engine was started on an older database. What then ends there is the same deployment still.
+// isRemovalForgotten reports whether a node shows its machine in use as before the accepted request
+// to remove the deployment. That happens when the engine was started on an older database. What is
+// then to be removed is still the same deployment.
 func isRemovalForgotten(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	at, use := changedAt(n), adoptWorkflow[n.State]
 	return record.Request == askUndeploy && record.Accepted && record.NodeChangedAt != nil && at != nil && at.Before(record.NodeChangedAt) &&
 		(use.action == workDone || use.action == workWait)
 }
 
-// decideMaintenance is decideWork for maintenance that asking for other work does not end.
+// decideMaintenance is decideWork for a node in maintenance that a request for other work does not
+// end.
 func decideMaintenance(n provisioner.Node, p patience) workStep {
 	switch {
 	case n.Fault != node.FaultPowerFailure || !p.leaving:
@@ -149,15 +153,15 @@ func decideMaintenance(n provisioner.Node, p patience) workStep {
 	}
 }
 
-// ownFaults are the faults for which an engine puts a node into maintenance when work
-// that was asked of it fails. Asking for other work ends that maintenance; one of a person,
-// and that for a power failure, which the engine ends by itself, stay.
+// ownFaults are the faults for which an engine puts a node into maintenance when requested work
+// fails. A request for other work ends that maintenance. It does not end maintenance set by a
+// person, nor that for a power failure, which the engine ends by itself.
 var ownFaults = map[string]bool{"clean failure": true, "service failure": true, "rescue abort failure": true}
 
-// isMaintained reports whether a node is in maintenance that asking for work does not end.
+// isMaintained reports whether a node is in maintenance that a request for work does not end.
 func isMaintained(n provisioner.Node) bool { return n.Maintenance && !ownFaults[n.Fault] }
 
-// maintenanceOf says why such a node is in maintenance, and who ends that.
+// maintenanceOf says why such a node is in maintenance, and who ends it.
 func maintenanceOf(n provisioner.Node) string {
 	way := "`ingot node maintenance unset " + n.ID + "` ends that"
 	if n.Fault == node.FaultPowerFailure {
@@ -173,7 +177,7 @@ func withReason(what, why string) string {
 	return what + ": " + why
 }
 
-// work brings nodes along the workflows of operations.
+// work moves nodes along the workflows of operations.
 type work struct {
 	engine     engine
 	slots      capacity
@@ -185,19 +189,20 @@ type work struct {
 type task struct {
 	operation v1alpha1.OperationName
 	workflow  workflow
-	// reason and message say in the condition Progressing what is being done, and failed
-	// what follows a failure. advice, if not empty, is added to what the engine says about one.
+	// reason and message are those of the condition Progressing while the task is under way. failed
+	// is its message after a failure. advice, if not empty, is added to what the engine says about
+	// a failure.
 	reason, message, failed, advice string
-	// recorded is a request that is sent after its record was written, "" for none: one that
-	// must not be repeated because the operator ended in between.
+	// recorded is a request that is sent after its record was written, "" for none. It must not be
+	// repeated only because the operator ended in between.
 	recorded string
-	// send asks the engine for a request of the workflow that every operation can make;
-	// nil uses those.
+	// send has the functions that send the task's own requests. Other requests are those that every
+	// operation can make.
 	send map[string]func(ctx context.Context) error
 }
 
-// advance makes the next step of a task. done reports that it is complete; otherwise
-// the pass ends with the result.
+// advance takes the next step of a task. done reports that the task is complete; otherwise the pass
+// ends with the result.
 func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res result, err error) {
 	if t.workflow[s.node.State].action == workDone {
 		return true, result{}, nil // and the record of another operation stays
@@ -218,7 +223,7 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		s.working(t.reason, "%s", t.message)
 		seenAtWork(record, *s.node)
 		if record.Request != "" && !arrived(*record, *s.node) {
-			record.Accepted = true // by an engine whose times do not show it
+			record.Accepted = true // the engine has got it, although its times do not show that
 		}
 		return false, result{requeueAfter: workPoll, stop: true}, nil
 	case workBlocked:
@@ -284,7 +289,8 @@ func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
 			return err
 		}
 		if !s.host.HasBMC() && !skipsCleaning(s.host) && !s.node.Cleans {
-			// What is there is somebody's data, and the engine may be set not to clean. Nodes with a BMC have got it.
+			// What is on the disks is somebody's data, and the engine may be configured not to
+			// clean. A node with a BMC has got this setting already.
 			if err := w.engine.SetAutomatedCleaning(ctx, id, true); err != nil {
 				return err
 			}
@@ -297,9 +303,9 @@ func (w work) ask(ctx context.Context, s *scope, t task, request string) error {
 	}
 }
 
-// matchCleaning turns automated cleaning of a machine on or off as its host asks now, right
-// before a request that may clean. The registration of a host with a BMC does that, too, but
-// since then a person or an older database may have changed the node.
+// matchCleaning turns automated cleaning of a node on or off as its host asks now, right before a
+// request that may clean. The registration of a host with a BMC does that as well, but since then a
+// person or an older database may have changed the node.
 func (w work) matchCleaning(ctx context.Context, s *scope) error {
 	wanted := !skipsCleaning(s.host)
 	if s.node.SkipsCleaning != wanted {
@@ -308,8 +314,8 @@ func (w work) matchCleaning(ctx context.Context, s *scope) error {
 	return w.engine.SetAutomatedCleaning(ctx, s.node.ID, wanted)
 }
 
-// matchWaiting is matchCleaning for a node that waits for its ramdisk: only then does the engine
-// decide whether it cleans.
+// matchWaiting is matchCleaning for a node that waits for its ramdisk: the engine decides only
+// after that wait whether it cleans.
 func (w work) matchWaiting(ctx context.Context, s *scope, operation v1alpha1.OperationName) error {
 	if s.node.State != node.CleanWait {
 		return nil
@@ -322,8 +328,8 @@ func skipsCleaning(h *v1alpha1.BareMetalHost) bool {
 	return h.Spec.AutomatedCleaningMode == v1alpha1.CleaningModeDisabled
 }
 
-// refused makes a refusal of the engine, or an input that a person has to correct, a failure of the
-// operation. Errors that say nothing about the request stay as they are.
+// refused turns a refusal of the engine, or an input that a person has to correct, into a failure
+// of the operation. It returns errors that say nothing about the request as they are.
 func refused(operation v1alpha1.OperationName, request, id string, err error) error {
 	if err == nil || isTemporary(err) || isUnread(err) || errors.Is(err, provisioner.ErrNotFound) {
 		return err

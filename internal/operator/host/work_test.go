@@ -342,7 +342,7 @@ func TestWaitAfterFailureEndsWithTimeOrWithNewInputs(t *testing.T) {
 			t.Errorf("%s: %s, want no wait", name, got)
 		}
 	}
-	// What else is written into the status postpones nothing, and changes no count.
+	// Other changes of the status do not change the wait.
 	written := func(h *v1alpha1.BareMetalHost) {
 		now := metav1.NewTime(testNow.Add(time.Minute))
 		h.Status.LastUpdated, h.Status.Conditions = &now, nil

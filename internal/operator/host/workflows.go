@@ -15,8 +15,8 @@ var (
 	failsManage = workStep{workFailed, askManage}
 )
 
-// registerWorkflow makes the engine check the access to the BMC. A node beyond that is
-// registered, whatever became of it.
+// registerWorkflow has the engine check the access to the BMC. A node beyond that is registered,
+// whatever its state.
 var registerWorkflow = func() workflow {
 	w := workflow{}
 	for _, state := range node.States() {
@@ -26,9 +26,10 @@ var registerWorkflow = func() workflow {
 	return w
 }()
 
-// inspectWorkflow reads the hardware. The end of an inspection is told from the node's time
-// of inspection, because it begins and ends in the same state. One that failed is left first: the
-// inspect interface cannot be changed there, and another one may be the way out.
+// inspectWorkflow reads the hardware. It begins and ends in the same state of the node, so the
+// record of the operation and the node's time of inspection tell its end. The node leaves the state
+// of a failed inspection before the next try: the inspect interface cannot be changed in that
+// state, and another interface may be the way out.
 var inspectWorkflow = workflow{
 	node.Enroll:        toManage,
 	node.Verifying:     wait,
@@ -58,8 +59,8 @@ var prepareWorkflow = workflow{
 	node.Available:     done,
 }
 
-// configureWorkflow runs steps that configure the hardware, before prepareWorkflow. Their end is
-// told from the record of the operation, because they begin and end in the same state.
+// configureWorkflow runs steps that configure the hardware, before prepareWorkflow. It begins and
+// ends in the same state of the node, so the record of the operation tells its end.
 var configureWorkflow = with(prepareWorkflow, workflow{
 	node.Manageable: {workAsk, askClean},
 	node.Available:  toManage,
@@ -81,7 +82,7 @@ var provisionWorkflow = workflow{
 	node.Active:       done,
 }
 
-// adoptWorkflow takes over a node whose machine is in use. The engine may have lost it.
+// adoptWorkflow has the engine adopt a node whose machine is in use, if the engine has lost it.
 var adoptWorkflow = workflow{
 	node.Enroll:         toManage,
 	node.Verifying:      wait,
@@ -101,11 +102,11 @@ var adoptWorkflow = workflow{
 	node.UnrescueFailed: done,
 }
 
-// adoptFreeWorkflow is adoptWorkflow for a machine whose node may be free: a person says that somebody else has deployed
-// it, or what is deployed has to be removed and the engine has forgotten it.
+// adoptFreeWorkflow is adoptWorkflow for a machine whose node may be free: a person says that
+// somebody else has deployed it, or the engine has forgotten a deployment that has to be removed.
 var adoptFreeWorkflow = with(adoptWorkflow, workflow{node.Available: toManage})
 
-// adoption is the workflow for a host in use.
+// adoption returns the workflow that adopts the machine of a host in use.
 func adoption(state v1alpha1.ProvisioningState) workflow {
 	if state == v1alpha1.StateExternallyProvisioned {
 		return adoptFreeWorkflow
@@ -147,17 +148,17 @@ var deprovisionWorkflow = workflow{
 	node.Available:      done,
 }
 
-// impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for
-// too long: it is asked to remove the deployment all the same.
+// impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for too
+// long. It is asked to remove the deployment without that.
 var impatientWorkflow = with(deprovisionWorkflow, workflow{
 	node.ServiceWait: {workAsk, askUndeploy},
 })
 
 // patientWorkflow is w for a machine that only a person can boot. An engine that has given up
-// to wait for it is asked once more.
+// waiting for it is asked once more.
 func patientWorkflow(w workflow) workflow { return with(w, workflow{node.CleanFailed: toManage}) }
 
-// with is a workflow with other steps in some states.
+// with returns a workflow in which the steps of other replace those of w.
 func with(w, other workflow) workflow {
 	merged := workflow{}
 	for _, part := range []workflow{w, other} {

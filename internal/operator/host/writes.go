@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// writes remembers the version of each host that was last written, until the
-// cache has it. A pass over an older version would repeat everything, only to
-// have its write refused. It is safe for concurrent use.
+// writes remembers the version of each host that was written last, until the cache has it. A pass
+// over an older version would repeat everything, and its write would be refused. It is safe for
+// concurrent use.
 type writes struct {
 	mu       sync.Mutex
 	versions map[types.UID]string
