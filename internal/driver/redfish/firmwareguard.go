@@ -47,6 +47,30 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 	return out
 }
 
+// otherComponent stands for the component of an update of which nothing is stored.
+const otherComponent = "another component"
+
+// unstored is an update that the BMC may have been asked for later than the one under way, and of
+// which nothing is stored: the database may have gone back since.
+func (w updating) unstored() node.FirmwareUpdate {
+	earlier := slices.Clone(w.record.Update.Tasks)
+	if w.record.Update.Task != "" {
+		earlier = append(earlier, w.record.Update.Task)
+	}
+	return node.FirmwareUpdate{Component: otherComponent, EarlierTasks: earlier}
+}
+
+// guarded is the node with the updates that are awaited before the machine loses its power.
+func (w updating) guarded() *node.Node {
+	stored, more := node.FirmwareUpdatesOf(w.node), w.unstored()
+	if !w.record.Update.Doubted || slices.ContainsFunc(stored, more.Same) {
+		return w.node
+	}
+	guarded := *w.node
+	node.StoreFirmwareUpdates(&guarded, append(stored, more))
+	return &guarded
+}
+
 // awaitFirmware looks, before a machine loses its power, whether its BMC writes firmware that
 // it was asked for. Its outcome is done when the power may be taken; else it waits for the end
 // of the write, without asking for anything. A BMC that does not answer, or refuses the login, is
@@ -98,6 +122,10 @@ type afterUpdate struct {
 // decideUpdate decides what becomes of a record before the machine loses its power. An update
 // that waits for a start of the machine writes nothing before that.
 func decideUpdate(u node.FirmwareUpdate, shown progress, now time.Time) afterUpdate {
+	asked := "which was asked for at " + u.AskedAt.Format(time.RFC3339)
+	if u.AskedAt.IsZero() {
+		asked = "of which the engine has stored nothing"
+	}
 	switch {
 	case shown == waiting:
 		u.AwaitedSince = time.Time{}
@@ -107,13 +135,16 @@ func decideUpdate(u node.FirmwareUpdate, shown progress, now time.Time) afterUpd
 	case u.AwaitedSince.IsZero():
 		u.AwaitedSince = now
 		return afterUpdate{update: u, keep: true, wait: true, note: "The machine keeps its power, for " + updateWithin.String() + " at most, until its BMC has written the firmware of " +
-			u.Component + ", which was asked for at " + u.AskedAt.Format(time.RFC3339) + "."}
+			u.Component + ", " + asked + "."}
 	case now.Sub(u.AwaitedSince) < updateWithin:
 		return afterUpdate{update: u, keep: true, wait: true}
 	}
 	return afterUpdate{update: u, note: "The power of the machine was changed although its BMC did not show within " + updateWithin.String() +
 		" that it has written the firmware of " + u.Component + ": check that component."}
 }
+
+// maxAdded bounds how many tasks are read to find one that has not ended: the last of the list.
+const maxAdded = 50
 
 // updateProgress asks how far an update is. One without a task is looked for among the tasks
 // that came after its request; while it may not be shown yet, it counts as working.
@@ -130,11 +161,9 @@ func (c *call) updateProgress(u node.FirmwareUpdate, now time.Time) (progress, e
 	if err != nil {
 		return "", err
 	}
+	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(u.EarlierTasks, path) })
 	waits := false
-	for _, path := range tasks {
-		if slices.Contains(u.EarlierTasks, path) {
-			continue
-		}
+	for _, path := range added[max(0, len(added)-maxAdded):] {
 		shown, _, err := c.taskProgress(path)
 		if err != nil || shown == working {
 			return shown, err

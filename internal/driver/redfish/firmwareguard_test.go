@@ -285,6 +285,72 @@ func TestRequestThatTheBMCRefusedDelaysPowerChangesOnlyShortly(t *testing.T) {
 	}
 }
 
+// wentBack returns a step of two updates whose row is one of before: it follows the first one, and the BMC writes the
+// second.
+func wentBack(t *testing.T, first, second string) *flashing {
+	t.Helper()
+	m, _ := newMachine(t, "dell", redfishtest.Options{Times: bmc.Times{Flash: flashTime}})
+	d := redfish.New(redfish.Options{Clock: m.Now})
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	flashedBefore(m)
+	f := &flashing{m: m, d: d, step: firmwareStep(
+		first, redfishtest.Serve(t, "ingot-firmware component="+first+" version=9.9.1"),
+		second, redfishtest.Serve(t, "ingot-firmware component="+second+" version=9.9.2"),
+	)}
+	f.turn.Origin.Request = "update"
+	var stored driver.Turn
+	var internal node.Object
+	for !slices.Equal(m.Writing(), []string{second}) {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		if out.Phase == "follow" && stored.Phase == "" {
+			stored, internal = f.turn, m.node.DriverInternalInfo
+		}
+	}
+	m.node.DriverInternalInfo, m.before = internal, len(m.Server.Effects())
+	f.turn = stored
+	f.turn.Attempt, f.turn.Elapsed = driver.Unknown, 0
+	return f
+}
+
+func TestUpdateThatAnOlderDatabaseKnowsNothingOfKeepsThePowerOfTheMachine(t *testing.T) {
+	for name, silent := range map[string]bool{"": false, "after a turn without an answer": true} {
+		f := wentBack(t, "bios", "bmc")
+		m := f.m
+		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+			if silent {
+				panic(http.ErrAbortHandler)
+			}
+			bmc.ServeHTTP(w, r)
+		})
+		var notes string
+		for done := false; !done; silent = false {
+			out, err := f.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			apply(m, out)
+			notes, done = notes+out.Note, out.Done()
+		}
+		if interrupted(m) || !strings.Contains(notes, "of which the engine has stored nothing") || versions(m)["bios"] != "9.9.1" || versions(m)["bmc"] != "9.9.2" {
+			t.Errorf("%s: effects %q, versions %v, notes %q; want that the write is awaited", name, m.Effects(), versions(m), notes)
+		}
+		if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
+			t.Errorf("%s: after the step the node has %+v", name, left)
+		}
+	}
+}
+
+func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *testing.T) {
+	f := wentBack(t, "bmc", "bios")
+	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(f.m.Effects()) != 0 {
+		t.Errorf("error = %v, effects %q; want that nobody can know, and no second request", err, f.m.Effects())
+	}
+}
+
 func TestInterruptIsRefusedWhileFirmwareIsWritten(t *testing.T) {
 	m, d := leftUpdating(t, "dell")
 	starts(m)

@@ -44,10 +44,10 @@ const (
 type update struct {
 	Item   int      `json:"item"`            // position in the argument settings
 	Before string   `json:"before"`          // version when it began
-	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began
+	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began; before that, those that were known earlier
 	Task   string   `json:"task,omitempty"`  // that follows it; empty when the BMC named none
 	Began  float64  `json:"began,omitempty"` // how long the step had taken when it began, in seconds
-	// Doubted: the request may have been made although nothing that is stored tells so.
+	// Doubted: the BMC may have been asked for more than what is stored tells, such as for the next component.
 	Doubted bool `json:"doubted,omitempty"`
 	// Found: the task was found after the outcome of the request was lost.
 	Found bool `json:"found,omitempty"`
@@ -85,7 +85,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	if r.Update == nil {
 		r.Update = &update{}
 	}
-	r.Update.Doubted = r.Update.Doubted || turn.Phase == "" && turn.Attempt == driver.Unknown
+	r.Update.Doubted = r.Update.Doubted || turn.Phase != sendPhase && (turn.Attempt == driver.Unknown || r.Doubt)
 	if r.Update.Item >= len(files) {
 		return driver.Outcome{}, nil
 	}

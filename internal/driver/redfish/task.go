@@ -24,20 +24,6 @@ func (c *call) taskPaths() ([]string, error) {
 	return c.members(known.Tasks.String())
 }
 
-// maxUnfinished bounds how many tasks are read to find one that has not ended: the last of the list.
-const maxUnfinished = 50
-
-// anyUnfinished reports whether one of these tasks has not ended.
-func (c *call) anyUnfinished(paths []string) (bool, error) {
-	for _, path := range paths[max(0, len(paths)-maxUnfinished):] {
-		now, _, err := c.taskProgress(path)
-		if err != nil || now == working || now == waiting {
-			return err == nil, err
-		}
-	}
-	return false, nil
-}
-
 // taskPathOf is where a task is followed: at itself, which stays after its end, or else at
 // its monitor.
 func taskPathOf(task *schemas.TaskMonitorInfo) string {

@@ -41,7 +41,7 @@ func (w updating) next() (driver.Outcome, error) {
 	case verifyPhase:
 		return w.verify()
 	}
-	return w.restart(w.node, w.kind, w.turn, w.record)
+	return w.restart(w.guarded(), w.kind, w.turn, w.record)
 }
 
 func (w updating) failed(reason string) error {
@@ -81,11 +81,11 @@ func (w updating) begin() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	if w.record.Update.Doubted {
-		if unfinished, err := w.anyUnfinished(tasks); err != nil || unfinished {
+		if shown, err := w.updateProgress(w.unstored(), w.bmc.clock()); err != nil || shown == working || shown == waiting {
 			return driver.Outcome{}, cmp.Or(err, w.unknown())
 		}
 	}
-	w.record.Update.Before, w.record.Update.Tasks = version, tasks
+	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Doubted = version, tasks, false
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 
@@ -302,6 +302,9 @@ func (w updating) done() (driver.Outcome, error) {
 		return w.record.end(w.node), nil
 	}
 	r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
+	if w.record.Update.Doubted {
+		r.Update.Doubted, r.Update.Tasks = true, w.unstored().EarlierTasks
+	}
 	return r.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Apply: node.WithdrawFirmwareFile}), nil
 }
 
