@@ -260,7 +260,13 @@ func (m mediaInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn dri
 	}
 	out, err := drive.DetachMedia(ctx, n, devices, turn)
 	if err == nil && out.Done() {
-		out.Apply = node.WithdrawRamdiskBoot
+		detached := out.Apply
+		out.Apply = func(n *node.Node) {
+			if detached != nil {
+				detached(n)
+			}
+			node.WithdrawRamdiskBoot(n)
+		}
 	}
 	if serves && err != nil {
 		err = withoutSecret(err, boot.Secret)

@@ -29,6 +29,7 @@ type virtualDrive struct {
 	attempts []driver.Attempt
 	before   func()
 	failed   error
+	apply    func(*node.Node) // what detaching changes in the node
 }
 
 func (d *virtualDrive) AttachMedium(_ context.Context, _ *node.Node, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
@@ -74,7 +75,7 @@ func (d *virtualDrive) DetachMedia(_ context.Context, _ *node.Node, devices []st
 	if d.failed == nil && slices.Contains(devices, "floppy") {
 		d.floppy = ""
 	}
-	return driver.Outcome{}, d.failed
+	return driver.Outcome{Apply: d.apply}, d.failed
 }
 
 // mediaBoot returns the boot interface of machines with that drive.
@@ -151,6 +152,19 @@ func TestMediumThatCannotBeDetachedStaysOnRecord(t *testing.T) {
 	}
 	if _, still := node.RamdiskBootOf(n); !still {
 		t.Error("nobody knows any more that a medium is attached")
+	}
+}
+
+func TestWhatDetachingChangesInTheNodeIsStored(t *testing.T) {
+	n, d := inspected(nil, nil), &virtualDrive{apply: func(n *node.Node) {
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{"detached": true})
+	}}
+	boot := mediaBoot(d, &bootDevices{devices: []string{"cdrom"}})
+	if err := errors.Join(play(t, n, boot.BootRamdisk), play(t, n, boot.LeaveRamdisk)); err != nil {
+		t.Fatal(err)
+	}
+	if _, serves := node.RamdiskBootOf(n); serves || n.DriverInternalInfo.Values()["detached"] != true {
+		t.Errorf("the node has %s, want what detaching changes and no boot", n.DriverInternalInfo)
 	}
 }
 

@@ -21,7 +21,11 @@ import (
 func insert(t *testing.T, d driver.VirtualMedia, n *node.Node, medium node.Medium) error {
 	t.Helper()
 	_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
-		return d.AttachMedium(ctx, n, medium, turn)
+		out, err := d.AttachMedium(ctx, n, medium, turn)
+		if err == nil && out.Apply != nil {
+			out.Apply(n)
+		}
+		return out, err
 	})
 	return err
 }

@@ -1,6 +1,8 @@
 package redfish
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -14,7 +16,7 @@ type drives struct {
 	slots []*schemas.VirtualMedia
 	owner string // what has them: the system, or else its managers
 	// others are the other systems of a manager that has them. They use the same devices, so
-	// that only the URL of an image tells whose it is.
+	// that only the URL of an image, or the node that has put it there, tells whose it is.
 	others []string
 }
 
@@ -52,17 +54,64 @@ func (c *call) drives() (drives, error) {
 	return found, nil
 }
 
-// mayReplace reports whether the image in a virtual device may make room for another one of the
-// node: where other systems use the device, too, only one that the node has booted from may.
-func (d drives) mayReplace(slot *schemas.VirtualMedia, n *node.Node) bool {
-	return len(d.others) == 0 || !inserted(slot) || node.BootedFrom(slot.Image) == n.UUID
+// isOwn reports whether the image in a virtual device may be ejected for a node: where other
+// systems use the device, too, only one that the node has booted from or put there itself.
+func (d drives) isOwn(slot *schemas.VirtualMedia, n *node.Node) bool {
+	return len(d.others) == 0 || node.BootedFrom(slot.Image) == n.UUID ||
+		slices.ContainsFunc(ownImages(n), func(own ownImage) bool { return own.isIn(slot) })
 }
 
-// mayEject reports whether an image may be ejected for a node: where other systems use the device,
-// too, one that the engine serves to another node may not.
-func (d drives) mayEject(slot *schemas.VirtualMedia, n *node.Node) bool {
-	booted := node.BootedFrom(slot.Image)
-	return len(d.others) == 0 || booted == "" || booted == n.UUID
+// ownImagesKey is the key of driver_internal_info for the images that a node has put into virtual
+// devices which other systems use, too. Earlier releases stored none.
+const ownImagesKey = "redfish_own_images"
+
+// ownImage is an image that a node has put into a virtual device.
+type ownImage struct {
+	Device string `json:"device"` // path of the virtual device
+	// Image is the SHA-256 of the URL that the BMC shows, or of that of the image while it shows
+	// none: a URL may have secrets.
+	Image string `json:"image"`
+}
+
+// newOwnImage returns the record of an image in a virtual device.
+func newOwnImage(device, url string) ownImage {
+	sum := sha256.Sum256([]byte(url))
+	return ownImage{Device: device, Image: hex.EncodeToString(sum[:])}
+}
+
+// ownImages are the images that a node has put into virtual devices which other systems use, too.
+func ownImages(n *node.Node) []ownImage {
+	var images []ownImage
+	n.DriverInternalInfo.Get(ownImagesKey, &images)
+	return images
+}
+
+// isIn reports whether a virtual device has the image. Some BMCs show no URL.
+func (o ownImage) isIn(slot *schemas.VirtualMedia) bool {
+	return inserted(slot) && slot.ODataID == o.Device && (slot.Image == "" || newOwnImage(o.Device, slot.Image) == o)
+}
+
+// remember returns the change of a node that keeps which images are its own: those that are in
+// their virtual devices still, and the ones that it has put there now. It is nil when there is none.
+func (d drives) remember(n *node.Node, now ...ownImage) func(*node.Node) {
+	if len(d.others) == 0 {
+		return nil
+	}
+	stored := ownImages(n)
+	left := slices.DeleteFunc(slices.Clone(stored), func(own ownImage) bool {
+		replaced := slices.ContainsFunc(now, func(other ownImage) bool { return other.Device == own.Device })
+		return replaced || !slices.ContainsFunc(d.slots, own.isIn)
+	})
+	if left = append(left, now...); slices.Equal(left, stored) {
+		return nil
+	}
+	return func(n *node.Node) {
+		if len(left) == 0 {
+			n.DriverInternalInfo = n.DriverInternalInfo.Without(ownImagesKey)
+			return
+		}
+		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ownImagesKey: left})
+	}
 }
 
 // full lists the virtual devices of these types that have an image; none means all.
@@ -72,11 +121,10 @@ func (d drives) full(deviceTypes []string) []*schemas.VirtualMedia {
 	})
 }
 
-// ownMedia lists the virtual devices of these types that have an image which may be ejected for a
-// node; none means all.
-func (c *call) ownMedia(n *node.Node, deviceTypes []string) ([]*schemas.VirtualMedia, error) {
-	found, err := c.drives()
-	return slices.DeleteFunc(found.full(deviceTypes), func(slot *schemas.VirtualMedia) bool { return !found.mayEject(slot, n) }), err
+// own lists the virtual devices of these types that have an image which may be ejected for a node;
+// none means all.
+func (d drives) own(n *node.Node, deviceTypes []string) []*schemas.VirtualMedia {
+	return slices.DeleteFunc(d.full(deviceTypes), func(slot *schemas.VirtualMedia) bool { return !d.isOwn(slot, n) })
 }
 
 // inUse says why a virtual device is not emptied.

@@ -1,6 +1,7 @@
 package redfish_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -56,8 +57,12 @@ func inDrives(m *machine) []string {
 
 func detachCD(t *testing.T, d redfish.Driver, n *node.Node) {
 	t.Helper()
-	if _, err := d.DetachMedia(t.Context(), n, []string{"cdrom"}, fresh); err != nil {
+	out, err := d.DetachMedia(t.Context(), n, []string{"cdrom"}, fresh)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if out.Apply != nil {
+		out.Apply(n)
 	}
 }
 
@@ -88,7 +93,7 @@ func TestSystemsThatShareVirtualDevicesLeaveEachOthersMedia(t *testing.T) {
 	}
 }
 
-func TestImageThatNobodyBootedIsNotReplacedWhereSystemsShareVirtualDevices(t *testing.T) {
+func TestImageThatNobodyBootedIsThatOfTheNodeThatHasAttachedIt(t *testing.T) {
 	m, d, a, b := sharing(t, nil)
 	if err := insert(t, d, b, bootISO); err != nil {
 		t.Fatal(err)
@@ -96,8 +101,18 @@ func TestImageThatNobodyBootedIsNotReplacedWhereSystemsShareVirtualDevices(t *te
 	if err := insert(t, d, a, bootOf(a)); err == nil || !slices.Equal(inDrives(m), []string{bootISO.ImageURL}) {
 		t.Errorf("error = %v, the virtual devices have %q, want a refusal", err, inDrives(m))
 	}
-	if detachCD(t, d, a); len(inDrives(m)) > 0 { // as a client asks for
+	if detachCD(t, d, a); !slices.Equal(inDrives(m), []string{bootISO.ImageURL}) {
+		t.Errorf("after detaching for the other node: %q, want the image to stay", inDrives(m))
+	}
+	running := bootOf(b)
+	if err := insert(t, d, b, running); err != nil || !slices.Equal(inDrives(m), []string{running.ImageURL}) {
+		t.Errorf("error = %v, the virtual devices have %q, want that it makes room for its own node", err, inDrives(m))
+	}
+	if detachCD(t, d, b); len(inDrives(m)) > 0 {
 		t.Errorf("after detaching: %q", inDrives(m))
+	}
+	if !b.DriverInternalInfo.IsEmpty() {
+		t.Errorf("the node still has %s", b.DriverInternalInfo)
 	}
 	if err := insert(t, d, b, bootOf(b)); err != nil {
 		t.Fatal(err)
@@ -105,6 +120,53 @@ func TestImageThatNobodyBootedIsNotReplacedWhereSystemsShareVirtualDevices(t *te
 	m.node = a
 	if _, err := vendorCall(m, d, "eject_vmedia", nil); err != nil || len(inDrives(m)) > 0 {
 		t.Errorf("error = %v, the virtual devices have %q, want that the vendor method ejects everything", err, inDrives(m))
+	}
+}
+
+// TestImageThatAnEarlierReleaseHasAttachedIsTheNodesWhenItAttachesItAgain has a node that knows nothing of its image.
+func TestImageThatAnEarlierReleaseHasAttachedIsTheNodesWhenItAttachesItAgain(t *testing.T) {
+	m, d, _, b := sharing(t, nil)
+	if err := insert(t, d, b, bootISO); err != nil {
+		t.Fatal(err)
+	}
+	b.DriverInternalInfo = node.Object{}
+	if detachCD(t, d, b); len(inDrives(m)) == 0 {
+		t.Error("an image is ejected of which nobody can tell whose it is")
+	}
+	if err := insert(t, d, b, bootISO); err != nil {
+		t.Fatal(err)
+	}
+	if detachCD(t, d, b); len(inDrives(m)) > 0 {
+		t.Errorf("after detaching: %q", inDrives(m))
+	}
+}
+
+func TestMediumWithoutAURLIsThatOfTheNodeThatHasAttachedIt(t *testing.T) {
+	unnamed := virtualSlots{{shows: json.RawMessage("null")}, {shows: json.RawMessage("null")}}
+	_, d, a, b := sharing(t, unnamed.answer)
+	ofA, ofB := bootOf(a), bootOf(b)
+	if err := insert(t, d, a, ofA); err != nil || strings.Contains(a.DriverInternalInfo.String(), "192.0.2.1") {
+		t.Fatalf("error = %v, the node has %s; want no URL, which has a secret", err, a.DriverInternalInfo)
+	}
+	if detachCD(t, d, b); unnamed[0].image != ofA.ImageURL {
+		t.Errorf("it has %q, want that of the machine that runs from it", unnamed[0].image)
+	}
+	if err := insert(t, d, b, ofB); err != nil || unnamed[0].image != ofA.ImageURL || unnamed[1].image != ofB.ImageURL {
+		t.Errorf("error = %v, the virtual devices have %q and %q", err, unnamed[0].image, unnamed[1].image)
+	}
+	if detachCD(t, d, a); unnamed[0].image != "" || unnamed[1].image != ofB.ImageURL {
+		t.Errorf("the virtual devices have %q and %q, want the second one alone", unnamed[0].image, unnamed[1].image)
+	}
+}
+
+func TestImageOfAnotherSystemStaysWhenTheNodesOwnMakesRoom(t *testing.T) {
+	two := virtualSlots{{image: otherISO}, {}}
+	_, d, a, _ := sharing(t, two.answer)
+	if err := insert(t, d, a, bootOf(a)); err != nil {
+		t.Fatal(err)
+	}
+	if detachCD(t, d, a); two[0].image != otherISO || two[1].image != "" {
+		t.Errorf("the virtual devices have %q and %q, want the first one alone", two[0].image, two[1].image)
 	}
 }
 

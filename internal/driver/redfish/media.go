@@ -129,7 +129,7 @@ func (d Driver) Media(ctx context.Context, n *node.Node) ([]node.Medium, error) 
 		found, err := c.drives()
 		for _, slot := range found.slots {
 			if inserted(slot) {
-				media = append(media, node.Medium{DeviceType: deviceOf(slot), ImageURL: slot.Image, Stays: !found.mayReplace(slot, n)})
+				media = append(media, node.Medium{DeviceType: deviceOf(slot), ImageURL: slot.Image, Stays: !found.isOwn(slot, n)})
 			}
 		}
 		return err
@@ -156,10 +156,11 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 			return err
 		}
 		slots := found.slots
-		if slices.ContainsFunc(slots, func(slot *schemas.VirtualMedia) bool {
+		if i := slices.IndexFunc(slots, func(slot *schemas.VirtualMedia) bool {
 			took := turn.Phase == mediumSent && slot.ODataID == turn.Handle && mayShow(slot, medium.ImageURL)
 			return inserted(slot) && canBe(slot, medium.DeviceType) && (slot.Image == medium.ImageURL || took)
-		}) {
+		}); i >= 0 {
+			out.Apply = found.remember(n, newOwnImage(slots[i].ODataID, cmp.Or(slots[i].Image, medium.ImageURL)))
 			return nil
 		}
 		filled := turn.Handle
@@ -170,18 +171,23 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 			able := slices.DeleteFunc(slotsFor(slots, medium.DeviceType), func(slot *schemas.VirtualMedia) bool {
 				return medium.Beside != "" && inserted(slot) && mayShow(slot, medium.Beside)
 			})
-			own := slices.DeleteFunc(slices.Clone(able), func(slot *schemas.VirtualMedia) bool { return !found.mayReplace(slot, n) })
+			own := slices.DeleteFunc(slices.Clone(able), func(slot *schemas.VirtualMedia) bool { return inserted(slot) && !found.isOwn(slot, n) })
 			if len(own) == 0 && len(able) > 0 {
 				return &node.DriverError{Op: op, Refused: true, Reason: found.inUse(able[0])}
 			}
 			if able = own; len(able) == 0 {
 				return &node.DriverError{Op: op, Refused: true, Reason: "the BMC has no " + free(medium) + "virtual device of the type " + node.CutText(medium.DeviceType)}
 			}
-			if filled, err = c.insertInto(able, medium.ImageURL); err != nil {
+			took, wasEmpty, err := c.insertInto(able, medium.ImageURL)
+			if err != nil {
 				return err
 			}
+			if wasEmpty {
+				filled = took
+			}
+			out.Apply = found.remember(n, newOwnImage(took, medium.ImageURL))
 		}
-		out = driver.Outcome{Again: driver.PollPause(turn.Elapsed, shortestPoll), Phase: mediumSent, Handle: filled}
+		out.Again, out.Phase, out.Handle = driver.PollPause(turn.Elapsed, shortestPoll), mediumSent, filled
 		return nil
 	})
 	return out, err
@@ -218,11 +224,11 @@ func decoded(text string) string {
 }
 
 // insertInto puts an image into the first of these virtual devices that does not refuse it for
-// good, and returns its path if it was empty, so that it tells by being full that it has the
+// good, and returns its path and whether it was empty, so that it tells by being full that it has the
 // image. Only the best is emptied for it: what is in the others may be somebody else's. One that
 // refuses to be emptied for good may take the image all the same. The
 // error of a refusal is that of the best.
-func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (filled string, refusal error) {
+func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (took string, wasEmpty bool, refusal error) {
 	for i, slot := range able {
 		if i > 0 && inserted(slot) {
 			continue
@@ -234,13 +240,13 @@ func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (filled st
 		switch {
 		case isRefusal(err) && !retryable(err):
 			refusal = cmp.Or(refusal, err)
-		case err == nil && empty:
-			return slot.ODataID, nil
+		case err != nil:
+			return "", false, err
 		default:
-			return "", err
+			return slot.ODataID, empty, nil
 		}
 	}
-	return "", refusal
+	return "", false, refusal
 }
 
 // empty ejects what is in a virtual device, and reports whether this shows that it has nothing.
@@ -317,27 +323,34 @@ func (c *call) ejectAll(full []*schemas.VirtualMedia) (empty []string, first err
 const mediaEjected = "ejected"
 
 // DetachMedia makes a turn of ejecting the images in the virtual devices of these types;
-// none means all.
+// none means all. What may be another system's stays.
 func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn driver.Turn) (driver.Outcome, error) {
 	const op = "detach virtual media"
 	var out driver.Outcome
 	err := d.with(ctx, n, op, turn, func(c *call) error {
-		full, err := c.ownMedia(n, deviceTypes)
-		if err != nil || len(full) == 0 {
+		found, err := c.drives()
+		if err != nil {
 			return err
+		}
+		full := found.own(n, deviceTypes)
+		if len(full) == 0 {
+			out.Apply = found.remember(n)
+			return nil
 		}
 		empty := strings.Fields(turn.Handle)
 		if turn.Phase != mediaEjected {
 			if empty, err = c.ejectAll(full); err != nil {
 				return err
 			}
-			if full, err = c.ownMedia(n, deviceTypes); err != nil {
+			if found, err = c.drives(); err != nil {
 				return err
 			}
+			full = found.own(n, deviceTypes)
 		}
 		full = slices.DeleteFunc(full, func(slot *schemas.VirtualMedia) bool { return slices.Contains(empty, slot.ODataID) })
 		switch {
 		case len(full) == 0:
+			out.Apply = found.remember(n)
 		case turn.Elapsed > mediumWithin:
 			return &node.DriverError{Op: op, Reason: "the BMC accepted the request and shows the medium still after " + mediumWithin.String()}
 		default:
