@@ -187,6 +187,49 @@ func TestRestartsOfOtherOperationsWaitForTheWrite(t *testing.T) {
 	}
 }
 
+// TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan has machines that must not be switched off.
+func TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan(t *testing.T) {
+	for name, operation := range map[string]func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error){
+		"reboot": func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+			return setPower(m, d, node.Rebooting)
+		},
+		"BIOS step": func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+			attribute, value := otherValue(m)
+			return func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, driver.CleanSteps, biosStep(map[string]any{attribute: value}), turn)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, d := leftUpdating(t, "dell")
+			m.node.DisablePowerOff = true
+			lost := false
+			m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+				if strings.Contains(r.URL.Path, "ComputerSystem.Reset") && !lost {
+					lost = true
+					bmc.ServeHTTP(&nowhere{header: http.Header{}}, r)
+					panic(http.ErrAbortHandler)
+				}
+				bmc.ServeHTTP(w, r)
+			})
+			do := operation(m, d)
+			_, _, err := changed(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				out, err := do(ctx, turn)
+				var failure *node.DriverError
+				if errors.As(err, &failure) && failure.Retryable { // the runner makes the turn again
+					turn.Attempt = driver.Unknown
+					return do(ctx, turn)
+				}
+				return out, err
+			})
+			reboots := slices.DeleteFunc(m.Effects(), func(kind string) bool { return kind != "reboot" })
+			if err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(reboots) != 1 || interrupted(m) {
+				t.Errorf("error = %v, effects %q; want that the outcome is unknown after one restart", err, m.Effects())
+			}
+		})
+	}
+}
+
 func TestWriteThatNeverEndsIsNotAwaitedForEver(t *testing.T) {
 	for name, document := range map[string]string{
 		"it is shown": `{"TaskState": "Running"}`, "its task cannot be read": `<html>`, "its task has no body": ``,

@@ -149,6 +149,9 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
+	if resets && now.restarts && turn.Attempt == driver.Unknown { // before any wait, after which nobody would know of it
+		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
+	}
 	var out driver.Outcome
 	if resets && now.cutsPower() {
 		if out, err = c.awaitFirmware(n, turn); err != nil || !out.Done() {
@@ -181,8 +184,6 @@ func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn
 		return 0, "", nil
 	case turn.Phase == now.sent():
 		return driver.PollPause(turn.Elapsed, shortestPoll), now.sent(), nil
-	case turn.Attempt == driver.Unknown:
-		return 0, "", driver.OutcomeUnknown(now.phase)
 	}
 	if _, err := c.reset(system, now); err != nil {
 		return 0, "", err
