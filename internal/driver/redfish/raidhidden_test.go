@@ -254,6 +254,37 @@ func TestBMCThatIsNotReadyAfterTheRestartForVolumesIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestAnswerThatIsLostLongAfterAnotherOneIsTheFirstOfASilence has a machine that takes longer to start than its BMC may be
+// silent.
+func TestAnswerThatIsLostLongAfterAnotherOneIsTheFirstOfASilence(t *testing.T) {
+	m, d := raidMachine(t, "hpe", mirror())
+	var began time.Time // verifying
+	lost := 0
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch since := m.Now().Sub(began); {
+		case began.IsZero(), since > 10*time.Minute:
+			bmc.ServeHTTP(w, r)
+		case since < 10*time.Second, since > 8*time.Minute && since < 8*time.Minute+20*time.Second:
+			lost++
+			panic(http.ErrAbortHandler)
+		case strings.HasSuffix(strings.TrimRight(r.URL.Path, "/"), "/Storage"):
+			said(w, http.StatusServiceUnavailable, `{}`)
+		default:
+			bmc.ServeHTTP(w, r)
+		}
+	})
+	do := m.stepTurn(d, raidStep("create_configuration", nil))
+	_, err := run(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		if turn.Phase == "verify" && began.IsZero() && slices.Contains(m.Effects(), "power on") {
+			began = m.Now()
+		}
+		return do(ctx, turn)
+	})
+	if err != nil || lost < 2 || len(m.Volumes()) != 1 {
+		t.Errorf("error = %v after %d lost answers, volumes %q", err, lost, m.names())
+	}
+}
+
 // TestVolumesAreNotDeletedWhereNoDrivesAreShown has a machine whose BMC never shows any drives,
 // which was off.
 func TestVolumesAreNotDeletedWhereNoDrivesAreShown(t *testing.T) {

@@ -109,8 +109,10 @@ func (w raiding) next() (driver.Outcome, error) {
 		return w.follow()
 	case w.turn.Phase == verifyPhase:
 		out, err := w.verify()
-		if isUnready(err) && w.record.took(w.turn) < startWithin { // the next turn does the same
-			return driver.Outcome{Park: settleFor, Phase: verifyPhase, Handle: w.turn.Handle}, nil
+		before, unread := recordOf(w.turn) // the next turn does the same
+		if isUnready(err) && w.record.took(w.turn) < startWithin && unread == nil {
+			before.Silent, before.Doubt = 0, false
+			return before.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), nil
 		}
 		return out, err
 	}
