@@ -78,8 +78,12 @@ func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn
 	return driver.Outcome{}, driver.OutcomeUnknown(o.does(n))
 }
 
+// judgedKey is the key of driver_internal_info for the ID of the last command that was taken for
+// that of an order. Earlier releases stored none.
+const judgedKey = "agent_judged_command"
+
 // prepare stores what the last command of the agent is. When what was stored of the order may be
-// lost, that may be the command itself. An agent that has had none since its start gets a harmless one first:
+// lost, that may be the command itself, unless it was that of an earlier order. An agent that has had none since its start gets a harmless one first:
 // its name tells this start from a later one, of which the
 // list of commands may be empty again.
 func (d Driver) prepare(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
@@ -87,8 +91,10 @@ func (d Driver) prepare(ctx context.Context, n *node.Node, o order, turn driver.
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if turn.Attempt == driver.Unknown && len(commands) > 0 && o.shownBy(commands[len(commands)-1]) {
-		return judge(n, o, commands[len(commands)-1])
+	if turn.Attempt == driver.Unknown && len(commands) > 0 {
+		if last := commands[len(commands)-1]; last.ID != n.DriverInternalInfo.Text(judgedKey) && o.shownBy(last) {
+			return judge(n, o, last)
+		}
 	}
 	if len(commands) == 0 {
 		first, err := d.options.Agents.Execute(ctx, n, partitionUUIDs, nil, true)
@@ -192,14 +198,21 @@ func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 		}
 		return await(c.ID), nil
 	case agent.CommandSucceeded:
-		if o.keep == nil {
-			return driver.Outcome{}, nil
+		var change func(*node.Node)
+		if o.keep != nil {
+			var err error
+			if change, err = o.keep(c.Result); err != nil {
+				return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: node.CutText(err.Error())}
+			}
 		}
-		change, err := o.keep(c.Result)
-		if err != nil {
-			return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: node.CutText(err.Error())}
-		}
-		return driver.Outcome{Apply: change}, nil
+		return driver.Outcome{Apply: func(n *node.Node) {
+			if change != nil {
+				change(n)
+			}
+			if len(c.ID) <= maxName {
+				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{judgedKey: c.ID})
+			}
+		}}, nil
 	case agent.CommandVersionMismatch:
 		return driver.Outcome{}, &node.DriverError{
 			Op: o.does(n), Reason: "the ramdisk has other hardware managers than when it was asked for its steps: request the work again. " + c.Reason(),

@@ -362,5 +362,38 @@ func TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost(t *testing.T) {
 	}
 }
 
+// TestSecondOfTwoEqualStepsIsSentThoughTheAgentIsNotReachedAtFirst has the list of commands get lost before the second one is
+// sent, as its last one is that of the first.
+func TestSecondOfTwoEqualStepsIsSentThoughTheAgentIsNotReachedAtFirst(t *testing.T) {
+	wipe := node.Step{Interface: "deploy", Step: "erase_devices"}
+	n, s := &node.Node{UUID: "node-1"}, &standIn{commands: []agent.Command{asked}}
+	d := driverOf(s, true)
+	turn := driver.Turn{}
+	for range 2 {
+		for done := false; !done; {
+			out, err := d.runAgentStep(t.Context(), n, driver.CleanSteps, wipe, turn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Apply != nil {
+				out.Apply(n)
+			}
+			turn, done = driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle}, out.Done()
+			if out.Callback {
+				s.end(agent.CommandSucceeded, nil)
+				s.commands[len(s.commands)-1].Result = json.RawMessage(`{"clean_step":{"interface":"deploy","step":"erase_devices"}}`)
+			}
+		}
+		s.silent = errLost
+		if _, err := d.runAgentStep(t.Context(), n, driver.CleanSteps, wipe, driver.Turn{}); !errors.Is(err, errLost) {
+			t.Fatalf("got %v, want the lost answer", err)
+		}
+		s.silent, turn = nil, driver.Turn{Attempt: driver.Unknown}
+	}
+	if len(s.sent) != 2 {
+		t.Errorf("%d commands were sent, want one of each step", len(s.sent))
+	}
+}
+
 // waits reports whether a turn waits for the command that was sent.
 func waits(out driver.Outcome, err error) bool { return err == nil && out.Callback }
