@@ -247,7 +247,8 @@ func TestKindsPageHasAnAcceptedExampleOfEachKind(t *testing.T) {
 	}
 }
 
-// TestExamplesOfTheHostsPageAreAccepted stores the manifests of docs/hosts.md, one of which has an image.
+// TestExamplesOfTheHostsPageAreAccepted stores the manifests of docs/hosts.md, one of which has an
+// image.
 func TestExamplesOfTheHostsPageAreAccepted(t *testing.T) {
 	t.Parallel()
 	b := newSchemaBench(t)
