@@ -34,7 +34,7 @@ type creationResult struct {
 	overtaken int                       // nodes that no longer need a host
 	refused   []discoveryv1.SkippedNode // for good, unless somebody changes something
 	failed    int                       // tried again soon
-	failure   error                     // some of the errors of the failed ones
+	failure   error                     // errors of some of the failed ones
 }
 
 // madeHost is a new host and what it was created for.
