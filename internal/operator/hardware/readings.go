@@ -13,8 +13,9 @@ import (
 const maxReadings = 1 << 14
 
 // Readings remembers which details this process has read of which machines. Controllers get these
-// details from each other by way of objects that others can write. With Readings they can tell that
-// the details are the ones that were read, and need not read them from the engine again.
+// details from each other by way of objects that others can write. Readings shows whether such
+// details are still the same as those that were read. Then they need not be read from the engine
+// again.
 //
 // Readings keeps only a digest of the details. A new process remembers nothing and reads again.
 // Readings is safe for concurrent use; nil remembers nothing.
