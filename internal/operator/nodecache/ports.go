@@ -17,9 +17,9 @@ import (
 // portReaders is how many nodes' ports or inventories are read at the same time.
 const portReaders = 8
 
-// The ports of many nodes are read with one list of all ports: if they are those of at least
-// listedPorts nodes, and of at least one node in listedShare. A list costs the engine one page per
-// some hundred nodes.
+// One list of all ports is read if the ports of many nodes are needed: of at least listedPorts
+// nodes, and of at least one node in listedShare. The list costs the engine one page per some
+// hundred nodes.
 const (
 	listedPorts = 8
 	listedShare = 20
