@@ -1,11 +1,11 @@
-// Package duplicate finds hosts that claim the machine of another host: by its boot MAC
-// address or by its BMC.
+// Package duplicate finds hosts that claim the machine of another host: by its boot MAC address or
+// by its BMC.
 //
-// Two hosts with one machine would power it and write its disks against each other. So
-// admission refuses the second one. Admission decides from a cache, which may lag behind, and
-// two requests can be decided at the same moment by different replicas: the API server has
-// neither unique fields nor transactions over objects. Therefore the registration of a
-// host, which comes after both are stored, asks again.
+// Two hosts with one machine would power it and write its disks against each other, so admission
+// refuses the second host. But admission decides from a cache, which may lag behind, and different
+// replicas can decide about two requests at the same moment: the API server has neither unique
+// fields nor transactions over several objects. Therefore the registration of a host, which follows
+// when both are stored, asks again.
 package duplicate
 
 import (
@@ -25,36 +25,37 @@ import (
 type Finder struct {
 	// Cache has the indexes of [IndexFields].
 	Cache client.Reader
-	// Live reads hosts past the cache. What the cache shows as a duplicate counts only if
-	// it is still there: hosts that were just deleted must not stand in the way.
+	// Live reads hosts from the API server itself. A duplicate in the cache counts only if it still
+	// exists, because hosts that were just deleted must not stand in the way.
 	Live client.Reader
 }
 
 // Reason says what two hosts have in common.
 type Reason int
 
-// Reasons.
+// What two hosts can have in common.
 const (
 	// SameMAC means that both have the same boot MAC address.
 	SameMAC Reason = iota
-	// SameBMC means that both have the same BMC, and the same system behind it.
+	// SameBMC means that both have the same BMC and the same system behind it.
 	SameBMC
-	// SharedBMC means that both have the same BMC, and one does not say which system
-	// behind it. Either the BMC has one system, which they share, or that host cannot be
-	// registered.
+	// SharedBMC means that both have the same BMC, and the address of one of them does not say
+	// which system behind it. Either the BMC has a single system, which the hosts share, or that
+	// host cannot be registered.
 	SharedBMC
-	// DiscoveredBMC means that one has the BMC whose address the machine of the other told,
-	// which is a host without a BMC. Only the BMC can tell whether both are one machine:
-	// some BMCs have several.
+	// DiscoveredBMC means that one host has a BMC whose address the machine of the other host
+	// reported. The other host has no BMC. Only the BMC can tell whether both hosts have one
+	// machine, because some BMCs have several.
 	DiscoveredBMC
-	// OtherNIC means that the boot MAC address of one is that of another NIC of the other.
+	// OtherNIC means that the boot MAC address of one host belongs to another NIC of the other
+	// host.
 	OtherNIC
 )
 
-// Certain reports whether two hosts with this in common have the same machine for certain.
+// Certain reports whether two hosts with this in common are certain to have the same machine.
 func (r Reason) Certain() bool { return r == SameMAC || r == SameBMC }
 
-// Match is another host that has something in common.
+// Match is another host that has something in common with a host.
 type Match struct {
 	Host   *v1alpha1.BareMetalHost
 	Reason Reason
@@ -85,11 +86,11 @@ func (m Match) String() string {
 	return fmt.Sprintf("host %s has the same; %s. While a host moves, the annotation %s allows both", name, m.advice, v1alpha1.AllowDuplicateAnnotation)
 }
 
-// maxMatches bounds how many hosts are named and read past the cache.
+// maxMatches bounds how many hosts are named and read from the API server itself.
 const maxMatches = 4
 
-// Find returns up to four hosts that have something in common with h, each with its
-// strongest reason. A host with the annotation that allows duplicates has none.
+// Find returns up to maxMatches hosts that have something in common with h, each with its strongest
+// reason. It returns none for a host with the annotation that allows duplicates.
 func (f Finder) Find(ctx context.Context, h *v1alpha1.BareMetalHost) ([]Match, error) {
 	if _, allowed := h.Annotations[v1alpha1.AllowDuplicateAnnotation]; allowed {
 		return nil, nil
@@ -120,8 +121,8 @@ func (f Finder) Find(ctx context.Context, h *v1alpha1.BareMetalHost) ([]Match, e
 	return matches, nil
 }
 
-// match compares h with a host of the cache, and reads that host again before it says
-// something that h may be refused for. It returns nil when they have nothing in common.
+// match compares h with a host of the cache. Before it returns anything that h may be refused for,
+// it reads that host from the API server. It returns nil if the hosts have nothing in common.
 func (f Finder) match(ctx context.Context, h, cached *v1alpha1.BareMetalHost) (*Match, error) {
 	reason, found := Compare(h, cached)
 	if !found {
@@ -144,7 +145,8 @@ func (f Finder) match(ctx context.Context, h, cached *v1alpha1.BareMetalHost) (*
 	return &Match{Host: &other, Reason: reason, advice: Advice(h, &other)}, nil
 }
 
-// Compare returns the strongest reason to take h for the same machine as another host.
+// Compare returns the strongest reason to believe that h and another host have the same machine.
+// The second result is false if there is none.
 func Compare(h, other *v1alpha1.BareMetalHost) (Reason, bool) {
 	mac := strings.ToLower(h.Spec.BootMACAddress)
 	if mac != "" && mac == strings.ToLower(other.Spec.BootMACAddress) {

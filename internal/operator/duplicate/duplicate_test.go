@@ -152,7 +152,7 @@ func TestChassisWithManyMachinesIsComparedWithoutReadingEach(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		hosts = append(hosts, host("racks", name, "", "redfish://192.0.2.7/redfish/v1/Systems/"+name))
 	}
-	finder := duplicate.Finder{Cache: readerOf(t, hosts...), Live: readerOf(t)} // nothing is found live
+	finder := duplicate.Finder{Cache: readerOf(t, hosts...), Live: readerOf(t)} // nothing is found when it is read again
 	matches, err := finder.Find(t.Context(), host("new", "h", "", "redfish://192.0.2.7/redfish/v1/Systems/x"))
 	if err != nil || len(matches) > 0 {
 		t.Errorf("matches = %v, error %v; want none", matches, err)

@@ -20,7 +20,7 @@ const (
 	discoveredField = "duplicate.discoveredBMC"
 )
 
-// indexes give the values of a host by the name of the index.
+// indexes say by which values each index finds a host.
 var indexes = map[string]func(*v1alpha1.BareMetalHost) []string{
 	macField: bootMAC,
 	bmcField: bmcKey,
@@ -48,7 +48,7 @@ func IndexFields(ctx context.Context, indexer client.FieldIndexer) error {
 // query asks for hosts by an index.
 type query struct{ field, value string }
 
-// queries ask for the hosts that may have something in common with h.
+// queries returns the queries for hosts that may have something in common with h.
 func queries(h *v1alpha1.BareMetalHost) []query {
 	var list []query
 	for _, mac := range bootMAC(h) {
@@ -75,7 +75,7 @@ func bmcKey(h *v1alpha1.BareMetalHost) []string {
 	return []string{endpoint.BMC()}
 }
 
-// discoveredBMCs are the addresses that the machine of a host without a BMC told of its BMC.
+// discoveredBMCs returns the BMC addresses that the machine of a host without a BMC reported.
 func discoveredBMCs(h *v1alpha1.BareMetalHost) []string {
 	if h.HasBMC() || h.Status.HardwareDetails == nil {
 		return nil
@@ -83,8 +83,8 @@ func discoveredBMCs(h *v1alpha1.BareMetalHost) []string {
 	return h.Status.HardwareDetails.BMCAddresses
 }
 
-// otherNICs are the MAC addresses of the machine's NICs but the one that boots, each once: a
-// NIC with two addresses stands twice in the inventory.
+// otherNICs returns the MAC addresses of the machine's NICs, except that of the boot NIC. Each
+// address is returned once, although a NIC with two IP addresses is in the inventory twice.
 func otherNICs(h *v1alpha1.BareMetalHost) []string {
 	if h.Status.HardwareDetails == nil {
 		return nil
