@@ -1,13 +1,13 @@
 // Package breaker keeps controllers from waiting for an engine that is away.
 //
-// An [Engine] passes calls on to another engine and counts those that got no answer.
-// After some in a row it asks the engine for a node that cannot exist. If that gets no
-// answer either, the engine is away: from then on every call is refused at once with the
-// last error, and only [Engine.Start] asks the engine, with growing pauses, until it
-// answers. Then those whose calls were refused are told.
+// An [Engine] passes calls on to another engine and counts the calls that got no answer. After some
+// of these in a row it asks the engine for a node that cannot exist. If that gets no answer either,
+// the engine is away. From then on every call is refused at once with the last error, and only
+// [Engine.Start] asks the engine, with growing pauses, until the engine answers. Then the callers
+// that were refused are told.
 //
-// An engine that answers for other nodes is not away, so one node that it hangs on, or
-// an error that it has with one node, refuses nothing.
+// An engine that answers for other nodes is not away. So nothing is refused because the engine
+// hangs on one node or has an error with one node.
 package breaker
 
 import (
@@ -23,21 +23,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// noNode is an ID that no node has (RFC 9562, section 5.9). It stands for calls that are
-// about no node in particular, too.
+// noNode is an ID that no node has (RFC 9562, section 5.9). It also stands for calls that are not
+// about one particular node.
 const noNode = "00000000-0000-0000-0000-000000000000"
 
 // Options tune an engine. Zero values mean the defaults.
 type Options struct {
-	// Failures is how many calls in a row may get no answer; 3.
+	// Failures is after how many calls in a row without an answer the engine may be away; 3.
 	Failures int
-	// ReadTimeout bounds a call that reads one node, ListTimeout one that lists
-	// nodes, and WriteTimeout one that changes a node; 15 s, 2 min and 1 min. A call
-	// that takes longer got no answer.
+	// ReadTimeout bounds a call that reads one node, ListTimeout a call that lists nodes, and
+	// WriteTimeout a call that changes a node; 15 s, 2 min and 1 min. A call that takes longer
+	// counts as unanswered.
 	ReadTimeout, ListTimeout, WriteTimeout time.Duration
-	// MinWait and MaxWait bound the pauses between two questions to an engine that is
-	// away; 1 s and 1 min. Each pause is twice as long as the one before, less up
-	// to half of it by chance, so that replicas do not ask together.
+	// MinWait and MaxWait bound the pauses between two questions to an engine that is away; 1 s and
+	// 1 min. Each pause is twice as long as the one before. Up to half of it is subtracted at
+	// random, so that replicas do not ask together.
 	MinWait, MaxWait time.Duration
 }
 
@@ -61,8 +61,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Engine is an engine whose calls are refused while the engine behind it is away. It is
-// safe for concurrent use.
+// Engine refuses calls while the engine behind it is away. It is safe for concurrent use.
 type Engine struct {
 	provisioner.Engine
 
@@ -71,32 +70,31 @@ type Engine struct {
 
 	mu        sync.Mutex
 	failures  int                 // calls in a row without an answer
-	checking  bool                // one call finds out whether the engine is away
+	checking  bool                // a call is finding out whether the engine is away
 	away      error               // the last error of an engine that is away, or nil
 	refused   map[string]struct{} // IDs of nodes whose calls got no answer or were refused
 	listeners []func(ids []string)
 }
 
-// New returns an engine that passes calls on to next. It needs Start to run.
+// New returns an engine that passes calls on to next. It works only while Start runs.
 func New(next provisioner.Engine, opts Options) *Engine {
 	opts.setDefaults()
 	return &Engine{Engine: next, opts: opts, opened: make(chan struct{}, 1), refused: map[string]struct{}{}}
 }
 
-// OnRecovery calls fn each time the engine answers again, with the IDs of the nodes that
-// were asked for meanwhile; one ID is "" if something was asked that is about no known node.
-// fn must not block for long.
+// OnRecovery calls fn each time the engine answers again, with the IDs of the nodes that calls were
+// about meanwhile. The ID "" stands for calls about no known node. fn must not block for long.
 func (e *Engine) OnRecovery(fn func(ids []string)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.listeners = append(e.listeners, fn)
 }
 
-// NeedLeaderElection is false: every replica calls the engine.
+// NeedLeaderElection returns false: every replica calls the engine.
 func (e *Engine) NeedLeaderElection() bool { return false }
 
-// Start waits for the engine to be away and then asks it until it answers, again and
-// again until ctx ends.
+// Start waits until the engine is away, and then asks it until it answers. It repeats this until
+// ctx ends.
 func (e *Engine) Start(ctx context.Context) error {
 	for {
 		select {
@@ -125,7 +123,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 }
 
-// ask returns why the engine gives no answer, or nil.
+// ask asks the engine for a node that cannot exist. It returns the error if the engine gives no
+// answer.
 func (e *Engine) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.ReadTimeout)
 	defer cancel()
@@ -161,11 +160,11 @@ func (e *Engine) admit(id string) error {
 	return e.away
 }
 
-// remember notes who has to be told when the engine answers again. It is called with mu
-// held.
+// remember notes that somebody has to be told about this node when the engine answers again. The
+// caller holds mu.
 func (e *Engine) remember(id string) {
 	if id == noNode {
-		id = "" // who looks for a node may need the list of all nodes
+		id = "" // whoever looks for a node may need the list of all nodes
 	}
 	e.refused[id] = struct{}{}
 }
@@ -197,7 +196,7 @@ func (e *Engine) observeFailure(ctx context.Context, id string, err error) {
 	}
 }
 
-// suspicious notes an outcome and reports whether the caller has to find out if the
+// suspicious counts the outcome of a call. It reports whether the caller has to find out if the
 // engine is away.
 func (e *Engine) suspicious(id string, err error) bool {
 	e.mu.Lock()
@@ -218,8 +217,8 @@ func (e *Engine) suspicious(id string, err error) bool {
 	return true
 }
 
-// unanswered returns why a call under ctx, which bounds it to limit, got no answer, or nil
-// if it got one.
+// unanswered returns why a call got no answer, or nil if it got one. ctx is the context of the
+// call, which ends after limit.
 func unanswered(ctx context.Context, err error, limit time.Duration) error {
 	switch {
 	case err == nil:

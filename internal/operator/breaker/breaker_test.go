@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// fakeEngine answers as it is told. Its nodes are those whose ID is not noNode.
+// fakeEngine answers as it is told. It has every node but noNode.
 type fakeEngine struct {
 	provisioner.Engine
 
@@ -88,7 +88,7 @@ func (f *fakeEngine) asked() []time.Duration {
 
 var errAway = fmt.Errorf("%w: connection refused", provisioner.ErrUnreachable)
 
-// start returns an engine that runs until the end of the test, and the one behind it.
+// start returns an engine that runs until the end of the test, and the engine behind it.
 func start(t *testing.T) (*Engine, *fakeEngine) {
 	t.Helper()
 	behind := &fakeEngine{begun: time.Now()}
@@ -137,7 +137,7 @@ func TestEngineThatIsAwayIsAskedLessAndLessOften(t *testing.T) {
 		<-time.After(10 * time.Minute)
 		synctest.Wait()
 		all := behind.asked()
-		last, calls := all[0], all[1:] // the first one found that the engine is away
+		last, calls := all[0], all[1:] // the first call found that the engine is away
 		for i, at := range calls {
 			full := min(time.Second<<i, time.Minute)
 			if pause := at - last; pause < full/2 || pause > full {
@@ -289,7 +289,7 @@ func TestWhatIsRememberedOfAnEngineDoesNotCountAsItsAnswer(t *testing.T) {
 }
 
 func TestEveryMethodIsRefusedWhileTheEngineIsAway(t *testing.T) {
-	e := New(nil, Options{}) // a call that is passed on panics
+	e := New(nil, Options{}) // a call that is passed on would panic
 	e.away = errAway
 	value := reflect.ValueOf(e)
 	methods := reflect.TypeFor[provisioner.Engine]()

@@ -7,18 +7,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// call makes one call about a node, which takes no longer than limit. The ID is "" when
-// the caller does not know it.
+// call makes one call about a node, which takes no longer than limit. The ID is "" if the caller
+// does not know it.
 func call[T any](ctx context.Context, e *Engine, id string, limit time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	return observed(ctx, e, id, limit, e.observe, fn)
 }
 
-// recall makes one call that may be answered from memory. Only its failure says anything about the engine.
+// recall makes one call that may be answered from memory. Only if it fails does it say anything
+// about the engine.
 func recall[T any](ctx context.Context, e *Engine, fn func(context.Context) (T, error)) (T, error) {
 	return observed(ctx, e, noNode, e.opts.ReadTimeout, e.observeFailure, fn)
 }
 
-// observed is call with what is told the outcome.
+// observed is call with the function that is told the outcome.
 func observed[T any](ctx context.Context, e *Engine, id string, limit time.Duration, observe func(context.Context, string, error), fn func(context.Context) (T, error)) (T, error) {
 	if err := e.admit(id); err != nil {
 		var none T

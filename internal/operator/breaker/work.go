@@ -23,7 +23,8 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	})
 }
 
-// CheckAccess tries the credentials of a node, for which the engine calls its BMC; see [provisioner.Registrar].
+// CheckAccess tries the credentials of a node. The engine calls the BMC for it; see
+// [provisioner.Registrar].
 func (e *Engine) CheckAccess(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.CheckAccess(ctx, id) })
 }
@@ -33,7 +34,7 @@ func (e *Engine) Version(ctx context.Context) (string, error) {
 	return recall(ctx, e, func(ctx context.Context) (string, error) { return e.Engine.Version(ctx) })
 }
 
-// Identify reads which machine a BMC belongs to, for which the engine calls it; see
+// Identify reads which machine a BMC belongs to. The engine calls the BMC for it; see
 // [provisioner.Identifier].
 func (e *Engine) Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {
 	return call(ctx, e, noNode, e.opts.WriteTimeout, func(ctx context.Context) (node.MachineFacts, error) {
@@ -71,7 +72,7 @@ func (e *Engine) Adopt(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Adopt(ctx, id) })
 }
 
-// Abort stops what a node waits in; see [provisioner.Worker].
+// Abort stops work in which a node waits; see [provisioner.Worker].
 func (e *Engine) Abort(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.Abort(ctx, id) })
 }
@@ -120,14 +121,14 @@ func (e *Engine) AttachImage(ctx context.Context, id, url string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.AttachImage(ctx, id, url) })
 }
 
-// DetachImage takes it out; see [provisioner.MediaController].
+// DetachImage takes an image out of a virtual drive; see [provisioner.MediaController].
 func (e *Engine) DetachImage(ctx context.Context, id string) error {
 	return e.change(ctx, id, func(ctx context.Context) error { return e.Engine.DetachImage(ctx, id) })
 }
 
 // HasImage reports whether a virtual drive has an image; see [provisioner.MediaController].
 func (e *Engine) HasImage(ctx context.Context, id string) (bool, error) {
-	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (bool, error) { // the BMC answers it
+	return call(ctx, e, id, e.opts.WriteTimeout, func(ctx context.Context) (bool, error) { // the BMC gives the answer
 		return e.Engine.HasImage(ctx, id)
 	})
 }
@@ -139,7 +140,7 @@ func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscri
 	})
 }
 
-// Subscriptions lists those of a BMC; see [provisioner.Subscriber].
+// Subscriptions lists the subscriptions of a BMC; see [provisioner.Subscriber].
 func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
 	return call(ctx, e, id, e.opts.ReadTimeout, func(ctx context.Context) ([]provisioner.ActiveSubscription, error) {
 		return e.Engine.Subscriptions(ctx, id)
