@@ -1,6 +1,6 @@
-// Package requeue has the waits after which controllers look at an object again. They are
-// functions of their arguments: what failed together is not tried again together, and each
-// pass computes the same.
+// Package requeue computes the waits after which controllers look at an object again. A wait
+// depends only on its arguments. Objects that failed together are not tried again together, and
+// each pass over an object computes the same wait.
 package requeue
 
 import (
@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// Soon is the wait after a write, or after one that was refused because somebody else
-	// wrote the object. It gives the cache time to show that.
+	// Soon is the wait after a write, or after a write that was refused because somebody else wrote
+	// the object. It gives the cache time to show the new version.
 	Soon = 20 * time.Millisecond
-	// Unreachable is the longest wait while the engine does not answer; its return
-	// reconciles the hosts that were refused meanwhile.
+	// Unreachable is the longest wait while the engine does not answer. When it answers again, the
+	// hosts that were refused meanwhile are reconciled anyway.
 	Unreachable = 2 * time.Minute
 )
 
 // maxDoublings bounds the exponent of the back-off.
 const maxDoublings = 9
 
-// Backoff is the wait after the n-th error in a row: 2^n minutes, at most limit, minus up
-// to half of it by the key.
+// Backoff returns the wait after the n-th error in a row: 2^n minutes, at most limit, minus up to
+// half of it, depending on the key.
 func Backoff(n int, limit time.Duration, key string) time.Duration {
 	wait := min(time.Minute<<min(max(n, 0), maxDoublings), limit)
 	return Spread(wait, wait/2, key, n)
 }
 
-// Left is what is left of a pause since a time. A time that is as far ahead ends the pause, too: the clock was set
-// back since, and that must not make it longer.
+// Left returns how much is left of a pause that began at since. If since is at least a pause in the
+// future, nothing is left: the clock was set back, and that must not make the pause longer.
 func Left(pause time.Duration, since, now time.Time) time.Duration {
 	passed := now.Sub(since)
 	if passed.Abs() >= pause {
@@ -44,14 +44,14 @@ const (
 	maxBusy = 10 * time.Second
 )
 
-// WhileBusy is the wait after the n-th refusal in a row of an engine that works on the node:
-// from 3 to 10 seconds, by the key.
+// WhileBusy returns the wait after an engine that works on the node has refused n times in a row:
+// from 3 to 10 seconds, depending on the key.
 func WhileBusy(n int, key string) time.Duration {
 	wait := min(busy<<min(max(n-1, 0), maxDoublings), maxBusy)
 	return Spread(wait, wait/4, key, n)
 }
 
-// Spread is a wait minus a part of at most so much, which depends on the key and the number.
+// Spread returns wait minus a part of at most most. The part depends on the key and on n.
 func Spread(wait, most time.Duration, key string, n int) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key))
@@ -60,7 +60,7 @@ func Spread(wait, most time.Duration, key string, n int) time.Duration {
 	return wait - time.Duration(share*float64(most))
 }
 
-// Soonest is the shortest of some waits, where 0 means no wait.
+// Soonest returns the shortest of some waits. 0 means no wait.
 func Soonest(waits ...time.Duration) time.Duration {
 	var soonest time.Duration
 	for _, wait := range waits {
