@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// TestTenThousandObjectsGetTheirTurns lets one worker pass over the objects that exist when a process starts. One
-// of them asks for another pass at once each time, one fails each time, and one is changed by a person when most still wait.
+// TestTenThousandObjectsGetTheirTurns has one worker pass over the objects that exist when a
+// process starts. One object requests another pass at once each time, one fails each time, and a
+// person changes one while most still wait.
 func TestTenThousandObjectsGetTheirTurns(t *testing.T) {
 	const (
 		objects               = 10_000

@@ -12,8 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Namespace asks for a pass over the namespace of an object that comes, goes or changes, after a wait in which
-// the changes of others join it. The request has no name.
+// Namespace requests a pass over the namespace of an object that was created, changed or deleted.
+// The request has no name. It comes after a wait, in which it is joined by requests for other
+// objects.
 func Namespace[T client.Object](wait time.Duration) handler.TypedEventHandler[T, ctrl.Request] {
 	type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	add := func(obj T, queue requests) {

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Secrets asks for the passes that a function returns for each Secret that comes, changes or
-// goes. A Secret may be named before it exists, so no label selects which are watched; the
-// API server sends their metadata alone.
+// Secrets requests the passes that a function returns for each Secret that was created, changed or
+// deleted. It watches all Secrets, because a Secret may be named before it exists and so has no
+// label to select it by. The API server sends only their metadata.
 func Secrets(cache cache.Cache, requests func(ctx context.Context, secret *metav1.PartialObjectMetadata) []ctrl.Request) source.Source {
 	return source.Kind(cache, SecretMetadata(), handler.TypedEnqueueRequestsFromMapFunc(requests))
 }
 
-// SecretMetadata is what the metadata of a Secret is read into.
+// SecretMetadata returns an object to read the metadata of a Secret into.
 func SecretMetadata() *metav1.PartialObjectMetadata {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return secret
 }
 
-// StripSecret keeps of Secrets in a cache only what identifies them and their versions: there may be
-// thousands that nobody names.
+// StripSecret keeps only what identifies Secrets and their versions in a cache, because there may
+// be thousands of Secrets that nobody names.
 func StripSecret(obj any) (any, error) {
 	switch secret := obj.(type) {
 	case *metav1.PartialObjectMetadata:

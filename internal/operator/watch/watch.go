@@ -1,5 +1,5 @@
-// Package watch makes controllers that watch objects, and says which updates of an object ask
-// for a pass.
+// Package watch makes controllers that watch objects, and says which updates of an object request a
+// pass.
 package watch
 
 import (
@@ -21,9 +21,9 @@ import (
 // retryMin and retryMax bound the wait after errors of the API server.
 const retryMin, retryMax = 50 * time.Millisecond, time.Minute
 
-// Controller returns a controller that runs the reconciler of the options for what the sources
-// ask for. The caller starts and stops it. Without a rate limiter in the options it gets one of its own, as each controller
-// has to: the requests of different controllers have the same names.
+// Controller returns a controller that runs the reconciler in the options for what the sources
+// request. The caller starts and stops it. Without a rate limiter in the options, the controller
+// gets one of its own. Controllers must not share one, because their requests have the same names.
 func Controller(name string, options controller.Options, sources ...source.Source) (controller.Controller, error) {
 	if options.RateLimiter == nil {
 		options.RateLimiter = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax)
@@ -40,23 +40,23 @@ func Controller(name string, options controller.Options, sources ...source.Sourc
 	return c, nil
 }
 
-// Updates lets an update of an object ask for a pass only when one of some functions sees a
-// change between the object before and after; with none of them, no update does. Objects that
-// come or go always ask for one.
+// Updates makes an update of an object request a pass only if one of the functions sees a change
+// from a to b; without functions, no update does. The creation and deletion of an object always
+// request a pass.
 func Updates[T client.Object](changed ...func(a, b T) bool) predicate.TypedPredicate[T] {
 	return predicate.TypedFuncs[T]{UpdateFunc: func(e event.TypedUpdateEvent[T]) bool {
 		return slices.ContainsFunc(changed, func(sees func(a, b T) bool) bool { return sees(e.ObjectOld, e.ObjectNew) })
 	}}
 }
 
-// Facts sees changes of what a function tells of an object.
+// Facts sees changes of what a function returns for an object.
 func Facts[T client.Object, F comparable](of func(T) F) func(a, b T) bool {
 	return func(a, b T) bool { return of(a) != of(b) }
 }
 
 // Generation sees changes of the spec, and the beginning of a deletion that has to wait for a
-// finalizer. The API server does not count changes of metadata, and those of the status only
-// for kinds without that subresource.
+// finalizer. The API server does not count changes of metadata. It counts changes of the status
+// only for kinds without the status subresource.
 func Generation[T client.Object](a, b T) bool { return a.GetGeneration() != b.GetGeneration() }
 
 // Deletion sees the beginning of a deletion that has to wait for a finalizer.
@@ -69,7 +69,7 @@ func Annotations[T client.Object](a, b T) bool {
 	return !maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// Annotated sees an annotation come or go, and not a change of its value.
+// Annotated sees that an annotation is added or removed, but not that its value changes.
 func Annotated[T client.Object](key string) func(a, b T) bool {
 	return Facts(func(obj T) bool {
 		_, is := obj.GetAnnotations()[key]
