@@ -1,9 +1,10 @@
 // Package imageurl tells which URLs of images and firmware lead to the engine's own machine.
 //
-// Users of Kubernetes write these URLs, and the engine reads them and hands over what it got. So
-// a URL may not name a file of the engine, nor its machine or its link, where services trust
-// whoever reaches them, such as those with the credentials of virtual machines in clouds. What
-// a name leads to is not known here: a NetworkPolicy or a firewall has to bound that.
+// Users of Kubernetes write these URLs, and the engine reads them and hands over what it got. So a
+// URL must not name a file of the engine, nor its machine or its link. Services there trust whoever
+// reaches them, such as the metadata services of clouds, which hand out a virtual machine's
+// credentials. Check does not know which addresses a DNS name leads to: a NetworkPolicy or a
+// firewall has to limit those.
 package imageurl
 
 import (
@@ -17,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Check returns why a URL may not be given to the engine, or nil. Other rules for URLs are not
-// its business: text without a scheme is the name of an image that the engine knows.
+// Check returns why a URL must not be given to the engine, or nil. It does not apply other rules
+// for URLs: text without a scheme is the name of an image that the engine knows.
 func Check(text string) error {
 	u, err := url.Parse(text)
 	switch {
@@ -37,8 +38,8 @@ func Check(text string) error {
 	}
 }
 
-// isLocal reports whether the host of a URL is the machine that reads it, or its link. Names
-// and numbers that are read differently by different programs count as such.
+// isLocal reports whether the host of a URL is the machine that reads the URL, or on its link.
+// Names and numbers that different programs read differently count as local.
 func isLocal(host string) bool {
 	host = strings.ToLower(strings.TrimRight(host, "."))
 	if address, err := netip.ParseAddr(host); err == nil {
@@ -56,8 +57,8 @@ func isLocalAddress(address netip.Addr) bool {
 	return address.IsLoopback() || address.IsUnspecified() || address.IsLinkLocalUnicast() || address.IsMulticast()
 }
 
-// translated are the networks of IPv6 whose addresses end with one of IPv4: deprecated ones that
-// some systems still understand, and those of NAT64 (RFC 6052).
+// translated are the IPv6 networks whose addresses end with an IPv4 address: a deprecated one that
+// some systems still understand, and that of NAT64 (RFC 6052).
 var translated = []netip.Prefix{netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96")}
 
 // embedded returns the IPv4 address in an IPv6 address, or the address itself.
