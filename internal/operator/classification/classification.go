@@ -1,12 +1,11 @@
-// Package classification is the controller of HardwareClassification: it labels the hosts
-// whose hardware matches, and counts them.
+// Package classification is the controller of HardwareClassification: it labels the hosts whose
+// hardware matches, and counts them.
 //
-// One reconciler labels a host: it compares the hardware of this host with all profiles of the
-// namespace. Another one looks at a namespace: it compares a profile that is new or has changed with
-// all hosts and hands those whose label is wrong to the first, and it counts labels and errors
-// of hosts, at most once in a second. So a change of one host reads no other host's
-// hardware. All is read from the shared cache, and each object is written only when
-// something changes.
+// One reconciler labels a host: it compares the host's hardware with all profiles of the namespace.
+// Another one looks at a namespace. It compares a profile that is new or has changed with all
+// hosts, and hands the hosts with a wrong label to the first reconciler. It also counts labels and
+// errors of hosts, at most once per second. So a change of one host reads no other host's hardware.
+// Everything is read from the shared cache, and each object is written only if it changes.
 package classification
 
 import (
@@ -49,7 +48,7 @@ func New(config Config) *Reconcilers {
 type hosts struct {
 	client client.Client
 	failed *failures
-	wake   func(namespace string) // counts a namespace soon
+	wake   func(namespace string) // requests a count of a namespace
 }
 
 // Reconcile labels one host.
@@ -95,9 +94,9 @@ func (r *hosts) put(host types.NamespacedName, f failure) {
 	}
 }
 
-// Pending reports whether a host does not have the labels of these profiles, which are those of
-// its namespace, yet. Without hardware data, nil, a host that is inspected waits for it. Where
-// there are no profiles no host waits.
+// Pending reports whether a host does not have the labels of these profiles yet. The profiles are
+// all profiles of the host's namespace; without any, no host is pending. data is nil if there is no
+// hardware data yet. Then a host whose inspection is not disabled is pending.
 func Pending(h *v1alpha1.BareMetalHost, profiles []v1alpha1.HardwareClassification, data *v1alpha1.HardwareData) bool {
 	switch {
 	case len(profiles) == 0:
@@ -109,7 +108,7 @@ func Pending(h *v1alpha1.BareMetalHost, profiles []v1alpha1.HardwareClassificati
 	}
 }
 
-// labelsOf are the labels of hardware by all profiles.
+// labelsOf returns the labels that the profiles give to hardware.
 func labelsOf(profiles []v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) map[string]string {
 	labels := map[string]string{}
 	for i := range profiles {
@@ -120,7 +119,8 @@ func labelsOf(profiles []v1alpha1.HardwareClassification, d *v1alpha1.HardwareDe
 	return labels
 }
 
-// labelOf is the label of hardware by a profile; ok reports whether the hardware has it.
+// labelOf returns the label that a profile gives to matching hardware. ok reports whether this
+// hardware matches.
 func labelOf(p *v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) (key, value string, ok bool) {
 	key, value = v1alpha1.ClassificationLabelPrefix+p.Name, v1alpha1.ClassificationLabelValue
 	if own, there := p.Labels[key]; there {
@@ -129,11 +129,11 @@ func labelOf(p *v1alpha1.HardwareClassification, d *v1alpha1.HardwareDetails) (k
 	return key, value, p.DeletionTimestamp.IsZero() && len(p.Name) <= longestName && matches(p.Spec.HardwareCharacteristics, d)
 }
 
-// longestName is the length to which the name in the key of a label is limited.
+// longestName is the longest name that the key of a label can have.
 const longestName = 63
 
-// relabel gives a host these labels and takes all others of classifications away, which
-// it reports.
+// relabel gives a host these labels and removes all other labels of classifications. It reports
+// whether it removed any.
 func relabel(h *v1alpha1.BareMetalHost, wanted map[string]string) (removed bool) {
 	for key := range h.Labels {
 		if _, keep := wanted[key]; isOurs(key) && !keep {
@@ -150,20 +150,20 @@ func relabel(h *v1alpha1.BareMetalHost, wanted map[string]string) (removed bool)
 
 func isOurs(key string) bool { return strings.HasPrefix(key, v1alpha1.ClassificationLabelPrefix) }
 
-// failure is a label that could not be written; without a kind there is none.
+// failure says why a label could not be written. An empty kind means that there is no failure.
 type failure struct {
 	kind v1alpha1.ClassificationErrorType
 	text string
 }
 
-// failures are the hosts whose labels could not be written, until they are. They are tried again,
-// also after a restart. It is safe for concurrent use.
+// failures are the hosts whose labels could not be written yet. These hosts are tried again, also
+// after a restart. It is safe for concurrent use.
 type failures struct {
 	mu    sync.Mutex
 	hosts map[types.NamespacedName]failure
 }
 
-// put records the outcome for a host and reports whether it is another than before.
+// put records the outcome for a host and reports whether it differs from the last one.
 func (f *failures) put(host types.NamespacedName, outcome failure) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,10 +27,10 @@ const countDelay = time.Second
 // queue has requests for hosts or namespaces.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Controllers returns the controllers that run the reconcilers for changes in cache. The
+// Controllers returns the controllers that run the reconcilers when cache reports changes. The
 // caller starts and stops them.
 func (r *Reconcilers) Controllers(cache cache.Cache, options controller.Options) ([]controller.Controller, error) {
-	// Each needs the queue of the other, which exists once it is started.
+	// Each controller needs the other's queue, which exists only when the other has started.
 	toHosts, toNamespaces := &inbox{}, &inbox{}
 	r.namespaces.label = func(req ctrl.Request) { toHosts.add(req, 0) }
 	r.hosts.wake = func(namespace string) { toNamespaces.add(inNamespace(namespace), countDelay) }
@@ -53,7 +53,8 @@ func (r *Reconcilers) Controllers(cache cache.Cache, options controller.Options)
 	return []controller.Controller{labels, counting}, err
 }
 
-// StripHardware keeps in the cache what is compared: a host's hardware has many kilobytes.
+// StripHardware keeps only the hardware that is compared in the cache, because all hardware of a
+// host is many kilobytes.
 func StripHardware(obj any) (any, error) {
 	data, ok := obj.(*v1alpha1.HardwareData)
 	if !ok {
@@ -74,15 +75,15 @@ func StripHardware(obj any) (any, error) {
 	return data, nil
 }
 
-// inNamespace is the request for a namespace.
+// inNamespace returns the request for a namespace.
 func inNamespace(namespace string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace}}
 }
 
-// relabelled are changes of a host's labels by classifications, also by somebody else.
+// relabelled keeps changes of a host's classification labels, whoever made them.
 var relabelled = watch.Updates(oursChanged)
 
-// otherCount are changes of a host that change a count.
+// otherCount keeps the changes of a host that change a count.
 var otherCount = watch.Updates(watch.Deletion, oursChanged,
 	watch.Facts(func(h *v1alpha1.BareMetalHost) v1alpha1.ErrorType { return h.Status.ErrorType }))
 
@@ -103,5 +104,5 @@ func ours(h *v1alpha1.BareMetalHost) map[string]string {
 
 var otherHardware = watch.Updates[*v1alpha1.HardwareData](watch.Generation)
 
-// otherProfile are changes of a profile by others than this controller.
+// otherProfile keeps the changes of a profile that are not by this controller.
 var otherProfile = watch.Updates[*v1alpha1.HardwareClassification](watch.Generation, watch.Labels)

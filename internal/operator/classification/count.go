@@ -6,18 +6,18 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// counts are numbers of hosts of a namespace.
+// counts are numbers of hosts in a namespace.
 type counts struct {
-	// labels are those with a label, by its key.
+	// labels has the numbers of hosts with a label, by its key.
 	labels map[string]int
-	// known are those whose hardware is known.
+	// known is the number of hosts whose hardware is known.
 	known int
-	// failed are those with an error, by its type, and errors all of them.
+	// failed has the numbers of hosts with an error, by its type. errors is their sum.
 	failed map[v1alpha1.ErrorType]int
 	errors int
 }
 
-// count counts hosts that are not being deleted.
+// count counts hosts. Hosts that are being deleted count only if they have an error.
 func count(hosts []v1alpha1.BareMetalHost, hardware map[string]*v1alpha1.HardwareDetails) counts {
 	c := counts{labels: map[string]int{}, failed: map[v1alpha1.ErrorType]int{}}
 	for i := range hosts {
@@ -38,7 +38,7 @@ func count(hosts []v1alpha1.BareMetalHost, hardware map[string]*v1alpha1.Hardwar
 	return c
 }
 
-// statusOf is the status of a profile.
+// statusOf returns the status of a profile.
 func (c counts) statusOf(p *v1alpha1.HardwareClassification, failed failure) v1alpha1.HardwareClassificationStatus {
 	matched := c.labels[v1alpha1.ClassificationLabelPrefix+p.Name]
 	status := v1alpha1.HardwareClassificationStatus{

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// inbox takes requests of one controller for another. Those from before the other one is
-// started are kept. It is safe for concurrent use.
+// inbox takes the requests of one controller for another. It keeps requests that come before the
+// other controller has started. It is safe for concurrent use.
 type inbox struct {
 	mu    sync.Mutex
 	queue queue
@@ -27,7 +27,7 @@ func (i *inbox) add(req ctrl.Request, delay time.Duration) {
 	i.queue.AddAfter(req, delay)
 }
 
-// source is the inbox as a source of the controller that gets the requests.
+// source returns the inbox as a source of the controller that gets the requests.
 func (i *inbox) source() source.Source {
 	return source.Func(func(_ context.Context, q queue) error {
 		i.mu.Lock()

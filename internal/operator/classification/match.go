@@ -12,20 +12,20 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// restricts reports whether there is anything that a host has to match.
+// restricts reports whether a profile sets any characteristic.
 func restricts(c v1alpha1.HardwareCharacteristics) bool {
 	return !equality.Semantic.DeepEqual(c, v1alpha1.HardwareCharacteristics{})
 }
 
-// matches reports whether hardware has all characteristics. Hardware that is not known
-// matches nothing, and nothing matches a profile that restricts nothing.
+// matches reports whether hardware has all characteristics. Unknown hardware matches no profile,
+// and a profile without characteristics matches no hardware.
 func matches(c v1alpha1.HardwareCharacteristics, d *v1alpha1.HardwareDetails) bool {
 	return d != nil && restricts(c) &&
 		matchesCPU(c.CPU, d.CPU) && matchesDisks(c.Disk, d.Storage) && matchesNICs(c.NIC, d.NICs) &&
 		matchesRAM(c.RAM, d.RAMMebibytes) && matchesVendor(c.SystemVendor, d.SystemVendor) && matchesFirmware(c.Firmware, d.Firmware.BIOS)
 }
 
-// within reports whether a value is within bounds, of which 0 is none.
+// within reports whether a value is within bounds. A bound of 0 does not count.
 func within[N cmp.Ordered](value, least, largest N) bool {
 	var none N
 	return (least == none || value >= least) && (largest == none || value <= largest)
@@ -54,7 +54,7 @@ func matchesFirmware(c *v1alpha1.FirmwareCharacteristics, bios v1alpha1.BIOS) bo
 		(least == "" || largest == "" || compareVersions(least, bios.Version) <= 0 && compareVersions(bios.Version, largest) <= 0)
 }
 
-// matchesDisks counts and measures the disks that are selected.
+// matchesDisks checks number and sizes of the selected disks.
 func matchesDisks(c *v1alpha1.DiskCharacteristics, disks []v1alpha1.Storage) bool {
 	if c == nil {
 		return true
@@ -84,7 +84,7 @@ func selects(s v1alpha1.DiskSelector, disk v1alpha1.Storage) bool {
 	return rotational == s.Rotational && (s.HCTL == "" || addressPattern(s.HCTL) == addressPattern(disk.HCTL))
 }
 
-// addressPattern is a SCSI address with N for each part that is not 0.
+// addressPattern replaces each part of a SCSI address that is not 0 by N.
 func addressPattern(address string) string {
 	parts := strings.Split(address, ":")
 	for i, part := range parts {
@@ -98,7 +98,8 @@ func addressPattern(address string) string {
 	return "0:0:N:0"
 }
 
-// matchesNICs counts a NIC with several addresses, which has several entries, once.
+// matchesNICs checks the number of NICs and their vendors. A NIC with several addresses has several
+// entries, but counts once.
 func matchesNICs(c *v1alpha1.NICCharacteristics, nics []v1alpha1.NIC) bool {
 	if c == nil {
 		return true
@@ -117,7 +118,7 @@ func matchesNICs(c *v1alpha1.NICCharacteristics, nics []v1alpha1.NIC) bool {
 	return within(len(distinct), c.MinimumCount, c.MaximumCount)
 }
 
-// compareVersions compares versions part by part, numbers as numbers.
+// compareVersions compares versions part by part. Parts that are numbers are compared as numbers.
 func compareVersions(a, b string) int {
 	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 	return slices.CompareFunc(strings.FieldsFunc(a, separates), strings.FieldsFunc(b, separates), func(a, b string) int {

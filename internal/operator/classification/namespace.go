@@ -16,25 +16,26 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// namespaces looks at the profiles of namespaces. Its requests have no name.
+// namespaces looks at the profiles of a namespace. Its requests have a namespace and no name.
 type namespaces struct {
 	client client.Client
 	failed *failures
 	label  func(ctrl.Request) // labels a host
 
 	mu sync.Mutex
-	// seen has what each profile looked like when it was compared with all hosts. After a
-	// restart all are compared again.
+	// seen says what each profile looked like when it was last compared with all hosts. After a
+	// restart, all profiles are compared again.
 	seen map[string]map[types.UID]string
 }
 
-// contents are what the cache has of a namespace. They are shared and not changed.
+// contents is what the cache has of a namespace. The objects are shared and must not be changed.
 type contents struct {
 	hosts    []v1alpha1.BareMetalHost
 	hardware map[string]*v1alpha1.HardwareDetails // by the name of the host
 }
 
-// Reconcile compares the profiles of a namespace that changed, and counts hosts for all.
+// Reconcile compares the changed profiles of a namespace with all hosts, and counts hosts for all
+// profiles.
 func (r *namespaces) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var profiles v1alpha1.HardwareClassificationList
 	if err := r.client.List(ctx, &profiles, client.InNamespace(req.Namespace)); err != nil {
@@ -76,8 +77,9 @@ func (r *namespaces) read(ctx context.Context, namespace string) (contents, erro
 	return contents{hosts.Items, hardware}, nil
 }
 
-// compare hands the hosts on whose label by a profile is wrong. A profile that was compared
-// already is left out, unless it is deleted: its last label is what its finalizer waits for.
+// compare requests a pass for each host whose label from a profile is wrong. It leaves out a
+// profile that it has already compared, unless the profile is being deleted: its finalizer waits
+// until no host has the label.
 func (r *namespaces) compare(namespace string, profiles []v1alpha1.HardwareClassification, all contents) {
 	now := map[types.UID]string{}
 	r.mu.Lock()
@@ -102,7 +104,7 @@ func (r *namespaces) compare(namespace string, profiles []v1alpha1.HardwareClass
 	}
 }
 
-// write stores what differs. The finalizer of a deleted profile goes with its last label.
+// write stores what differs. The finalizer of a deleted profile is removed with its last label.
 func (r *namespaces) write(ctx context.Context, p *v1alpha1.HardwareClassification, status v1alpha1.HardwareClassificationStatus) error {
 	before := p.DeepCopy()
 	changed := false
