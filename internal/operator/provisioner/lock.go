@@ -7,17 +7,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// lockPrefix begins every lock, so that it is told from other instance IDs. The version 8 says
-// that the rest of the UUID is somebody's own, too.
+// lockPrefix begins every lock and tells it from other instance IDs. Version 8 of UUIDs says that
+// the rest of the UUID has a meaning of its own, too.
 const lockPrefix = "696e676f-7400-8"
 
-// locks is the namespace of locks.
+// locks is the UUID namespace of locks.
 var locks = uuid.MustParse("696e676f-7400-8000-8000-000000000000")
 
-// Lock is the instance ID that a node has while a host with this mark takes it. The API has no
-// condition for writing a mark, but refuses to replace an instance ID: of several that take a
-// node at the same moment one gets its lock in. It depends on the mark and on the node alone, so that
-// an operator that ended in between recognises its own. Nobody else uses such an ID.
+// Lock returns the instance ID that a node has while a host with this mark takes the node. The API
+// has no precondition for writing a mark, but it refuses to replace an instance ID. So only one of
+// several that take a node at the same moment gets its lock in. The lock depends only on the mark
+// and the node, so that an operator recognises its own lock after a restart. Nobody else uses such
+// an ID.
 func (m Mark) Lock(nodeID string) string {
 	id := uuid.NewHash(sha256.New(), locks, []byte(string(m)+"\n"+nodeID), 8)
 	copy(id[:6], locks[:6])

@@ -9,10 +9,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// RAIDSteps are the clean steps that give a machine the volumes of raid, which
-// [Worker.SetTargetRAID] has to know before. They delete all volumes first, because a
-// volume cannot be changed. A list that is null in raid asks for nothing, so that there may be
-// no steps. One list at most is not null: the interface that deletes volumes of one kind leaves the other kind alone.
+// RAIDSteps returns the clean steps that give a machine the volumes of raid, which
+// [Worker.SetTargetRAID] has to write first. The steps delete all volumes before, because a volume
+// cannot be changed. A list that is null in raid asks for nothing, so there may be no steps. At
+// most one of the lists may be non-null: the RAID interface that deletes volumes of one kind leaves
+// the other kind alone.
 func RAIDSteps(raid *v1alpha1.RAIDConfig) []node.Step {
 	if raid == nil || raid.HardwareRAIDVolumes == nil && raid.SoftwareRAIDVolumes == nil {
 		return nil
@@ -28,10 +29,9 @@ func RAIDSteps(raid *v1alpha1.RAIDConfig) []node.Step {
 	return steps
 }
 
-// SettingSteps are the steps that change the BIOS settings which differ from the wanted
-// ones: one step, or none. Values get the type that the setting's schema says, because
-// BMCs refuse the number 5 as text. A setting that is not among current is written as
-// text.
+// SettingSteps returns the steps that change the BIOS settings which differ from the wanted ones:
+// one step, or none. Values get the type from the setting's schema, because BMCs refuse the number
+// 5 as text. A setting that is not in current is written as text.
 func SettingSteps(current []Setting, wanted map[string]string) []node.Step {
 	known := make(map[string]Setting, len(current))
 	for _, s := range current {
@@ -51,7 +51,7 @@ func SettingSteps(current []Setting, wanted map[string]string) []node.Step {
 	return []node.Step{{Interface: "bios", Step: "apply_configuration", Args: map[string]any{"settings": changes}}}
 }
 
-// typed is the value of a setting of that type; a value that does not fit stays text.
+// typed converts a value to the type of its setting. A value that does not fit stays text.
 func typed(kind v1alpha1.AttributeType, value string) any {
 	switch kind {
 	case v1alpha1.AttributeInteger:
@@ -66,14 +66,14 @@ func typed(kind v1alpha1.AttributeType, value string) any {
 	return value
 }
 
-// FirmwareUpdate asks for the firmware of a component.
+// FirmwareUpdate asks for new firmware for a component.
 type FirmwareUpdate struct {
-	// Component is as the Name of [Component]; URL is where the firmware is.
+	// Component is the Name of a [Component]. URL says where the firmware is.
 	Component, URL string
 }
 
-// FirmwareSteps are the steps that write the firmware of components in their order: one
-// step, or none.
+// FirmwareSteps returns the steps that write the firmware of components in this order: one step, or
+// none.
 func FirmwareSteps(updates []FirmwareUpdate) []node.Step {
 	if len(updates) == 0 {
 		return nil
@@ -85,7 +85,7 @@ func FirmwareSteps(updates []FirmwareUpdate) []node.Step {
 	return []node.Step{{Interface: "firmware", Step: "update", Args: map[string]any{"settings": settings}}}
 }
 
-// FirmwareURLs are the URLs in such steps. Others have none.
+// FirmwareURLs returns the URLs in steps for firmware. Other steps have none.
 func FirmwareURLs(steps []node.Step) []string {
 	var urls []string
 	for _, step := range steps {

@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// accepted are the states in which a node is after a verb was accepted, until another
-// request changes that.
+// accepted are the states that a node can be in after the engine accepted a verb, until another
+// request changes the state.
 var accepted = map[node.Trigger][]node.State{
 	node.OnManage:  {node.Verifying, node.Manageable},
 	node.OnProvide: {node.Cleaning, node.CleanWait, node.Available},
@@ -20,15 +20,15 @@ var accepted = map[node.Trigger][]node.State{
 	node.OnAbort:   {node.InspectFailed, node.CleanFailed, node.DeployFailed, node.ServiceFailed, node.Active},
 }
 
-// cleaningFor are the targets of a node that is cleaned because of a verb.
+// cleaningFor are the target states of a node that is cleaned because of a verb.
 var cleaningFor = map[node.Trigger]node.State{
 	node.OnProvide: node.Available,
 	node.OnClean:   node.Manageable,
 	node.OnDelete:  node.Available,
 }
 
-// Accepted reports whether the node shows that a verb was accepted. A verb that an engine
-// refuses may have had its effect before, when the answer to it was lost.
+// Accepted reports whether the node's state shows that a verb was accepted. If an engine refuses a
+// verb, an earlier request with the same verb may have had its effect although its answer was lost.
 func (n Node) Accepted(verb node.Trigger) bool {
 	if !slices.Contains(accepted[verb], n.State) {
 		return false
