@@ -17,7 +17,7 @@ import (
 // changed without maintenance.
 var hardwareStates = []node.State{node.Enroll, node.InspectWait, node.Manageable, node.Available}
 
-// idleStates are states in which nothing is deployed and nothing is under way.
+// idleStates are the states in which nothing is deployed and no work is under way.
 var idleStates = []node.State{
 	node.Enroll, node.Manageable, node.Available, node.InspectFailed, node.CleanFailed, node.AdoptFailed,
 }
@@ -27,8 +27,8 @@ func changeable(n ironic.Node) bool {
 	return n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
 }
 
-// changesOf are the operations that make a node as its registration asks. Interfaces of
-// a driver that stays are left for later in states that do not allow their change, which putOff reports.
+// changesOf returns the operations that change a node to what its registration wants. If the driver
+// stays, interfaces that cannot be changed in this state are left for later; putOff reports that.
 func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, own Options) (p patch, putOff bool, err error) {
 	network, err := networkData(r.NetworkData)
 	if err != nil {
@@ -58,8 +58,8 @@ func changesOf(n ironic.Node, r provisioner.Registration, opts provisioner.Updat
 	return p, putOff, nil
 }
 
-// setAccess changes the driver, its interfaces, and driver_info. Keys that neither this
-// package nor the driver before has written stay.
+// setAccess changes the driver, its interfaces, and driver_info. It keeps keys that neither this
+// package nor the former driver has written.
 func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provisioner.UpdateOptions, can engineAbilities, ramdisk Ramdisk) (putOff bool, err error) {
 	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can)
 	if err != nil {
@@ -69,10 +69,10 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	p.set("/driver", n.Driver, r.Access.Driver)
 	for _, field := range slices.Sorted(maps.Keys(interfaces)) {
 		switch {
-		case replaced: // Update puts the node into maintenance before
+		case replaced: // apply has put a node in use into maintenance
 			p.set("/"+field, nil, interfaces[field])
 		case field == "raid_interface" && n.RAIDInterface == softwareRAID:
-			// SetTargetRAID chose it for the volumes.
+			// SetTargetRAID chose this interface for the volumes.
 		case changeable(n):
 			p.set("/"+field, interfaceOf(n, field), interfaces[field])
 		case interfaceOf(n, field) != interfaces[field]:
@@ -89,8 +89,8 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	if opts.WithCredentials || replaced || accessDiffers(n, r) || version != r.CredentialsVersion {
 		credentials := credentialInfo(r)
 		maps.Copy(wanted, credentials)
-		// What the engine shows of them tells nothing: it masks secrets. Whatever is not sent stays, and would go to
-		// the new address.
+		// What the engine shows of the credentials cannot be compared, because it masks secrets.
+		// Credentials that are not sent would stay on the node and be sent to the new address.
 		present = maps.Clone(present)
 		maps.DeleteFunc(present, func(key string, _ any) bool { return credentials[key] != nil })
 		p.set(credentialsPath, version, r.CredentialsVersion)
@@ -101,7 +101,7 @@ func (p *patch) setAccess(n ironic.Node, r provisioner.Registration, opts provis
 	return putOff, nil
 }
 
-// accessDiffers reports whether what locates the BMC, or the user name, is another one.
+// accessDiffers reports whether the location of the BMC or the user name has changed.
 func accessDiffers(n ironic.Node, r provisioner.Registration) bool {
 	for _, key := range locatingKeys {
 		present, wanted := n.DriverInfo[key], r.Access.Settings[key]
@@ -113,8 +113,8 @@ func accessDiffers(n ironic.Node, r provisioner.Registration) bool {
 	return ok && !same(n.DriverInfo[keys.username], r.Credentials.Username)
 }
 
-// ofFormerDriver reports whether a key of driver_info belongs to the driver that the node
-// had before and not to its new one.
+// ofFormerDriver reports whether a key of driver_info belongs to the former driver of a node and
+// not to its new one.
 func ofFormerDriver(key, before, after string) bool {
 	former := driverPrefixes[before]
 	return former != "" && former != driverPrefixes[after] && strings.HasPrefix(key, former)
@@ -135,8 +135,8 @@ func (p *patch) setProperties(n ironic.Node, r provisioner.Registration) {
 	}
 }
 
-// ofVolume reports whether hints are those that the engine wrote for the root volume when
-// it created volumes.
+// ofVolume reports whether hints are those that the engine wrote for the root volume when it
+// created volumes.
 func ofVolume(n ironic.Node, hints any) bool {
 	volumes, _ := n.RAIDConfig["logical_disks"].([]any)
 	return slices.ContainsFunc(volumes, func(volume any) bool {
@@ -145,19 +145,20 @@ func ofVolume(n ironic.Node, hints any) bool {
 	})
 }
 
-// removeInstance removes the ID of an instance from a node.
+// removeInstance removes the instance ID from a node.
 var removeInstance = nodes.UpdateOperation{Op: nodes.RemoveOp, Path: instancePath}
 
-// hasFormerInstance reports whether an idle node still has the ID of another instance than the one that it is to be
-// adopted with: that of the host in the cluster from which the host was moved before the adoption there had ended.
-// Engines do not replace an ID by another one, so it is removed first.
+// hasFormerInstance reports whether an idle node that is to be adopted still has another instance
+// ID. That is the ID of the host in the cluster from which it was moved before its adoption there
+// had ended. Engines do not replace an instance ID by another one, so it is removed first.
 func hasFormerInstance(n ironic.Node, r provisioner.Registration) bool {
 	return r.Deployed != nil && slices.Contains(idleStates, node.State(n.ProvisionState)) &&
 		n.InstanceUUID != "" && n.InstanceUUID != r.Deployed.InstanceID && !provisioner.IsLock(n.InstanceUUID)
 }
 
-// setInstance describes to an idle node what runs on its machine, for an adoption, or
-// removes what an earlier deployment left. It reports whether the deploy interface is left for later.
+// setInstance describes to an idle node what runs on its machine, for an adoption. Without a
+// deployment, it removes what an earlier one has left. putOff reports whether the deploy interface
+// is left for later.
 func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot PersistentBoot) (putOff bool) {
 	if !slices.Contains(idleStates, node.State(n.ProvisionState)) {
 		return false
@@ -166,7 +167,7 @@ func (p *patch) setInstance(n ironic.Node, r provisioner.Registration, boot Pers
 		if len(n.InstanceInfo) > 0 {
 			p.set("/instance_info", nil, map[string]any{})
 		}
-		if n.InstanceUUID != "" && !provisioner.IsLock(n.InstanceUUID) { // which another operator takes back
+		if n.InstanceUUID != "" && !provisioner.IsLock(n.InstanceUUID) { // its owner, another operator, removes a lock
 			*p = append(*p, removeInstance)
 		}
 		return false

@@ -19,8 +19,8 @@ const (
 	deployCustom = "custom-agent"
 )
 
-// customPriority is the priority of a step that takes the place of writing an image, which
-// has the same.
+// customPriority is the priority of a step that runs instead of writing an image. The step that
+// writes an image has the same.
 const customPriority = 80
 
 // imageKeys are the keys of instance_info that this package writes.
@@ -29,7 +29,7 @@ var imageKeys = []string{
 	"image_disk_format", "image_pull_secret", "capabilities", "root_device",
 }
 
-// imageOf is the image of a deployment; nil for none.
+// imageOf returns the image of a deployment; nil for none.
 func imageOf(d provisioner.Deployment) *v1alpha1.Image {
 	if d.Image == nil || d.Image.URL == "" {
 		return nil
@@ -41,7 +41,7 @@ func isLive(image *v1alpha1.Image) bool {
 	return image != nil && image.DiskFormat != nil && *image.DiskFormat == v1alpha1.FormatLiveISO
 }
 
-// instanceInfo describes a deployment to the engine.
+// instanceInfo returns the description of a deployment in instance_info.
 func instanceInfo(d provisioner.Deployment) map[string]any {
 	wanted := bootModes[d.BootMode]
 	capabilities := map[string]any{"boot_mode": wanted.mode}
@@ -71,11 +71,11 @@ func instanceInfo(d provisioner.Deployment) map[string]any {
 	return info
 }
 
-// digestTypes are the algorithms by the length of the digest in hexadecimal digits.
+// digestTypes are the checksum algorithms, by number of hexadecimal digits.
 var digestTypes = map[int]v1alpha1.ChecksumType{32: v1alpha1.ChecksumMD5, 64: v1alpha1.ChecksumSHA256, 128: v1alpha1.ChecksumSHA512}
 
-// addChecksum adds the checksum of an image. Without an algorithm, the length of the digest says it; the
-// engine finds that of a file of sums itself.
+// addChecksum adds the checksum of an image. If the image names no algorithm, the length of the
+// digest tells it. If the checksum is the URL of a file, the engine finds out the algorithm itself.
 func addChecksum(info map[string]any, image v1alpha1.Image) {
 	if image.Checksum == "" {
 		return
@@ -94,7 +94,7 @@ func addChecksum(info map[string]any, image v1alpha1.Image) {
 	info["image_os_hash_algo"], info["image_os_hash_value"] = string(algorithm), image.Checksum
 }
 
-// setDeployInterface chooses how the deployment comes to the machine.
+// setDeployInterface chooses the deploy interface, which brings the deployment to the machine.
 func (p *patch) setDeployInterface(n ironic.Node, d provisioner.Deployment) {
 	image := imageOf(d)
 	switch {
@@ -103,21 +103,21 @@ func (p *patch) setDeployInterface(n ironic.Node, d provisioner.Deployment) {
 	case image == nil || d.Step != "":
 		p.set("/deploy_interface", n.DeployInterface, deployCustom)
 	case n.DeployInterface == deployLive || n.DeployInterface == deployCustom:
-		p.remove("/deploy_interface") // the default of the driver
+		p.remove("/deploy_interface") // back to the default of the driver
 	}
 }
 
-// PersistentBoot says which boot devices of a deployed machine last: Default is that of what is
-// deployed, Always also that of the ramdisk, Never none. With both empty, nodes keep
-// what their driver_info says; otherwise an empty one is Default, so that a node does not
-// keep the setting of another kind of deployment.
+// PersistentBoot says which boot devices of a deployed machine are set persistently: Default means
+// that of the deployment, Always also that of the ramdisk, Never none. If both fields are empty,
+// nodes keep what their driver_info says. If only one is empty, it means Default, so that a node
+// does not keep the setting of another kind of deployment.
 type PersistentBoot struct {
-	// LiveISO is for live ISOs, and DirectDeploy for images that are written to a disk. A deploy
-	// step of its own has neither.
+	// LiveISO is for live ISOs, and DirectDeploy for images that are written to a disk. Neither is
+	// used for a custom deploy step.
 	LiveISO, DirectDeploy string
 }
 
-// persistentBoots are the values, by the Bare Metal API.
+// persistentBoots are the values that the Bare Metal API has.
 var persistentBoots = []string{"Default", "Always", "Never"}
 
 // Check returns an error for a value that engines do not know.
@@ -130,7 +130,7 @@ func (b PersistentBoot) Check() error {
 	return nil
 }
 
-// of is the value for a deployment, "" for the node's own.
+// of returns the value for a deployment, or "" to keep the node's own.
 func (b PersistentBoot) of(d provisioner.Deployment) string {
 	switch image := imageOf(d); {
 	case b == PersistentBoot{}, image == nil, d.Step != "":
@@ -144,7 +144,7 @@ func (b PersistentBoot) of(d provisioner.Deployment) string {
 
 const persistentBootKey = "force_persistent_boot_device"
 
-// setPersistentBoot chooses which boot devices of the deployment last.
+// setPersistentBoot sets which boot devices of the deployment are persistent.
 func (p *patch) setPersistentBoot(n ironic.Node, d provisioner.Deployment, boot PersistentBoot) {
 	if value := boot.of(d); value != "" {
 		p.set("/driver_info/"+persistentBootKey, n.DriverInfo[persistentBootKey], value)
@@ -172,7 +172,7 @@ func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment
 	}
 	var p patch
 	p.set(instancePath, n.InstanceUUID, d.InstanceID)
-	p.set("/instance_info", nil, instanceInfo(d)) // always: a secret in it cannot be compared
+	p.set("/instance_info", nil, instanceInfo(d)) // always written, because a secret in it cannot be compared
 	p.setDeployInterface(n, d)
 	p.setPersistentBoot(n, d, e.opts.PersistentBoot)
 	if _, err := e.client.UpdateNode(ctx, id, p...); err != nil {
@@ -181,7 +181,7 @@ func (e *Engine) Deploy(ctx context.Context, id string, d provisioner.Deployment
 	return e.ask(ctx, id, request{verb: ironic.Deploy, trigger: node.OnDeploy, options: deployOptions(d), shown: mine})
 }
 
-// deployOptions are what goes with the verb.
+// deployOptions returns the options of the verb for a deployment.
 func deployOptions(d provisioner.Deployment) ironic.ProvisionOptions {
 	var opts ironic.ProvisionOptions
 	if d.Step != "" {

@@ -83,7 +83,7 @@ func TestProxyThatHasLostItsEngineLosesNoNodes(t *testing.T) {
 		http.Error(w, "default backend - 404", http.StatusNotFound)
 	}))
 	t.Cleanup(server.Close)
-	proxied, err := client.New(client.Options{Endpoint: server.URL, Microversion: "1.84"}) // which asks for no root document
+	proxied, err := client.New(client.Options{Endpoint: server.URL, Microversion: "1.84"}) // asks for no root document
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,14 +16,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// credentialKeys are the keys of driver_info for the credentials, by driver.
+// credentialKeys are the keys of driver_info that hold the credentials, by driver.
 var credentialKeys = map[string]struct{ username, password string }{
 	"ipmi":    {"ipmi_username", "ipmi_password"},
 	"redfish": {"redfish_username", "redfish_password"},
 	"idrac":   {"redfish_username", "redfish_password"},
 }
 
-// credentialInfo are the credentials in driver_info.
+// credentialInfo returns the part of driver_info with the credentials.
 func credentialInfo(r provisioner.Registration) map[string]any {
 	keys, ok := credentialKeys[r.Access.Driver]
 	if !ok {
@@ -32,7 +32,7 @@ func credentialInfo(r provisioner.Registration) map[string]any {
 	return map[string]any{keys.username: r.Credentials.Username, keys.password: r.Credentials.Password}
 }
 
-// driverPrefixes are what the keys of driver_info begin with that belong to a driver.
+// driverPrefixes are the prefixes of the keys of driver_info that belong to a driver.
 var driverPrefixes = map[string]string{"ipmi": "ipmi_", "redfish": "redfish_", "idrac": "redfish_"}
 
 // locatingKeys are the keys of driver_info that an address of a BMC can set.
@@ -42,8 +42,8 @@ var locatingKeys = []string{
 }
 
 // outdated reports whether a key that the present address does not set comes from an earlier
-// one. People may have written an authority for certificates; hosts only turn their
-// verification off.
+// address. A CA for certificates may be from people, because hosts only turn the verification of
+// certificates off.
 func outdated(key string, value any) bool {
 	if strings.HasSuffix(key, "_verify_ca") {
 		return value == false
@@ -62,8 +62,7 @@ const (
 
 var ramdiskKeys = []string{kernelKey, ramdiskKey, isoKey, bootloaderKey, paramsKey}
 
-// ramdiskInfo are the values of ramdiskKeys for a node. A missing one leaves the choice to
-// the engine.
+// ramdiskInfo returns the values of ramdiskKeys for a node. If one is missing, the engine chooses.
 func ramdiskInfo(access bmc.Access, image *provisioner.RamdiskImage, defaults Ramdisk) map[string]any {
 	values := map[string]string{bootloaderKey: defaults.Bootloader}
 	switch {
@@ -88,7 +87,7 @@ func ramdiskInfo(access bmc.Access, image *provisioner.RamdiskImage, defaults Ra
 	return info
 }
 
-// ramdiskInfoOf are the values of ramdiskKeys that a node has.
+// ramdiskInfoOf returns the values of ramdiskKeys that a node has.
 func ramdiskInfoOf(n ironic.Node) map[string]any {
 	info := map[string]any{}
 	for _, key := range ramdiskKeys {
@@ -110,8 +109,8 @@ var bootModes = map[v1alpha1.BootMode]struct {
 	v1alpha1.BootModeLegacy:         {mode: "bios"},
 }
 
-// mergeCapabilities sets the boot mode in capabilities of the form "key:value,…" and keeps
-// the others. A text that has it already stays as it is.
+// mergeCapabilities sets the boot mode in capabilities of the form "key:value,…" and keeps the
+// others. A text that already has the boot mode stays as it is.
 func mergeCapabilities(text string, mode v1alpha1.BootMode) string {
 	var kept, replaced []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -138,7 +137,7 @@ func mergeCapabilities(text string, mode v1alpha1.BootMode) string {
 // firmwareSince is the microversion 1.N that has firmware interfaces.
 const firmwareSince = 86
 
-// interfacesOf are the interfaces of a node that its registration asks for, by field.
+// interfacesOf returns the interfaces that a registration wants for its node, by field.
 func interfacesOf(access bmc.Access, mode v1alpha1.InspectionMode, can engineAbilities) (map[string]string, error) {
 	wanted := map[string]string{}
 	switch {
@@ -160,7 +159,7 @@ func interfacesOf(access bmc.Access, mode v1alpha1.InspectionMode, can engineAbi
 	return wanted, nil
 }
 
-// interfaceOf is the interface of a node by the name of its field.
+// interfaceOf returns the interface of a node by the name of its field.
 func interfaceOf(n ironic.Node, field string) string {
 	return map[string]string{
 		"bios_interface": n.BIOSInterface, "boot_interface": n.BootInterface, "console_interface": n.ConsoleInterface,
@@ -171,8 +170,8 @@ func interfaceOf(n ironic.Node, field string) string {
 	}[field]
 }
 
-// rootDevice are hints for the root device in the form of the Bare Metal API: values with
-// operators. It is nil without hints.
+// rootDevice returns hints for the root device in the form of the Bare Metal API: values with
+// operators. It returns nil without hints.
 func rootDevice(hints *v1alpha1.RootDeviceHints) map[string]any {
 	if hints == nil {
 		return nil
@@ -221,7 +220,7 @@ func networkData(text []byte) (map[string]any, error) {
 	return data, nil
 }
 
-// same reports whether two values are the same JSON.
+// same reports whether two values have the same JSON.
 func same(a, b any) bool {
 	first, err := json.Marshal(a)
 	if err != nil {
@@ -245,7 +244,7 @@ func (p *patch) remove(path string) {
 	*p = append(*p, nodes.UpdateOperation{Op: nodes.RemoveOp, Path: path})
 }
 
-// merge sets the wanted keys below path. Of the others, it removes those of owned.
+// merge sets the wanted keys below path. It removes those of the other keys that are owned.
 func (p *patch) merge(path string, present, wanted map[string]any, owned func(key string, value any) bool) {
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {
 		p.set(path+"/"+key, present[key], wanted[key])

@@ -50,8 +50,8 @@ func (e *Engine) Components(ctx context.Context, id string) ([]provisioner.Compo
 	return components, nil
 }
 
-// hasInterface returns ErrUnsupported when the node's interface is the one without any
-// ability. Engines answer with an empty list then, too.
+// hasInterface returns ErrUnsupported if the node's interface is the one without abilities, for
+// which engines also answer with an empty list.
 func (e *Engine) hasInterface(ctx context.Context, id, field, none string) error {
 	n, err := e.client.Node(ctx, id, field)
 	if err != nil {

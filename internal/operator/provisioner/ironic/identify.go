@@ -12,12 +12,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// identifyMethod is a vendor method of drivers that Ingot's engine has and upstream Ironic
-// has not.
+// identifyMethod is a vendor method that the drivers of Ingot's engine have and those of upstream
+// Ironic do not have.
 const identifyMethod = "identify"
 
-// Identify asks the driver; see [provisioner.Identifier]. That the engine lacks the method
-// is read from its list of methods, because engines word the refusal differently.
+// Identify asks the driver; see [provisioner.Identifier]. It looks for the method in the engine's
+// list of methods, because engines word the refusal of an unknown method differently.
 func (e *Engine) Identify(ctx context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {
 	r, _, err := e.prepare(ctx, provisioner.Registration{Access: &access, Credentials: credentials})
 	if err != nil {

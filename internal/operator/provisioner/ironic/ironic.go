@@ -19,9 +19,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// nodeFields are the fields of a node that the operator reads. An engine
-// without auto_discovered gets a request without it, and one that refuses another of them
-// is asked for whole nodes: Ironic shows created_at and updated_at in no other way.
+// nodeFields are the fields of a node that the operator reads. The client leaves out
+// auto_discovered for an engine that does not have it. An engine that refuses another field is
+// asked for whole nodes, because that is the only other way in which Ironic shows created_at and
+// updated_at.
 var nodeFields = []string{
 	"uuid", "name", "driver", "provision_state", "provision_updated_at", "target_provision_state", "power_state", "target_power_state",
 	"last_error", "maintenance", "maintenance_reason", "fault", "instance_uuid", "owner", "clean_step", "deploy_step",
@@ -37,10 +38,10 @@ var laterFields = []struct {
 
 // Options configure the provisioner. The zero value leaves everything to the engine.
 type Options struct {
-	// Ramdisk is what the ramdisk boots from on nodes with a BMC, for engines that are
-	// not configured with it. Images of a host take precedence.
+	// Ramdisk is what the ramdisk boots from on nodes with a BMC. It is for engines that do not
+	// have it in their own configuration. Images of a host take precedence.
 	Ramdisk Ramdisk
-	// PersistentBoot says which boot devices of deployed machines last.
+	// PersistentBoot says which boot devices of deployed machines are set persistently.
 	PersistentBoot PersistentBoot
 }
 
@@ -48,8 +49,8 @@ type Options struct {
 // ISO, others the kernel and the initial ramdisk.
 type Ramdisk struct {
 	Kernel, Ramdisk, ISO string
-	// Bootloader is the image of an EFI system partition, from which the engine makes
-	// bootable images.
+	// Bootloader is the image of an EFI system partition that the engine makes bootable images
+	// with.
 	Bootloader string
 }
 
@@ -57,7 +58,7 @@ type Ramdisk struct {
 type Engine struct {
 	client *ironic.Client
 	opts   Options
-	// whole is the API version, a string, at which this engine refused nodeFields.
+	// whole is the API version, as a string, at which this engine refused nodeFields.
 	whole atomic.Value
 }
 
@@ -66,7 +67,7 @@ var _ provisioner.Engine = (*Engine)(nil)
 // New returns the provisioner for the engine that client reaches.
 func New(client *ironic.Client, opts Options) *Engine { return &Engine{client: client, opts: opts} }
 
-// fields are the fields that the engine has of those that the operator reads.
+// fields returns nodeFields and those of laterFields that the engine's version has.
 func (e *Engine) fields(ctx context.Context) ([]string, error) {
 	fields := slices.Clone(nodeFields)
 	for _, later := range laterFields {
@@ -81,7 +82,7 @@ func (e *Engine) fields(ctx context.Context) ([]string, error) {
 	return fields, nil
 }
 
-// choosing runs a request with those fields; nil stands for whole nodes.
+// choosing runs a request with the fields that the engine has. nil fields mean whole nodes.
 func (e *Engine) choosing(ctx context.Context, request func(fields []string) error) error {
 	version, err := e.client.Microversion(ctx)
 	if err != nil {
@@ -116,8 +117,7 @@ func (e *Engine) Nodes(ctx context.Context, opts provisioner.ListOptions) ([]pro
 				return err
 			}
 			snapshot := snapshotOf(n)
-			// A node without a time of change may be old or brand new; it does not
-			// end the list.
+			// A node without a time of change may be old or brand new, so it does not end the list.
 			if !snapshot.UpdatedAt.IsZero() && snapshot.UpdatedAt.Before(opts.ChangedSince) {
 				break
 			}
@@ -200,8 +200,8 @@ func (e *Engine) Inventory(ctx context.Context, id string) (*provisioner.Invento
 	return inv, nil
 }
 
-// Lock makes the lock the node's instance; see [provisioner.Lifecycle]. Engines refuse it in the
-// transaction that would write it, unless the node has none or the same.
+// Lock makes the lock the node's instance; see [provisioner.Lifecycle]. Engines refuse the lock in
+// the transaction that would write it, unless the node has no instance or this one.
 func (e *Engine) Lock(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	n, err := e.client.UpdateNode(ctx, id, nodes.UpdateOperation{Op: nodes.AddOp, Path: instancePath, Value: mark.Lock(id)})
 	if err == nil {
@@ -218,7 +218,7 @@ func (e *Engine) Lock(ctx context.Context, id string, mark provisioner.Mark) (pr
 	case present.InstanceID != "":
 		return provisioner.Node{}, fmt.Errorf("lock node %s: %w: %s", id, provisioner.ErrNotOwned, present.UsedFor())
 	default:
-		return provisioner.Node{}, &kindError{kind: provisioner.ErrBusy, err: refusal} // another one had it until now
+		return provisioner.Node{}, &kindError{kind: provisioner.ErrBusy, err: refusal} // another host had the lock until now
 	}
 }
 
@@ -241,7 +241,7 @@ func (e *Engine) Claim(ctx context.Context, id string, mark provisioner.Mark, op
 	return snapshotOf(n), nil
 }
 
-// Places in a node that decide whose it is.
+// Places in a node that say whom it belongs to.
 const (
 	instancePath = "/instance_uuid"
 	markPath     = "/extra/" + v1alpha1.NodeMarkKey
@@ -269,9 +269,9 @@ func (e *Engine) Release(ctx context.Context, id string, mark provisioner.Mark, 
 	return translate(err)
 }
 
-// TakeReleased takes a released node; see [provisioner.Lifecycle]. The API has no operation
-// that tests a value, but it refuses to remove a key that is not there, and then makes none
-// of the changes.
+// TakeReleased takes a released node; see [provisioner.Lifecycle]. The API has no operation that
+// tests a value. But it refuses to remove a key that is not there, and then makes none of the
+// changes.
 func (e *Engine) TakeReleased(ctx context.Context, id string, mark provisioner.Mark) (provisioner.Node, error) {
 	n, err := e.client.UpdateNode(ctx, id,
 		nodes.UpdateOperation{Op: nodes.RemoveOp, Path: releasePath},
@@ -292,8 +292,8 @@ func (e *Engine) TakeReleased(ctx context.Context, id string, mark provisioner.M
 	return provisioner.Node{}, translate(err)
 }
 
-// Delete deletes the node from the engine; see [provisioner.Lifecycle]. In
-// most states engines delete a node only in maintenance.
+// Delete deletes the node from the engine; see [provisioner.Lifecycle]. In most states, engines
+// delete a node only if it is in maintenance.
 func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
 	err := e.client.DeleteNode(ctx, id)
 	if !errors.Is(err, ironic.ErrConflict) {
@@ -310,7 +310,7 @@ func (e *Engine) Delete(ctx context.Context, id string, mark provisioner.Mark) e
 	case n.Maintenance:
 		return translate(err) // maintenance does not help, so the refusal is final
 	}
-	// A patch is refused while work waits.
+	// The engine would refuse to set maintenance with a patch while the node waits in its work.
 	if err := e.client.SetMaintenance(ctx, id, "its host is deleted or detached"); err != nil {
 		return ignoreNotFound(translate(err))
 	}
@@ -349,7 +349,7 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 	return s
 }
 
-// powerOf is the power state, "" when the engine could not read it.
+// powerOf returns the power state, or "" if the engine could not read it.
 func powerOf(state string) node.PowerState {
 	if state == "error" {
 		return ""
@@ -357,7 +357,7 @@ func powerOf(state string) node.PowerState {
 	return node.PowerState(state)
 }
 
-// stepOf is the name of the running step, or "".
+// stepOf returns the name of the running step, or "".
 func stepOf(n ironic.Node) string {
 	for _, step := range []map[string]any{n.CleanStep, n.DeployStep, n.ServiceStep} {
 		if name, _ := step["step"].(string); name != "" {
@@ -367,8 +367,8 @@ func stepOf(n ironic.Node) string {
 	return ""
 }
 
-// markIn returns the mark in a node's extra data. A value that is no text counts as the
-// mark of somebody else; null counts as none.
+// markIn returns the mark in a node's extra data. A value that is not text counts as somebody
+// else's mark; null counts as none.
 func markIn(extra map[string]any) provisioner.Mark {
 	switch mark := extra[v1alpha1.NodeMarkKey].(type) {
 	case nil:

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// upstream is an upstream engine with a few nodes. It refuses the field
-// auto_discovered, writes times without fractions, and announces pages by next.
+// upstream is an upstream engine with a few nodes. It refuses the field auto_discovered, writes
+// times without fractions, and announces pages with "next".
 type upstream struct {
 	nodes    []map[string]any // newest change first
 	pageSize int
@@ -115,7 +115,8 @@ func (e *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lacksNetworkData reports whether a patch sets network data without what their schema requires.
+// lacksNetworkData reports whether a patch sets network data that lack keys which their schema
+// requires.
 func lacksNetworkData(body []byte) bool {
 	var operations []struct {
 		Path  string
@@ -225,7 +226,7 @@ func TestChangesAreReadDownToTheLastSeen(t *testing.T) {
 			lists++
 		}
 	}
-	if lists > 4 { // two are refused for their fields, the page after the last seen ends it
+	if lists > 4 { // two are refused for their fields, and the page after the last wanted one ends the list
 		t.Errorf("%d pages were asked for: %v", lists, e.calls)
 	}
 }
@@ -242,7 +243,7 @@ func TestEngineThatRefusesFieldsIsAskedForWholeNodes(t *testing.T) {
 	if got, err := engine.Nodes(t.Context(), provisioner.ListOptions{}); err != nil || len(got) != 1 {
 		t.Errorf("got %v, %v; want one node", got, err)
 	}
-	// Of the first read, one request is refused for each of two fields.
+	// During the first read, one request each is refused for two fields.
 	if diff := cmp.Diff([]string{"GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes/a", "GET /v1/nodes"}, e.calls); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
@@ -332,7 +333,7 @@ func TestFindPrefersTheIDToTheName(t *testing.T) {
 	}
 }
 
-// mutations are the calls that change something; nil for none.
+// mutations returns the calls that change something; nil for none.
 func mutations(e *upstream) []string {
 	var all []string
 	for _, call := range e.calls {

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// softwareRAID is the RAID interface that makes volumes of the operating system.
+// softwareRAID is the RAID interface that creates volumes of the operating system.
 const softwareRAID = "agent"
 
 // SetTargetRAID writes the volumes; see [provisioner.Worker].
@@ -36,7 +36,7 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 	case raid != nil && raid.SoftwareRAIDVolumes != nil:
 		p.set("/raid_interface", n.RAIDInterface, softwareRAID)
 	case raid != nil && raid.HardwareRAIDVolumes != nil && n.RAIDInterface == softwareRAID:
-		p.remove("/raid_interface") // the default of the driver
+		p.remove("/raid_interface") // back to the default of the driver
 	}
 	if len(p) > 0 {
 		if _, err := e.client.UpdateNode(ctx, id, p...); err != nil {
@@ -45,7 +45,7 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 	}
 	err = e.client.SetRAID(ctx, id, volumes)
 	if errors.Is(err, ironic.ErrNotFound) {
-		return &kindError{kind: provisioner.ErrUnsupported, err: err} // the node is there: its RAID interface takes no volumes
+		return &kindError{kind: provisioner.ErrUnsupported, err: err} // the node exists, so its RAID interface takes no volumes
 	}
 	return translate(err)
 }
@@ -53,7 +53,7 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 // softwareController is the controller of volumes of the operating system.
 const softwareController = "software"
 
-// volumesOf are the volumes in the form of the Bare Metal API, the one for the root first.
+// volumesOf returns the volumes in the form of the Bare Metal API, the root volume first.
 func volumesOf(raid *v1alpha1.RAIDConfig) []nodes.LogicalDisk {
 	volumes := []nodes.LogicalDisk{}
 	if raid == nil {
@@ -96,7 +96,7 @@ func softwareVolumes(wanted []v1alpha1.SoftwareRAIDVolume) []nodes.LogicalDisk {
 	return volumes
 }
 
-// sizeOf is a size in GiB, nil for all space.
+// sizeOf returns a size in GiB, or nil for all space.
 func sizeOf(size *int) *int {
 	if size == nil || *size == 0 {
 		return nil

@@ -18,10 +18,10 @@ import (
 // disablePowerOffSince is the microversion 1.N that has disable_power_off.
 const disablePowerOffSince = 95
 
-// engineAbilities are what depends on the API version and the settings of the engine.
+// engineAbilities are what the engine's API version and settings allow.
 type engineAbilities struct {
 	firmware, disablePowerOff bool
-	// inspection is the inspect interface that boots the ramdisk; "" for none.
+	// inspection is the inspect interface that boots the ramdisk; "" if there is none.
 	inspection string
 }
 
@@ -48,7 +48,7 @@ func (e *Engine) Create(ctx context.Context, r provisioner.Registration) (provis
 	return snapshotOf(n), e.ensurePorts(ctx, n.UUID, r)
 }
 
-// prepare reads what the engine can do, and chooses a driver that it has.
+// prepare reads what the engine can do, and chooses a driver that the engine has.
 func (e *Engine) prepare(ctx context.Context, r provisioner.Registration) (provisioner.Registration, engineAbilities, error) {
 	var can engineAbilities
 	for since, ability := range map[int]*bool{firmwareSince: &can.firmware, disablePowerOffSince: &can.disablePowerOff} {
@@ -72,7 +72,7 @@ func (e *Engine) prepare(ctx context.Context, r provisioner.Registration) (provi
 	return r, can, err
 }
 
-// availableAccess is the access with a driver that the engine has.
+// availableAccess returns the access with a driver that the engine has.
 func (e *Engine) availableAccess(ctx context.Context, access bmc.Access) (bmc.Access, error) {
 	generic := access.Generic()
 	if generic.Driver == access.Driver {
@@ -88,15 +88,15 @@ func (e *Engine) availableAccess(ctx context.Context, access bmc.Access) (bmc.Ac
 	return access, nil
 }
 
-// agentInspectionSince is the first microversion 1.N after those of Ironic 2023.2, in which
-// inspection without a service of its own was new. Engines before may not have it.
+// agentInspectionSince is the first microversion 1.N after those of Ironic 2023.2, which introduced
+// inspection without a separate service. Older engines may not have it.
 const agentInspectionSince = 88
 
-// Inspect interfaces that boot the ramdisk, the better one first. The second one uses the
-// service ironic-inspector.
+// ramdiskInspections are the inspect interfaces that boot the ramdisk, the better one first. The
+// second one needs the service ironic-inspector.
 var ramdiskInspections = []string{"agent", "inspector"}
 
-// ramdiskInspection chooses the inspect interface that boots the ramdisk, or "" when the
+// ramdiskInspection chooses the inspect interface that boots the ramdisk. It returns "" if the
 // engine has none for the driver.
 func (e *Engine) ramdiskInspection(ctx context.Context, driver string) (string, error) {
 	recent, err := e.client.Supports(ctx, agentInspectionSince)
@@ -118,7 +118,7 @@ func (e *Engine) ramdiskInspection(ctx context.Context, driver string) (string, 
 	return "", nil
 }
 
-// newNode are the fields of a new node.
+// newNode returns the fields of a new node.
 func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (ironic.Document, error) {
 	interfaces, err := interfacesOf(*r.Access, r.InspectionMode, can)
 	if err != nil {
@@ -158,8 +158,9 @@ func newNode(r provisioner.Registration, can engineAbilities, ramdisk Ramdisk) (
 	return fields, nil
 }
 
-// ensurePorts creates the ports of a registration that the node lacks. Only the boot MAC address must not be another
-// node's: an inspection leaves out the other addresses, too, which are another node's.
+// ensurePorts creates the ports of a registration that the node lacks. It is an error if the boot
+// MAC address belongs to another node. Other addresses that belong to another node are left out, as
+// in an inspection.
 func (e *Engine) ensurePorts(ctx context.Context, id string, r provisioner.Registration) error {
 	wanted, boot := r.NICs, strings.ToLower(r.BootMAC)
 	if boot != "" {
@@ -218,19 +219,20 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 	return updated, e.ensurePorts(ctx, id, r)
 }
 
-// CheckAccess reads the boot device: each driver of a BMC asks that BMC for it, in either engine. See [provisioner.Registrar].
+// CheckAccess reads the boot device; see [provisioner.Registrar]. Both engines' drivers ask the BMC
+// for it.
 func (e *Engine) CheckAccess(ctx context.Context, id string) error {
 	return translateOfBMC(e.client.ReadBootDevice(ctx, id))
 }
 
-// Version is the microversion; see [provisioner.Reader].
+// Version returns the microversion; see [provisioner.Reader].
 func (e *Engine) Version(ctx context.Context) (string, error) {
 	version, err := e.client.Microversion(ctx)
 	return version, translate(err)
 }
 
-// driverChange is the reason of the maintenance in which a node in use is while its driver
-// changes. It tells that maintenance from one of a person when the process ended within.
+// driverChange is the reason for the maintenance of a node in use while its driver changes. If the
+// process ends meanwhile, it tells this maintenance from that of a person.
 const driverChange = "the driver changes, because the host got the access to its BMC"
 
 // apply makes the changes. Engines let the driver of a node in use change only in maintenance.

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// accessTo is the access to a BMC by its address.
+// accessTo returns the access to a BMC by its address.
 func accessTo(t *testing.T, address string) *bmc.Access {
 	t.Helper()
 	access, err := bmc.Parse(v1alpha1.BMCDetails{Address: address})
@@ -35,7 +35,7 @@ func webHost(t *testing.T) provisioner.Registration {
 	}
 }
 
-// webNode is the node of webHost, as engines show it.
+// webNode returns the node of webHost, as engines show it.
 func webNode(change map[string]any) map[string]any {
 	return rawNode("a", merged(map[string]any{
 		"name": "metal~web", "driver": "redfish", "extra": map[string]any{"ingot_host": "c1/metal/web", "rack": "7"},
@@ -54,7 +54,7 @@ func merged(base, change map[string]any) map[string]any {
 	return base
 }
 
-// decoded is a node as the client decodes it.
+// decoded returns a node as the client decodes it.
 func decoded(t *testing.T, document map[string]any) client.Node {
 	t.Helper()
 	var n client.Node
@@ -68,7 +68,7 @@ func decoded(t *testing.T, document map[string]any) client.Node {
 	return n
 }
 
-// operationsOf are the operations as "op path value".
+// operationsOf returns the operations as "op path value".
 func operationsOf(t *testing.T, p patch) []string {
 	t.Helper()
 	var all []string
@@ -369,7 +369,7 @@ func TestInstanceOfTheClusterThatAHostCameFromIsRemovedBeforeItsOwnIsSet(t *test
 	removed, set := `{"op":"remove","path":"/instance_uuid"}`, `{"op":"add","path":"/instance_uuid","value":"`+own+`"}`
 	for name, tt := range map[string]struct {
 		node map[string]any
-		want []string // operations on the ID, by requests
+		want []string // operations on the instance ID, by request
 	}{
 		"adoption has not ended": {map[string]any{"provision_state": "manageable", "instance_uuid": former}, []string{removed, set}},
 		"adoption has failed":    {map[string]any{"provision_state": "adopt failed", "instance_uuid": former}, []string{removed, set}},
@@ -439,7 +439,7 @@ func TestNodeGetsPortsForTheKnownNICsOfItsMachineThatNoOtherNodeHas(t *testing.T
 	for name, tt := range map[string]struct {
 		boot    string
 		present []string
-		answers []int // of the requests for ports
+		answers []int // to the requests for ports
 		want    []string
 		err     error
 	}{

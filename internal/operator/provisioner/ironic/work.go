@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Microversions 1.N that introduced what not every engine has.
+// Microversions 1.N that introduced abilities which not every engine has.
 const (
 	serviceSince   = 87
 	mediaSince     = 89
@@ -21,18 +21,18 @@ const (
 	healthSince    = 109
 )
 
-// request is a verb for a node.
+// request is a verb to send for a node.
 type request struct {
 	verb    ironic.Verb
 	trigger node.Trigger
 	options ironic.ProvisionOptions
-	// shown reports whether a node in a state that the verb leads to shows this very
-	// request; nil when the state is enough.
+	// shown reports whether a node, in a state that the verb leads to, shows that it was this very
+	// request. nil means that the state is enough.
 	shown func(provisioner.Node) bool
 }
 
-// ask sends a verb. When the engine refuses it, an earlier request whose answer was lost
-// may already have had that effect.
+// ask sends a verb. If the engine refuses it, ask checks whether an earlier request, whose answer
+// was lost, has already had the wanted effect.
 func (e *Engine) ask(ctx context.Context, id string, r request) error {
 	err := e.client.ProvisionWith(ctx, id, r.verb, r.options)
 	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrConflict) {
@@ -80,7 +80,7 @@ func (e *Engine) Adopt(ctx context.Context, id string) error {
 	return e.ask(ctx, id, request{verb: ironic.Adopt, trigger: node.OnAdopt})
 }
 
-// Abort stops what the node waits in; see [provisioner.Worker].
+// Abort stops the work in which the node waits; see [provisioner.Worker].
 func (e *Engine) Abort(ctx context.Context, id string) error {
 	return e.ask(ctx, id, request{verb: ironic.Abort, trigger: node.OnAbort})
 }
@@ -111,7 +111,7 @@ func (e *Engine) needs(ctx context.Context, since int, what string) error {
 	return nil
 }
 
-// documents are steps as the API takes them from clients, in their order.
+// documents returns steps in the form in which the API takes them from clients.
 func documents(steps []node.Step) []map[string]any {
 	all := make([]map[string]any, len(steps))
 	for i, s := range steps {
@@ -139,8 +139,8 @@ func (e *Engine) SetPower(ctx context.Context, id string, change provisioner.Pow
 	return translate(e.client.SetPower(ctx, id, nodes.TargetPowerState(change.Action), change.Timeout))
 }
 
-// AttachImage puts an image into a virtual drive; see [provisioner.MediaController]. The
-// engine accepts the request before the BMC does.
+// AttachImage puts an image into a virtual drive; see [provisioner.MediaController]. The engine
+// accepts the request before the BMC does.
 func (e *Engine) AttachImage(ctx context.Context, id, url string) error {
 	if err := e.needs(ctx, mediaSince, "an image in a virtual drive"); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (e *Engine) AttachImage(ctx context.Context, id, url string) error {
 	return translate(e.client.AttachMedium(ctx, id, url))
 }
 
-// DetachImage takes it out; see [provisioner.MediaController].
+// DetachImage takes an image out of a virtual drive; see [provisioner.MediaController].
 func (e *Engine) DetachImage(ctx context.Context, id string) error {
 	if err := e.needs(ctx, mediaSince, "an image in a virtual drive"); err != nil {
 		return err
@@ -171,9 +171,9 @@ func (e *Engine) Subscribe(ctx context.Context, id string, s provisioner.Subscri
 	return subscription, translateOfBMC(err)
 }
 
-// Unsubscribe ends a subscription; see [provisioner.Subscriber]. Engines do not say in one
-// way that a subscription does not exist, so that the list of the BMC decides. From Ironic, that something
-// is not found may mean any failure of the BMC, or that the node has no conductor now.
+// Unsubscribe ends a subscription; see [provisioner.Subscriber]. Engines have no single answer for
+// a subscription that does not exist, so the BMC's list decides. If Ironic says that something is
+// not found, this may mean any failure of the BMC, or that the node has no conductor now.
 func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error {
 	err := e.client.Unsubscribe(ctx, id, subscription)
 	if !errors.Is(err, ironic.ErrRejected) && !errors.Is(err, ironic.ErrServer) && !errors.Is(err, ironic.ErrNotFound) {
@@ -194,7 +194,8 @@ func (e *Engine) Unsubscribe(ctx context.Context, id, subscription string) error
 	return nil
 }
 
-// Subscriptions lists those of the BMC; see [provisioner.Subscriber]. Each is read by itself.
+// Subscriptions lists the subscriptions of the BMC; see [provisioner.Subscriber]. It reads each of
+// them with a request of its own.
 func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.ActiveSubscription, error) {
 	ids, err := e.subscriptions(ctx, id)
 	if err != nil {
@@ -211,8 +212,9 @@ func (e *Engine) Subscriptions(ctx context.Context, id string) ([]provisioner.Ac
 	return all, nil
 }
 
-// subscriptions are the IDs of those that the BMC has. An engine refuses the request when the driver of the node
-// has no such method, and also when the access to the BMC lacks something, such as a file with an authority.
+// subscriptions returns the IDs of the BMC's subscriptions. An engine refuses the request if the
+// node's driver has no such method, but also if the access to the BMC lacks something, such as a CA
+// file. Only the former is ErrUnsupported.
 func (e *Engine) subscriptions(ctx context.Context, id string) ([]string, error) {
 	ids, err := e.client.Subscriptions(ctx, id)
 	err = translateOfBMC(err)

@@ -220,7 +220,7 @@ func TestBootDevicesLastAsTheOperatorSaysForTheKindOfDeployment(t *testing.T) {
 		image   *v1alpha1.Image
 		step    string
 		present string // value of the node
-		want    string // value that is written, "" for none
+		want    string // value that is written; "" for none
 	}{
 		"nothing is said":                  {image: &live, present: "Always"},
 		"live image":                       {boot: PersistentBoot{LiveISO: "Never", DirectDeploy: "Always"}, image: &live, want: "Never"},
@@ -451,9 +451,9 @@ func TestOnlyAMissingSubscriptionHasEnded(t *testing.T) {
 	const path = " /v1/nodes/a/vendor_passthru"
 	lists, resets := map[string]any{"get_all_subscriptions": map[string]any{}}, map[string]any{"bmc_reset": map[string]any{}}
 	for name, tt := range map[string]struct {
-		answer  int            // to the deletion
+		answer  int            // to the request to end it
 		list    []int          // statuses of the list before it has s1
-		gone    bool           // the node is, too
+		gone    bool           // the node is gone, too
 		methods map[string]any // of the driver
 		id      string
 		want    error
