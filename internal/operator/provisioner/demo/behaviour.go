@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// behaviour is how a machine differs from one that works.
+// behaviour is how a machine differs from a machine that works.
 type behaviour struct {
 	unknown     bool            // the engine never knows it
 	registered  bool            // the engine knows it only when a node is created for it

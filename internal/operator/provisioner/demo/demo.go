@@ -1,7 +1,6 @@
-// Package demo is a provisioner without an engine. Its machines are in memory and take
-// no time: a verb is done when it returns, unless [Options] give it a duration. The
-// behaviour of a machine depends on the name of its host, so that every state of a host
-// can be shown and tested:
+// Package demo is a provisioner without an engine. Its machines are in memory and take no time: a
+// verb is done when it returns, unless [Options] give it a duration. The behaviour of a machine
+// depends on the name of its host, so that every state of a host can be shown and tested:
 //
 //	demo-unmanaged               the engine never knows a node for the host
 //	demo-importing               it was never inspected
@@ -30,14 +29,14 @@
 //	demo-media-fault             the same, after the engine has accepted the request
 //	demo-delete-error            the engine refuses to delete it
 //
-// A name may continue after that ("demo-importing-3"). A machine works when its name is
-// none of these. The verb manage fails as long as the password is [WrongPassword].
+// A name may go on after that ("demo-importing-3"). A machine with any other name works. The verb
+// manage fails as long as the password is [WrongPassword].
 //
-// Nodes come into being in three ways. [Engine.Create] creates one for a host with a BMC.
-// [Engine.Discover] adds one for a machine that nobody registered, which behaves by its
-// host name. And [Engine.Find] creates one for a name that begins with "demo-", as
-// if the machine had been discovered and named, unless the name is about what only
-// machines with a BMC do.
+// Nodes come into being in three ways. [Engine.Create] creates a node for a host with a BMC.
+// [Engine.Discover] adds a node for a machine that nobody registered, which behaves by its host
+// name. And [Engine.Find] creates a node for a name that begins with "demo-", as if the machine had
+// been discovered and named. It does not if the name is about something that only machines with a
+// BMC do.
 //
 // [Engine.Effects] tells what was asked of which machine.
 package demo
@@ -56,14 +55,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Options configure an engine. The zero value is one without nodes that works at once.
+// Options configure an engine. The zero value means an engine without nodes that works at once.
 type Options struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// Durations are how long the work of verbs takes. Work ends when the node is read
-	// or changed for the first time after that.
+	// Durations say how long the work of each verb takes. Work ends when the node is first read or
+	// changed after that time.
 	Durations map[Verb]time.Duration
-	// NoService makes it an engine that cannot service deployed nodes.
+	// NoService makes the engine unable to service deployed nodes.
 	NoService bool
 }
 
@@ -91,7 +90,7 @@ type machine struct {
 	components    []provisioner.Component
 	subscriptions map[string]provisioner.Subscription
 	image         bool  // there is an image in its virtual drive
-	work, power   *work // nil when nothing is under way
+	work, power   *work // nil while no work is under way
 }
 
 // New returns an engine without nodes.
@@ -102,7 +101,7 @@ func New(opts Options) *Engine {
 	return &Engine{opts: opts, machines: map[string]*machine{}}
 }
 
-// Machine is a machine that nobody registered.
+// Machine is a machine that nobody has registered.
 type Machine struct {
 	// Inventory is what its ramdisk reports.
 	Inventory provisioner.Inventory
@@ -125,8 +124,8 @@ func (e *Engine) Discover(m Machine) string {
 	return added.node.ID
 }
 
-// Change alters a node, as other clients of a real engine would. Another state ends the
-// work that was under way.
+// Change alters a node, as other clients of a real engine would. Changing its state ends the work
+// that was under way.
 func (e *Engine) Change(id string, change func(*provisioner.Node)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -149,8 +148,8 @@ func (e *Engine) Forget(id string) {
 	delete(e.machines, id)
 }
 
-// Backup returns a function that brings back the nodes as they are now, as an older database
-// does. Machines do not go back in time: their power stays as it is then.
+// Backup returns a function that restores the nodes as they are now, as an older database does. The
+// machines themselves do not go back in time: their power stays as it is.
 func (e *Engine) Backup() (restore func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -182,14 +181,14 @@ func (e *Engine) SetDown(reason string) {
 	e.SetFailing(fmt.Errorf("%w: %s", provisioner.ErrUnreachable, reason))
 }
 
-// SetFailing makes every call fail with that error, until it is called with nil.
+// SetFailing makes every call fail with err, until it is called with nil.
 func (e *Engine) SetFailing(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.failing = err
 }
 
-// discover returns the machine of a node that runs the ramdisk.
+// discover makes the machine of a node that runs the ramdisk.
 func (e *Engine) discover(host string, inv provisioner.Inventory) *machine {
 	m := e.newMachine(host, inv)
 	m.macs = inv.Hardware.MACs()
@@ -212,7 +211,7 @@ func (e *Engine) newMachine(host string, inv provisioner.Inventory) *machine {
 	}
 }
 
-// inspected keeps what an inspection finds.
+// inspected stores what an inspection finds.
 func (m *machine) inspected(now time.Time) {
 	found := m.hardware
 	m.inventory, m.macs = &found, found.Hardware.MACs()
@@ -237,7 +236,7 @@ func (e *Engine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provi
 	return all, nil
 }
 
-// snapshot keeps the agents of machines that behave alive.
+// snapshot returns the node. The agents of machines that behave send a heartbeat just now.
 func (e *Engine) snapshot(m *machine) provisioner.Node {
 	if m.behaviour.silence == 0 && !m.node.Agent.LastHeartbeat.IsZero() {
 		m.node.Agent.LastHeartbeat = e.opts.Now()
@@ -256,7 +255,7 @@ func (e *Engine) Node(_ context.Context, id string) (provisioner.Node, error) {
 	return e.snapshot(m), nil
 }
 
-// get is called with mu held.
+// get ends the work of a node that is due and returns its machine. The caller holds mu.
 func (e *Engine) get(id string) (*machine, error) {
 	if e.failing != nil {
 		return nil, e.failing
@@ -269,8 +268,8 @@ func (e *Engine) get(id string) (*machine, error) {
 	return m, nil
 }
 
-// Find returns the node with the identity's ID or name. For some names that it does
-// not know it creates a node; see the package.
+// Find returns the node with the identity's ID or name. It creates a node for some unknown names;
+// see the package.
 func (e *Engine) Find(_ context.Context, identity provisioner.Identity) (provisioner.Node, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -293,14 +292,14 @@ func (e *Engine) Find(_ context.Context, identity provisioner.Identity) (provisi
 	return e.snapshot(m), nil
 }
 
-// hostOf is the host's name in the name of its node.
+// hostOf returns the host's name from the name of its node.
 func hostOf(name string) string {
 	_, host, _ := strings.Cut(name, "~")
 	return host
 }
 
-// inventoryWith is the inventory of a host's machine, whose first interface has that MAC
-// address, unless it is empty.
+// inventoryWith returns the inventory of a host's machine. Its first interface has the given MAC
+// address, unless that is empty.
 func inventoryWith(host, mac string) provisioner.Inventory {
 	inv := SampleInventory(host)
 	if mac != "" {

@@ -18,7 +18,7 @@ var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func fixedClock() time.Time { return testNow }
 
-// registration is that of a host with a BMC that can do everything.
+// registration returns the registration of a host whose BMC can do everything.
 func registration(host string) provisioner.Registration {
 	return provisioner.Registration{
 		Name: provisioner.NodeName("metal", host), Mark: provisioner.MarkOf("c1", "metal", host), BootMAC: "00:00:5E:00:53:01",
@@ -151,7 +151,7 @@ func TestHostWithABMCPassesThroughItsWholeLife(t *testing.T) {
 	}
 }
 
-// prepared returns a node in that state, by the shortest way.
+// prepared returns a node in the given state, brought there the shortest way.
 func prepared(t *testing.T, e *Engine, host string, state node.State) string {
 	t.Helper()
 	n := created(t, e, host)

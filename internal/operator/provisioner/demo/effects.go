@@ -37,16 +37,17 @@ type Effect struct {
 	Node, Name string
 	// Verb is what was asked.
 	Verb Verb
-	// Request has the details, by the verb: the Registration of create and update, the
-	// Mark of claim and delete, the ProvideOptions of provide, the Steps of clean and
-	// service, the RAIDConfig of set raid, the Deployment of deploy, the PowerChange of
-	// power, the reason of maintenance, whether set cleaning turns it on, the URL of attach image, the Subscription of
-	// subscribe, the ID of unsubscribe. It is nil for the others.
+	// Request has the details, depending on the verb: the Registration of create and update, the
+	// Mark of claim and delete, the value that release writes, the ProvideOptions of provide, the
+	// Steps of clean and service, the RAIDConfig of set raid, the Deployment of deploy, the
+	// PowerChange of power, the reason of maintenance, whether set cleaning turns it on, the URL of
+	// attach image, the Subscription of subscribe, the ID of unsubscribe. It is nil for the other
+	// verbs.
 	Request any
 }
 
-// Effects returns what was asked of the machine of a host, oldest first; of all machines
-// when name is empty. The name is that of the node, as [provisioner.NodeName] makes it.
+// Effects returns what was asked of a host's machine, oldest first. name is the name of the node,
+// as [provisioner.NodeName] makes it; empty means all machines.
 func (e *Engine) Effects(name string) []Effect {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,7 +63,7 @@ func (e *Engine) Verbs(name string) []Verb {
 	return all
 }
 
-// record is called with mu held, when a request is accepted.
+// record notes an accepted request. The caller holds mu.
 func (e *Engine) record(m *machine, verb Verb, request any) {
 	m.node.UpdatedAt = e.opts.Now()
 	e.effects = append(e.effects, Effect{Node: m.node.ID, Name: m.node.Name, Verb: verb, Request: request})

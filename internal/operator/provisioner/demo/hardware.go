@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// powerActions are the actions on power: the state that they lead to, and the action
-// without asking the operating system.
+// powerActions has the power actions: the state that each leads to, and whether it asks the
+// operating system.
 var powerActions = map[provisioner.PowerAction]struct {
 	to   node.PowerState
 	soft bool
@@ -93,8 +93,8 @@ func (e *Engine) Components(_ context.Context, id string) ([]provisioner.Compone
 	return slices.Clone(m.components), nil
 }
 
-// apply changes the machine as steps for BIOS settings and firmware do. A new version
-// has the name of the file without its suffix.
+// apply changes the machine as steps for BIOS settings and firmware do. A new version has the name
+// of its file without the suffix.
 func (m *machine) apply(steps []node.Step, now time.Time) {
 	for _, step := range steps {
 		var args struct {
@@ -130,7 +130,7 @@ func (e *Engine) AttachImage(_ context.Context, id, url string) error {
 	return e.media(id, VerbAttach, url)
 }
 
-// DetachImage takes it out; see [provisioner.MediaController].
+// DetachImage takes an image out of a virtual drive; see [provisioner.MediaController].
 func (e *Engine) DetachImage(_ context.Context, id string) error {
 	return e.media(id, VerbDetach, nil)
 }
@@ -151,7 +151,7 @@ func (e *Engine) media(id string, verb Verb, details any) error {
 	}
 	e.record(m, verb, details)
 	if fails {
-		m.node.LastError = reason // an earlier one stays when the request succeeds, as in real engines
+		m.node.LastError = reason // otherwise an earlier one stays, as in real engines
 		return nil
 	}
 	m.image = verb == VerbAttach
@@ -186,7 +186,7 @@ func (e *Engine) Subscribe(_ context.Context, id string, s provisioner.Subscript
 	return subscription, nil
 }
 
-// Subscriptions lists them by their IDs; see [provisioner.Subscriber].
+// Subscriptions lists the subscriptions by their IDs; see [provisioner.Subscriber].
 func (e *Engine) Subscriptions(_ context.Context, id string) ([]provisioner.ActiveSubscription, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

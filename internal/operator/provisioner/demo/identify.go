@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// Identify tells the machine whose host name ends the path of the BMC's address; see
-// [provisioner.Identifier]. BMCs with IPMI do not tell.
+// Identify returns the machine whose host name is the end of the path in the BMC's address; see
+// [provisioner.Identifier]. BMCs with IPMI cannot tell.
 func (e *Engine) Identify(_ context.Context, access bmc.Access, credentials bmc.Credentials) (node.MachineFacts, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

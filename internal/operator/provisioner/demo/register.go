@@ -39,7 +39,7 @@ func (e *Engine) Create(_ context.Context, r provisioner.Registration) (provisio
 	return e.snapshot(m), nil
 }
 
-// free returns ErrConflict when another machine has the name or the MAC address of a
+// free returns ErrConflict if another machine has the name or the boot MAC address of the
 // registration.
 func (e *Engine) free(r provisioner.Registration, self *machine) error {
 	mac := strings.ToLower(r.BootMAC)
@@ -55,7 +55,7 @@ func (e *Engine) free(r provisioner.Registration, self *machine) error {
 	return nil
 }
 
-// addPorts gives a machine the addresses of its NICs that no other has.
+// addPorts gives a machine the addresses of its NICs that no other machine has.
 func (e *Engine) addPorts(m *machine, nics []provisioner.NIC) {
 	for _, nic := range nics {
 		if e.free(provisioner.Registration{BootMAC: nic.MAC}, m) == nil && !slices.Contains(m.macs, nic.MAC) {
@@ -65,7 +65,7 @@ func (e *Engine) addPorts(m *machine, nics []provisioner.NIC) {
 }
 
 func (m *machine) register(r provisioner.Registration) {
-	r.NICs = nil // only its ports are kept
+	r.NICs = nil // only their ports are kept
 	if r.Access == nil {
 		r.Access, r.CredentialsVersion = m.registration.Access, m.registration.CredentialsVersion
 	}
@@ -136,7 +136,7 @@ func (e *Engine) CheckAccess(_ context.Context, id string) error {
 	return nil
 }
 
-// refusesAccess reports whether the BMC refuses the credentials that the node has, and how.
+// refusesAccess reports whether the BMC refuses the node's credentials, and why.
 func (m *machine) refusesAccess() (reason string, refuses bool) {
 	if m.registration.Credentials.Password == WrongPassword {
 		return "demo: the BMC refuses the credentials", true
@@ -145,7 +145,7 @@ func (m *machine) refusesAccess() (reason string, refuses bool) {
 	return reason, refuses
 }
 
-// Version is the same for ever; see [provisioner.Reader].
+// Version never changes; see [provisioner.Reader].
 func (e *Engine) Version(context.Context) (string, error) { return "demo", nil }
 
 // Lock makes the lock the node's instance; see [provisioner.Lifecycle].
@@ -250,7 +250,7 @@ func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) err
 	return nil
 }
 
-// abilities are what the machine's BMC can do; without one it can do nothing.
+// abilities returns what the machine's BMC can do: nothing without a BMC.
 func (m *machine) abilities() bmc.Abilities {
 	if m.registration.Access == nil {
 		return bmc.Abilities{}

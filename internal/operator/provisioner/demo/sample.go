@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// SampleInventory returns a small machine, the same for the same seed and
-// another for another.
+// SampleInventory returns the inventory of a small machine. Equal seeds give equal machines, other
+// seeds give other machines.
 func SampleInventory(seed string) provisioner.Inventory {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(seed))
@@ -44,8 +44,7 @@ func SampleInventory(seed string) provisioner.Inventory {
 	}
 }
 
-// sampleSettings are the BIOS settings of a machine that nobody changed, one of each
-// type.
+// sampleSettings returns the BIOS settings of a machine that nobody has changed, one of each type.
 func sampleSettings() []provisioner.Setting {
 	yes, no := true, false
 	lowest, highest, longest := 0, 300, 32
@@ -59,7 +58,7 @@ func sampleSettings() []provisioner.Setting {
 	}
 }
 
-// sampleComponents are the firmware components of a new machine.
+// sampleComponents returns the firmware components of a new machine.
 func sampleComponents() []provisioner.Component {
 	return []provisioner.Component{
 		{Name: "bios", InitialVersion: "1.2.3", CurrentVersion: "1.2.3"},

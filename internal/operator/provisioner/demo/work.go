@@ -17,7 +17,7 @@ type work struct {
 	end   func()
 }
 
-// isOver reports whether the work ends now.
+// isOver reports whether the work has ended.
 func (w *work) isOver(now time.Time) bool {
 	if w.until != nil {
 		return w.until()
@@ -25,7 +25,7 @@ func (w *work) isOver(now time.Time) bool {
 	return !w.due.IsZero() && !now.Before(w.due)
 }
 
-// settle ends the work of a machine that is due, unless it is suspended. It is called with mu held.
+// settle ends the work of a machine that is due, unless it is suspended. The caller holds mu.
 func (e *Engine) settle(m *machine) {
 	if m.node.Suspended {
 		return
@@ -43,7 +43,7 @@ func (e *Engine) settle(m *machine) {
 	}
 }
 
-// begin starts work that ends with end: at once, after the verb's duration, or never.
+// begin starts work that ends by calling end: at once, after the verb's duration, or never.
 func (e *Engine) begin(m *machine, slot **work, verb Verb, end func()) {
 	duration := e.opts.Durations[verb]
 	switch {
@@ -61,19 +61,19 @@ type request struct {
 	verb    Verb
 	trigger node.Trigger
 	details any
-	// unmaintained refuses the verb in maintenance.
+	// unmaintained means that the verb is refused in maintenance.
 	unmaintained bool
-	// repeated reports whether the node shows this very request; nil when its state is
-	// enough.
+	// repeated reports whether the node shows that this very request was accepted before. nil means
+	// that its state is enough.
 	repeated func(*machine) bool
-	// until is what the work waits for at first; nil for nothing.
+	// until is what the work first waits for; nil for nothing.
 	until func(*machine) bool
-	// begin and done change the machine when the verb is accepted and when its work
-	// succeeds; nil for nothing.
+	// begin and done change the machine when the verb is accepted, and when its work succeeds; nil
+	// for nothing.
 	begin, done func(*machine)
 }
 
-// ask moves a node as the provision state machine says.
+// ask moves a node according to the state machine of provision states.
 func (e *Engine) ask(id string, r request) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,7 +95,7 @@ func (e *Engine) ask(id string, r request) error {
 	case m.behaviour.refuses[r.verb] != "":
 		return fmt.Errorf("%w: %s", provisioner.ErrInvalid, m.behaviour.refuses[r.verb])
 	}
-	if r.trigger != node.OnAbort { // which leaves a failure that it is about, as engines do
+	if r.trigger != node.OnAbort { // an abort keeps the failure that it is about, as in engines
 		n.LastError = ""
 	}
 	if r.begin != nil {
@@ -124,7 +124,7 @@ func (e *Engine) ask(id string, r request) error {
 	return nil
 }
 
-// suspended is the answer to requests for a node whose work is suspended.
+// suspended returns the answer to requests for a node whose work is suspended.
 func suspended(id string) error {
 	return fmt.Errorf("%w: the work on demo node %s is suspended", provisioner.ErrBusy, id)
 }
@@ -134,7 +134,8 @@ func (m *machine) boots() bool {
 	return m.registration.Access != nil || !m.node.Agent.LastHeartbeat.IsZero()
 }
 
-// bootsMedium reports whether the work of a verb boots the ramdisk from a virtual drive, in the place of another image.
+// bootsMedium reports whether the work of a verb boots the ramdisk from a virtual drive, where it
+// replaces any other image.
 func (m *machine) bootsMedium(verb Verb) bool {
 	switch verb {
 	case VerbInspect, VerbClean, VerbDeploy, VerbService:
@@ -148,7 +149,7 @@ func (m *machine) bootsMedium(verb Verb) bool {
 	return m.abilities().VirtualMedia
 }
 
-// end is the end of the work that a transition began.
+// end ends the work that a transition began.
 func (m *machine) end(step node.Transition, r request) {
 	n := &m.node
 	reason, fails := m.behaviour.fails[r.verb]
@@ -260,7 +261,8 @@ func (e *Engine) Deploy(_ context.Context, id string, d provisioner.Deployment) 
 	})
 }
 
-// Undeploy removes the deployment; see [provisioner.Worker]. A machine without a BMC has to run its ramdisk.
+// Undeploy removes the deployment; see [provisioner.Worker]. A machine without a BMC has to run its
+// ramdisk.
 func (e *Engine) Undeploy(_ context.Context, id string) error {
 	return e.ask(id, request{
 		verb: VerbUndeploy, trigger: node.OnDelete,
@@ -272,7 +274,7 @@ func (e *Engine) Undeploy(_ context.Context, id string) error {
 	})
 }
 
-// Adopt takes a node with a deployment over; see [provisioner.Worker].
+// Adopt takes over a node with a deployment; see [provisioner.Worker].
 func (e *Engine) Adopt(_ context.Context, id string) error {
 	return e.ask(id, request{verb: VerbAdopt, trigger: node.OnAdopt, done: func(m *machine) {
 		if d := m.registration.Deployed; d != nil {
@@ -282,7 +284,7 @@ func (e *Engine) Adopt(_ context.Context, id string) error {
 	}})
 }
 
-// Abort stops what the node waits in; see [provisioner.Worker].
+// Abort stops the work in which the node waits; see [provisioner.Worker].
 func (e *Engine) Abort(_ context.Context, id string) error {
 	return e.ask(id, request{verb: VerbAbort, trigger: node.OnAbort, begin: func(m *machine) {
 		if m.node.State != node.ServiceFailed {
@@ -291,7 +293,7 @@ func (e *Engine) Abort(_ context.Context, id string) error {
 	}})
 }
 
-// CanService is false with [Options.NoService]; see [provisioner.Worker].
+// CanService returns false with [Options.NoService]; see [provisioner.Worker].
 func (e *Engine) CanService(context.Context) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
