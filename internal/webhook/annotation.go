@@ -34,7 +34,7 @@ func checkAnnotations(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
 	}
 }
 
-// What the schema of the status allows: the engine's operator could not write anything else.
+// What the schema of the status allows. The operator could not write any other value.
 var (
 	operationalStatuses = []v1alpha1.OperationalStatus{
 		v1alpha1.OperationalStatusNone, v1alpha1.OperationalStatusOK, v1alpha1.OperationalStatusDiscovered, v1alpha1.OperationalStatusError,
@@ -46,7 +46,7 @@ var (
 	}
 )
 
-// checkStatusAnnotation checks the status that a host is to start with. A status of a newer
+// checkStatusAnnotation checks the status that a host is to start with. The status of a newer
 // operator may have fields that this version does not know.
 func checkStatusAnnotation(path *field.Path, value string, f *Findings) {
 	if value == "" {
@@ -96,14 +96,14 @@ func checkRebootAnnotation(path *field.Path, value string, f *Findings) {
 	}
 }
 
-// decodeStrictly decodes JSON and returns an error for fields that are unknown.
+// decodeStrictly decodes JSON and returns an error for unknown fields.
 func decodeStrictly(text string, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.DisallowUnknownFields()
 	return jsonError(decoder.Decode(into))
 }
 
-// jsonError cuts what an error repeats of a text.
+// jsonError shortens the text that an error of the JSON decoder repeats.
 func jsonError(err error) error {
 	if err == nil {
 		return nil
@@ -112,12 +112,12 @@ func jsonError(err error) error {
 	return errors.New(node.CutTextTo(text, maxShown))
 }
 
-// quoted repeats a value in quotes, as far as it fits.
+// quoted returns a value in quotes, shortened if necessary.
 func quoted[T ~string](value T) string {
 	return fmt.Sprintf("%q", node.CutTextTo(string(value), maxShown))
 }
 
-// list names values in quotes, without the empty one.
+// list returns the values in quotes, without the empty one.
 func list[T ~string](values []T) string {
 	var texts []string
 	for _, v := range values {

@@ -13,8 +13,9 @@ import (
 // +kubebuilder:webhook:path=/validate-metal3-io-v1alpha1-baremetalhostdiscovery,verbs=create;update,groups=metal3.io,resources=baremetalhostdiscoveries,versions=v1alpha1,name=baremetalhostdiscovery.metal3.io,mutating=false,failurePolicy=ignore,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=5,serviceName=ingot-webhook,serviceNamespace=ingot-system
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhostdiscoveries,verbs=get;list;watch
 
-// discoveries warns about resources of which only one has an effect. What makes a single one
-// wrong is in its schema, so that nothing is refused here.
+// discoveries warns if there are several discovery resources, because only one of them has an
+// effect. It refuses nothing, because the schema already refuses what is wrong with a single
+// resource.
 type discoveries struct{ cache client.Reader }
 
 func (v discoveries) ValidateCreate(ctx context.Context, d *discoveryv1.BareMetalHostDiscovery) (admission.Warnings, error) {
@@ -28,7 +29,7 @@ func (v discoveries) ValidateUpdate(ctx context.Context, old, d *discoveryv1.Bar
 	return v.check(ctx, d)
 }
 
-// ValidateDelete is not asked for.
+// ValidateDelete is never called: the configuration does not ask for deletions.
 func (v discoveries) ValidateDelete(context.Context, *discoveryv1.BareMetalHostDiscovery) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -43,7 +44,7 @@ func (v discoveries) check(ctx context.Context, d *discoveryv1.BareMetalHostDisc
 	return f.Warnings, nil
 }
 
-// warnOverlap names another resource that is not suspended: the oldest of them takes all
+// warnOverlap warns about another resource that is not suspended. The oldest of them takes all
 // machines.
 func warnOverlap(d *discoveryv1.BareMetalHostDiscovery, all []discoveryv1.BareMetalHostDiscovery, f *Findings) {
 	if d.Spec.Suspend {

@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// Checks are the checks of objects by what stands in them.
+// Checks are the checks of objects by their own content.
 type Checks struct {
 	// LocalImages accepts URLs of images and firmware that lead to the engine's own machine.
 	LocalImages bool
 }
 
-// Host checks a host by what stands in it, and a change against the host as it was. old
-// is nil for a new host. Other hosts are not looked at. A host that is being deleted may
-// be anything, so that it can go.
+// Host checks a host by its own content, and a change against the host before the change. old is
+// nil for a new host. Host does not look at other hosts. It accepts every host that is being
+// deleted, so that the host can go.
 func (c Checks) Host(old, h *v1alpha1.BareMetalHost) Findings {
 	var f Findings
 	if !h.DeletionTimestamp.IsZero() {
@@ -37,8 +37,8 @@ func (c Checks) Host(old, h *v1alpha1.BareMetalHost) Findings {
 	return f
 }
 
-// hostRules are the checks of a host by itself. access is nil for a host without a BMC
-// or with an address that cannot be read.
+// hostRules are the checks of a host by itself. access is nil for a host without a BMC or with an
+// unreadable address.
 var hostRules = []func(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings){
 	checkHostName,
 	checkBootMAC,
@@ -62,7 +62,7 @@ func (c Checks) hostAlone(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
 	return access
 }
 
-// spec is the path of the specification of any kind.
+// spec is the path of the spec of any kind.
 var spec = field.NewPath("spec")
 
 func checkAddress(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
@@ -77,14 +77,14 @@ func checkAddress(h *v1alpha1.BareMetalHost, f *Findings) *bmc.Access {
 	return &access
 }
 
-// checkNewHost warns about what can only be chosen well at the beginning.
+// checkNewHost warns about settings that are best chosen at the beginning.
 func checkNewHost(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
 	if access != nil && !access.Abilities.BootsISO && h.Spec.BootMACAddress == "" && len(f.Errors) == 0 {
 		f.warn(spec.Child("bootMACAddress"), "is not set, so the machine is recognized only after an inspection through its BMC or by the address of its BMC; set it to the address of the NIC that boots")
 	}
 }
 
-// hostName has the characters that the engine allows in names of nodes.
+// hostName matches the characters that the engine allows in names of nodes.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
 
 func checkHostName(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
@@ -97,10 +97,11 @@ func checkHostName(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {
 	}
 }
 
-// The forms of addresses that the schema takes.
+// The forms of MAC addresses that the schema accepts.
 var (
 	ethernetAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$`)
-	// otherAddress is an EUI-64 or one of InfiniBand, as Metal3's schema and its webhook take them.
+	// otherAddress is an EUI-64 or an InfiniBand address, as Metal3's schema and its webhook accept
+	// them.
 	otherAddress = regexp.MustCompile(`^[0-9a-fA-F]{2}((:[0-9a-fA-F]{2}){7}|(:[0-9a-fA-F]{2}){19})$`)
 )
 
@@ -120,8 +121,8 @@ func checkBootMAC(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {
 	}
 }
 
-// inspectionDisabled reports whether the machine is not to be inspected, in the present or in
-// the deprecated way to say so.
+// inspectionDisabled reports whether the machine is not to be inspected. It knows the present way
+// to say so and the deprecated one.
 func inspectionDisabled(h *v1alpha1.BareMetalHost) bool {
 	return h.Spec.InspectionMode == v1alpha1.InspectionModeDisabled || h.Annotations[v1alpha1.InspectAnnotation] == v1alpha1.InspectDisabled
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/webhook"
 )
 
-// newHost is a host that has nothing wrong.
+// newHost returns a host with which nothing is wrong.
 func newHost(changes ...func(*v1alpha1.BareMetalHost)) *v1alpha1.BareMetalHost {
 	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: "racks", Name: "rack1-7"}}
 	h.Spec.Online = true
@@ -106,7 +106,7 @@ func userData(namespace string) edit {
 
 func size(n int) *int { return &n }
 
-// row is one host and what is to be said about it. Empty texts mean nothing; otherwise each is
+// row is one host and what is to be said about it. An empty text means nothing; any other text is
 // part of the only error or warning.
 type row struct {
 	edits   []edit
@@ -281,8 +281,8 @@ func TestEveryRuleForHostsAcceptsAndRefuses(t *testing.T) {
 	}
 }
 
-// TestWhatWasWrongBeforeStopsNoOtherChange is for hosts that were stored before a rule
-// existed: the operator writes finalizers and annotations into them.
+// TestWhatWasWrongBeforeStopsNoOtherChange is about hosts that were stored before a rule existed:
+// the operator writes finalizers and annotations into them.
 func TestWhatWasWrongBeforeStopsNoOtherChange(t *testing.T) {
 	t.Parallel()
 	for name, r := range hostRows() {

@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// addressStates are the states in which the address of the BMC may change: the engine has not
-// accepted it yet.
+// addressStates are the states in which the address of the BMC may change, because the engine has
+// not accepted it yet.
 var addressStates = []v1alpha1.ProvisioningState{v1alpha1.StateNone, v1alpha1.StateUnmanaged, v1alpha1.StateRegistering}
 
-// deployedStates are those in which what is deployed no longer follows from the spec, but
-// for the URL of the image.
+// deployedStates are the states in which changes of the spec no longer change what is deployed,
+// except for a change of the image's URL.
 var deployedStates = []v1alpha1.ProvisioningState{v1alpha1.StateProvisioning, v1alpha1.StateProvisioned}
 
-// checkHostChange checks what a change may do to a host in its state. The status of both is
-// the one that is stored: it has its own way to be written.
+// checkHostChange checks what a change may do to a host in its state. Both objects have the stored
+// status, because a status is written by a request of its own.
 func checkHostChange(old, h *v1alpha1.BareMetalHost, f *Findings) {
 	state := h.Status.Provisioning.State
 	detached := h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
-	accepted := h.Status.GoodCredentials.Reference != nil // else the engine has never had access
+	accepted := h.Status.GoodCredentials.Reference != nil // otherwise the engine has never had access
 	if was := old.Spec.BMC.Address; was != "" && was != h.Spec.BMC.Address && accepted && !detached && !slices.Contains(addressStates, state) {
 		f.forbid(spec.Child("bmc", "address"), "the address cannot change while the host is %s; detach the host first with the annotation %s, or delete it and create it again",
 			state, v1alpha1.DetachedAnnotation)
@@ -38,7 +38,7 @@ func checkHostChange(old, h *v1alpha1.BareMetalHost, f *Findings) {
 	}
 }
 
-// warnWithoutEffect warns about changes that a deployed machine does not see.
+// warnWithoutEffect warns about changes that have no effect on a deployed machine.
 func warnWithoutEffect(old, h *v1alpha1.BareMetalHost, f *Findings) {
 	type part struct {
 		field string
@@ -52,7 +52,7 @@ func warnWithoutEffect(old, h *v1alpha1.BareMetalHost, f *Findings) {
 		return list
 	}
 	if imageURL(old) != imageURL(h) {
-		return // deployed anew, with all of them
+		return // the host is deployed anew, with all of them
 	}
 	before, after := parts(old), parts(h)
 	for i := range min(len(before), len(after)) {
@@ -62,7 +62,7 @@ func warnWithoutEffect(old, h *v1alpha1.BareMetalHost, f *Findings) {
 	}
 }
 
-// imageURL is the URL of the host's image; "" for none.
+// imageURL returns the URL of the host's image, or "" without an image.
 func imageURL(h *v1alpha1.BareMetalHost) string {
 	if h.Spec.Image == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 
 var hostKind = schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "BareMetalHost"}
 
-// hosts checks hosts, by themselves and against all others.
+// hosts checks hosts, both by themselves and against all other hosts.
 type hosts struct {
 	finder duplicate.Finder
 	checks Checks
@@ -31,7 +31,7 @@ func (v hosts) ValidateUpdate(ctx context.Context, old, h *v1alpha1.BareMetalHos
 	return v.check(ctx, old, h)
 }
 
-// ValidateDelete is not asked for.
+// ValidateDelete is never called: the configuration does not ask for deletions.
 func (v hosts) ValidateDelete(context.Context, *v1alpha1.BareMetalHost) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -48,9 +48,9 @@ func (v hosts) check(ctx context.Context, old, h *v1alpha1.BareMetalHost) (admis
 	return f.answer(hostKind, h.Name)
 }
 
-// claimsMore reports whether a host claims a machine that it did not claim before. Other
-// changes of hosts that are duplicates already must not be stopped: the operator has to be
-// able to write what is wrong, and people to delete one of them.
+// claimsMore reports whether a host claims a machine that it did not claim before. If hosts are
+// already duplicates, their other changes must not be stopped: the operator has to be able to write
+// what is wrong, and people to delete one of the hosts.
 func claimsMore(old, h *v1alpha1.BareMetalHost) bool {
 	if !h.DeletionTimestamp.IsZero() {
 		return false
@@ -63,8 +63,8 @@ func claimsMore(old, h *v1alpha1.BareMetalHost) bool {
 	return was && !is || old.Spec.BootMACAddress != h.Spec.BootMACAddress || old.Spec.BMC.Address != h.Spec.BMC.Address
 }
 
-// addMatches refuses a host whose machine another host has for certain, and warns about what
-// may be the same.
+// addMatches refuses a host if another host is certain to have the same machine, and warns if
+// another host may have it.
 func (f *Findings) addMatches(h *v1alpha1.BareMetalHost, matches []duplicate.Match) {
 	mac, address := spec.Child("bootMACAddress"), spec.Child("bmc", "address")
 	for _, m := range matches {

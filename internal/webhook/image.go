@@ -12,18 +12,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/imageurl"
 )
 
-// The schemes that URLs can have.
+// The schemes that URLs may have.
 var (
 	imageSchemes    = []string{"http", "https", "ftp", "gopher", "oci"}
 	firmwareSchemes = []string{"http", "https"}
 )
 
-// imageURL checks the URL of an image. It returns the scheme.
+// imageURL checks the URL of an image. It returns the scheme, or "" for an unusable URL.
 func (c Checks) imageURL(path *field.Path, text string, f *Findings) string {
 	return c.fileURL(path, text, imageSchemes, f)
 }
 
-// fileURL checks the URL of a file that the engine reads. It returns the scheme, which is one of those given.
+// fileURL checks the URL of a file that the engine reads. It returns the URL's scheme, which is one
+// of schemes, or "" for an unusable URL.
 func (c Checks) fileURL(path *field.Path, text string, schemes []string, f *Findings) string {
 	u, err := url.ParseRequestURI(text)
 	switch {
@@ -54,7 +55,7 @@ var checksumTypes = []v1alpha1.ChecksumType{"", v1alpha1.ChecksumMD5, v1alpha1.C
 
 func (c Checks) image(h *v1alpha1.BareMetalHost, f *Findings) {
 	image := h.Spec.Image
-	if imageURL(h) == "" { // empty counts as absent
+	if imageURL(h) == "" { // an empty URL counts as no image
 		return
 	}
 	path := spec.Child("image")
@@ -69,8 +70,8 @@ func (c Checks) image(h *v1alpha1.BareMetalHost, f *Findings) {
 	}
 }
 
-// checksum checks whether an image has a checksum where it needs one, and whose URL it is. live says
-// that the image is not written to a disk.
+// checksum checks whether an image has a checksum if it needs one, and where the checksum's URL
+// leads. live says that the image is not written to a disk.
 func (c Checks) checksum(path *field.Path, scheme, checksum string, live bool, f *Findings) {
 	if strings.Contains(checksum, ":/") { // a file of sums
 		c.imageServer(path, checksum, f)
@@ -83,7 +84,7 @@ func (c Checks) checksum(path *field.Path, scheme, checksum string, live bool, f
 	}
 }
 
-// byPath is the only folder below /dev whose names a hint may have.
+// byPath is the only folder below /dev whose names a hint may contain.
 const byPath = "disk/by-path/"
 
 func checkRootDevice(h *v1alpha1.BareMetalHost, _ *bmc.Access, f *Findings) {

@@ -20,8 +20,8 @@ import (
 // +kubebuilder:webhook:path=/validate-metal3-io-v1alpha1-bmceventsubscription,verbs=create,groups=metal3.io,resources=bmceventsubscriptions,versions=v1alpha1,name=bmceventsubscription.metal3.io,mutating=false,failurePolicy=fail,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=10,serviceName=ingot-webhook,serviceNamespace=ingot-system
 // +kubebuilder:webhook:path=/validate-metal3-io-v1alpha1-hostupdatepolicy,verbs=create,groups=metal3.io,resources=hostupdatepolicies,versions=v1alpha1,name=hostupdatepolicy.metal3.io,mutating=false,failurePolicy=ignore,sideEffects=None,admissionReviewVersions=v1,timeoutSeconds=5,serviceName=ingot-webhook,serviceNamespace=ingot-system
 
-// alone checks a kind whose objects are checked by what stands in them, the same way when
-// they are created and changed.
+// alone validates objects of a kind by their own content, in the same way when they are created and
+// when they are changed.
 type alone[T client.Object] struct {
 	kind  schema.GroupKind
 	check func(ctx context.Context, obj T, f *Findings) error
@@ -50,10 +50,11 @@ func (v alone[T]) ValidateUpdate(ctx context.Context, old, obj T) (admission.War
 	return f.answer(v.kind, obj.GetName())
 }
 
-// ValidateDelete is not asked for.
+// ValidateDelete is never called: the configuration does not ask for deletions.
 func (v alone[T]) ValidateDelete(context.Context, T) (admission.Warnings, error) { return nil, nil }
 
-// components checks names beyond their pattern, and URLs.
+// components checks the names of components more strictly than their pattern in the schema, and
+// URLs.
 func (c Checks) components(_ context.Context, o *v1alpha1.HostFirmwareComponents, f *Findings) error {
 	var seen []string
 	for i, update := range o.Spec.Updates {
@@ -78,8 +79,8 @@ func (c Checks) dataImage(_ context.Context, d *v1alpha1.DataImage, f *Findings)
 	return nil
 }
 
-// checkSubscription checks what the schema cannot: it does not see the namespace of the
-// object.
+// checkSubscription checks what the schema cannot check, because the schema does not see the
+// object's namespace.
 func checkSubscription(_ context.Context, s *v1alpha1.BMCEventSubscription, f *Findings) error {
 	if ref := s.Spec.HTTPHeadersRef; ref != nil && ref.Namespace != "" && ref.Namespace != s.Namespace {
 		f.forbid(spec.Child("httpHeadersRef", "namespace"), "a subscription reads a Secret of its own namespace only; leave it out, or copy the Secret to namespace %s", s.Namespace)
@@ -87,8 +88,9 @@ func checkSubscription(_ context.Context, s *v1alpha1.BMCEventSubscription, f *F
 	return nil
 }
 
-// policyCheck warns about a policy that belongs to no host: it is matched by name. It refuses
-// nothing, also where the host cannot be read, as in a namespace that is not watched.
+// policyCheck warns about a policy that belongs to no host. A policy belongs to the host of the
+// same name. policyCheck refuses nothing, even if the host cannot be read because its namespace is
+// not watched.
 func policyCheck(hosts client.Reader) func(context.Context, *v1alpha1.HostUpdatePolicy, *Findings) error {
 	return func(ctx context.Context, p *v1alpha1.HostUpdatePolicy, f *Findings) error {
 		const effect = "a policy has an effect only on the host of the same name"

@@ -27,13 +27,13 @@ func (c Checks) machineTemplate(_ context.Context, t *v1beta2.Metal3MachineTempl
 	return nil
 }
 
-// machineTemplates checks templates, and says what a change of one does.
+// machineTemplates checks templates, and says what a change of a template does.
 type machineTemplates struct {
 	alone[*v1beta2.Metal3MachineTemplate]
 }
 
-// ValidateUpdate warns about a change that machines which exist do not get. Cluster API tries
-// changes of templates that it will not make; then nobody is warned.
+// ValidateUpdate warns about a change that existing machines do not get. It does not warn about the
+// changes that Cluster API only tries in a dry run.
 func (v machineTemplates) ValidateUpdate(ctx context.Context, old, t *v1beta2.Metal3MachineTemplate) (admission.Warnings, error) {
 	warnings, err := v.alone.ValidateUpdate(ctx, old, t)
 	if _, trial := t.Annotations[clusterv1.TopologyDryRunAnnotation]; !trial && !equality.Semantic.DeepEqual(lasting(old), lasting(t)) {
@@ -45,15 +45,14 @@ func (v machineTemplates) ValidateUpdate(ctx context.Context, old, t *v1beta2.Me
 	return warnings, err
 }
 
-// lasting is what machines of a template keep when it changes.
+// lasting returns the part of a template that its machines keep when the template changes.
 func lasting(t *v1beta2.Metal3MachineTemplate) v1beta2.Metal3MachineTemplateResource {
 	resource := t.Spec.Template
 	resource.Spec.AutomatedCleaningMode = ""
 	return resource
 }
 
-// machineSpec checks the spec of a machine, which stands at a path of an object of a
-// namespace.
+// machineSpec checks the spec of a machine, which is at path in an object of the namespace.
 func (c Checks) machineSpec(path *field.Path, namespace string, m *v1beta2.Metal3MachineSpec, f *Findings) {
 	image := path.Child("image")
 	switch {

@@ -98,7 +98,7 @@ func TestLabelsOfATemplateThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// TestChangesOfATemplateThatExistingMachinesDoNotGetAreWarnedAbout has each change alone.
+// TestChangesOfATemplateThatExistingMachinesDoNotGetAreWarnedAbout makes each change alone.
 func TestChangesOfATemplateThatExistingMachinesDoNotGetAreWarnedAbout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/bmc"
 )
 
-// rootLevel is the RAID level that machines can boot from without a controller.
+// rootLevel is the RAID level from which machines can boot without a RAID controller.
 const rootLevel = "1"
 
 func checkRAID(h *v1alpha1.BareMetalHost, access *bmc.Access, f *Findings) {

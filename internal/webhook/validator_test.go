@@ -31,7 +31,7 @@ func (b builder) IndexField(_ context.Context, obj client.Object, name string, v
 	return nil
 }
 
-// bench is the webhooks before a cluster with some objects.
+// bench is the webhooks in front of a cluster with some objects.
 type bench struct {
 	testing.TB
 
@@ -44,7 +44,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return newBenchWith(t, interceptor.Funcs{}, objects...)
 }
 
-// newBenchWith has a client whose calls the functions may answer.
+// newBenchWith returns a bench whose client lets the functions answer calls.
 func newBenchWith(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -63,14 +63,14 @@ func newBenchWith(t *testing.T, calls interceptor.Funcs, objects ...client.Objec
 	return &bench{TB: t, client: c, mux: server.WebhookMux()}
 }
 
-// answer is what the API server learns.
+// answer is what the API server gets as an answer.
 type answer struct {
 	allowed  bool
 	message  string
 	warnings []string
 }
 
-// path is where a kind, in lower case, is checked.
+// path returns the path at which a kind, in lower case, is checked.
 func path(kind string) string {
 	if strings.HasPrefix(kind, "metal3") {
 		return "/validate-infrastructure-cluster-x-k8s-io-v1beta2-" + kind
@@ -78,7 +78,7 @@ func path(kind string) string {
 	return "/validate-metal3-io-v1alpha1-" + kind
 }
 
-// ask sends a request for admission as the API server does. old is nil for a creation.
+// ask sends an admission request as the API server does. old is nil for a creation.
 func (b *bench) ask(kind string, old, obj client.Object) answer {
 	b.Helper()
 	encode := func(obj client.Object) runtime.RawExtension {

@@ -1,12 +1,12 @@
 // Package webhook checks objects of metal3.io and infrastructure.cluster.x-k8s.io before the API
-// server stores them, and converts the latter between their versions. It refuses
-// what cannot work, with the field and with what to write instead, and warns about what will
-// not do what it seems to.
+// server stores them, and converts the latter between their versions. It refuses what cannot work,
+// names the field and says what to write instead. It warns about what will not do what it seems to
+// do.
 //
-// What a schema can say is in the CustomResourceDefinitions; here is what needs more than one
-// field, the state of the object, or other objects. The checks of a single object are pure.
-// Webhooks are asked for by the API server; nothing but the answer depends on
-// them, so each replica of the operator serves them, whether it leads or not.
+// What a schema can express is in the CustomResourceDefinitions. This package has the checks that
+// need more than one field, the state of the object, or other objects. The checks of a single
+// object have no side effects. The API server calls webhooks, and nothing but the answer depends on
+// them. Therefore each replica of the operator serves them, whether it leads or not.
 package webhook
 
 import (
@@ -27,7 +27,7 @@ import (
 // ConfigurationName is the name of the ValidatingWebhookConfiguration.
 const ConfigurationName = "ingot-webhook"
 
-// ServiceName is the name of the Service that the API server reaches webhooks at.
+// ServiceName is the name of the Service through which the API server reaches the webhooks.
 const ServiceName = "ingot-webhook"
 
 // Definitions are the names of the CustomResourceDefinitions whose objects are converted.
@@ -43,8 +43,8 @@ var Definitions = []string{
 	"metal3dataclaims.infrastructure.cluster.x-k8s.io",
 }
 
-// hostPath and clusterPath begin the paths that checks are served at, the same as
-// upstream's; the kind in lower case follows. conversionPath is where objects are converted.
+// hostPath and clusterPath are the beginnings of the paths of checks, the same as upstream's. The
+// kind in lower case follows. conversionPath is the path of the conversion of objects.
 const (
 	hostPath       = "/validate-metal3-io-v1alpha1-"
 	clusterPath    = "/validate-infrastructure-cluster-x-k8s-io-v1beta2-"
@@ -55,7 +55,7 @@ const (
 type Config struct {
 	// Cache has the indexes of [IndexFields].
 	Cache client.Reader
-	// Live reads past the cache.
+	// Live reads from the API server itself.
 	Live client.Reader
 	// Scheme has the kinds that are checked.
 	Scheme *runtime.Scheme
@@ -84,7 +84,7 @@ func Register(server crwebhook.Server, c Config) {
 	server.Register(conversionPath, conversion.Handler())
 }
 
-// handler answers requests for one kind. A panic is an answer with status 500, not the end of
+// handler answers requests for one kind. A panic becomes an answer with status 500 and does not end
 // the operator.
 func handler[T runtime.Object](scheme *runtime.Scheme, v admission.Validator[T]) *admission.Webhook {
 	return admission.WithValidator(scheme, v).WithRecoverPanic(true)

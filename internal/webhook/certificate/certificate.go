@@ -1,11 +1,11 @@
-// Package certificate makes the certificate that webhooks are served with, renews it in time
-// and tells the API server which authority to trust. No other program is needed for it.
+// Package certificate makes the certificate that webhooks are served with, renews it in time and
+// tells the API server which CA to trust. It needs no other program.
 //
-// The certificate is in a Secret, which all replicas share. Each replica reads it every
-// minute; whoever finds it missing or about to expire replaces it, and of two that do so at
-// once the API server lets one win. A new certificate is served only after its
-// authority has stood in the webhook configuration and the definitions for a while, and the authority before
-// stays there, so that no request fails in between, whichever replica it reaches.
+// The certificate is in a Secret that all replicas share. Each replica reads the Secret every
+// minute. If the certificate is missing or about to expire, the replica replaces it; if two do so
+// at once, the API server lets one of them win. A new certificate is served only after its CA has
+// been in the webhook configuration and the definitions for a while, and the former CA stays there.
+// So no request fails in between, whichever replica it reaches.
 package certificate
 
 import (
@@ -38,26 +38,25 @@ import (
 const (
 	// SecretName is the name of the Secret with the certificate.
 	SecretName = "ingot-webhook-certificate" //nolint:gosec // a name, no secret
-	// interval is the time between two reads of the Secret, and retry that after an error
-	// while there is no certificate to serve yet.
+	// interval is the time between two reads of the Secret. retry is the time after an error while
+	// there is no certificate to serve yet.
 	interval, retry = time.Minute, 2 * time.Second
 	// attempt bounds one pass, with all its requests.
 	attempt = 30 * time.Second
 )
 
-// Options say what a Keeper keeps.
+// Options say what a Keeper keeps, and where.
 type Options struct {
-	// Client reads and writes past any cache.
+	// Client reads from and writes to the API server itself, without a cache.
 	Client client.Client
-	// Namespace is that of the Secret.
+	// Namespace is the namespace of the Secret.
 	Namespace string
-	// Configuration is the name of the ValidatingWebhookConfiguration that gets the
-	// authorities.
+	// Configuration is the name of the ValidatingWebhookConfiguration that gets the CAs.
 	Configuration string
-	// Definitions are the names of the CustomResourceDefinitions that get the authorities and
-	// Namespace, as far as they are there and have objects converted.
+	// Definitions are the names of the CustomResourceDefinitions that get the CAs and Namespace.
+	// Those that do not exist, or have no conversion, are left out.
 	Definitions []string
-	// Hosts are the names and IP addresses that the API server asks for.
+	// Hosts are the names and IP addresses by which the API server reaches the webhooks.
 	Hosts []string
 	// Logger gets a line for each change and each failure.
 	Logger *slog.Logger
@@ -68,25 +67,25 @@ type Keeper struct {
 	opts    Options
 	serving atomic.Pointer[tls.Certificate]
 
-	// next, used by Start alone, is the certificate that the next pass may serve: its
-	// authority is published, and API servers get a minute to learn
-	// of it by their watch.
+	// next is the certificate that the next pass may serve: its CA is published, and API servers
+	// get a minute to learn of it by their watch. Only Start uses it.
 	next []byte
-	// last, used by Start alone, is what the Secret had at the last pass. Its authorities stay trusted
-	// when somebody deletes the Secret, also when a replica that has just begun replaces it, because all
-	// others still serve with that certificate.
+	// last is what the Secret had at the last pass. Its CAs stay trusted if somebody deletes the
+	// Secret, even if a replica that has just started replaces it, because all other replicas still
+	// serve that certificate. Only Start uses it.
 	last stored
-	// unchecked, used by Start alone, says that there was no webhook configuration at the last pass.
+	// unchecked is true if there was no webhook configuration at the last pass. Only Start uses it.
 	unchecked bool
 }
 
 // New returns a keeper. It has no certificate before it is started.
 func New(opts Options) *Keeper { return &Keeper{opts: opts} }
 
-// errNotReady is what clients of the first moments get.
+// errNotReady is the error of connections that come before the first certificate.
 var errNotReady = errors.New("the certificate of the webhooks is not there yet")
 
-// GetCertificate is for tls.Config. It is safe for concurrent use.
+// GetCertificate returns the certificate to serve, for use in tls.Config. It is safe for concurrent
+// use.
 func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := k.serving.Load(); cert != nil {
 		return cert, nil
@@ -94,17 +93,17 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return nil, errNotReady
 }
 
-// Ready is a readiness check: the process has a certificate.
+// Ready is a readiness check. It returns an error as long as there is no certificate.
 func (k *Keeper) Ready(*http.Request) error {
 	_, err := k.GetCertificate(nil)
 	return err
 }
 
-// NeedLeaderElection says that each replica runs this.
+// NeedLeaderElection returns false: each replica runs its keeper.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificate until ctx ends. It returns nil: failures are logged, and tried
-// again, because a certificate that is there serves on.
+// Start keeps the certificate until ctx ends. It never returns an error: it logs failures and tries
+// again, because the certificate that is already there can still be served.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait := interval
@@ -126,7 +125,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// reconcile makes, publishes and serves the certificate, as far as that is due.
+// reconcile makes, publishes and serves the certificate, as far as each of these is due.
 func (k *Keeper) reconcile(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()
@@ -142,13 +141,14 @@ func (k *Keeper) reconcile(ctx context.Context) error {
 	return published
 }
 
-// serves reports whether there is a certificate that API servers may accept.
+// serves reports whether the keeper serves a certificate that has not expired.
 func (k *Keeper) serves() bool {
 	cert := k.serving.Load()
 	return cert != nil && time.Now().Before(cert.Leaf.NotAfter)
 }
 
-// ensure returns what the Secret has, after it was replaced, or got the authorities back that are in use, if need be.
+// ensure returns the content of the Secret. Before, it replaces the certificate if that is due, and
+// puts CAs back that are still in use.
 func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: k.opts.Namespace, Name: SecretName}, Type: corev1.SecretTypeTLS}
 	err := k.opts.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
@@ -174,7 +174,7 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	if missing {
 		err = k.opts.Client.Create(ctx, secret)
 	} else {
-		err = k.opts.Client.Update(ctx, secret) // with the version that was read
+		err = k.opts.Client.Update(ctx, secret) // based on the version that was read
 	}
 	if err != nil {
 		return stored{}, nil, fmt.Errorf("write Secret %s/%s: %w", k.opts.Namespace, SecretName, err)
@@ -184,8 +184,8 @@ func (k *Keeper) ensure(ctx context.Context) (stored, *tls.Certificate, error) {
 	return s, cert, err
 }
 
-// publish writes the authorities into the webhook configuration where they differ. There is none where objects
-// are to be stored without checks.
+// publish writes the CAs into the webhook configuration if they differ. There may be no
+// configuration: objects are then stored without checks.
 func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 	var config admissionregistrationv1.ValidatingWebhookConfiguration
 	err := k.opts.Client.Get(ctx, client.ObjectKey{Name: k.opts.Configuration}, &config)
@@ -217,8 +217,8 @@ func (k *Keeper) publish(ctx context.Context, bundle []byte) error {
 	return nil
 }
 
-// publishConversion writes the authorities, and the namespace of the Service, into the
-// definitions where they differ, and removes from them what has cert-manager write others.
+// publishConversion writes the CAs, and the namespace of the Service, into the definitions if they
+// differ. It also removes annotations that make cert-manager write other CAs there.
 func (k *Keeper) publishConversion(ctx context.Context, bundle []byte) error {
 	var all error
 	for _, name := range k.opts.Definitions {
@@ -255,14 +255,16 @@ func (k *Keeper) publishDefinition(ctx context.Context, name string, bundle []by
 	return nil
 }
 
-// injectsOther reports whether an annotation of a definition has cert-manager write an authority into it again and again that is
-// not Ingot's, as Metal3's manifests want it. One of the operator's namespace stays: it is for replicas that are about to serve
-// with a certificate of cert-manager.
+// injectsOther reports whether an annotation of a definition, as Metal3's manifests have it, makes
+// cert-manager write a CA into the definition again and again that is not Ingot's. An annotation
+// that names the operator's namespace stays: it is for replicas that will soon serve a certificate
+// of cert-manager.
 func (k *Keeper) injectsOther(key, from string) bool {
 	return strings.HasPrefix(key, "cert-manager.io/inject-") && !strings.HasPrefix(from, k.opts.Namespace+"/")
 }
 
-// serve uses a certificate at once when there is no valid one yet, else at the second pass that finds it.
+// serve serves a certificate at once if no valid one is served yet. Otherwise it waits for the
+// second pass that finds the certificate.
 func (k *Keeper) serve(s stored, cert *tls.Certificate) {
 	if k.serves() && !bytes.Equal(k.next, s.cert) {
 		k.next = s.cert

@@ -35,7 +35,7 @@ const (
 	service       = "ingot-webhook.ingot-system.svc"
 )
 
-// bench is a cluster in memory, inside a bubble, with the time of the bubble.
+// bench is a cluster in memory, inside a synctest bubble and with the bubble's time.
 type bench struct {
 	testing.TB
 
@@ -65,7 +65,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{TB: t, client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(config, crd).Build(), log: &bytes.Buffer{}}
 }
 
-// replica starts a keeper. stop ends it and waits for that.
+// replica starts a keeper. stop ends it and waits for its end.
 func (b *bench) replica(hosts ...string) (k *certificate.Keeper, stop func()) {
 	b.Helper()
 	if len(hosts) == 0 {
@@ -101,7 +101,7 @@ func (b *bench) crd() *apiextensionsv1.CustomResourceDefinition {
 	return &crd
 }
 
-// bundles are the authorities that each webhook of the configuration has, and the definition.
+// bundles returns the CAs in each webhook of the configuration, and in the definition.
 func (b *bench) bundles() []string {
 	b.Helper()
 	var config admissionregistrationv1.ValidatingWebhookConfiguration
@@ -136,15 +136,15 @@ func (b *bench) deleteConfiguration() {
 	}
 }
 
-// dial connects to a replica as an API server does that trusts a bundle. It returns the
-// serial number of the certificate.
+// dial connects to a replica like an API server that trusts a bundle. It returns the serial number
+// of the certificate.
 func dial(k *certificate.Keeper, bundle, host string) (string, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(bundle))
 	near, far := net.Pipe()
 	defer near.Close()
 	defer far.Close()
-	for _, end := range []net.Conn{near, far} { // both ends may be writing when one gives up
+	for _, end := range []net.Conn{near, far} { // both ends may be writing when one of them gives up
 		if err := end.SetDeadline(time.Now().Add(time.Second)); err != nil {
 			return "", err
 		}
@@ -193,7 +193,7 @@ func TestReplicasShareOneCertificateThatTheAPIServerTrusts(t *testing.T) {
 	})
 }
 
-// TestRenewalFailsNoRequest looks at two replicas from an API server that learns of the
+// TestRenewalFailsNoRequest checks two replicas from an API server that learns of changes of the
 // configuration late.
 func TestRenewalFailsNoRequest(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestRenewalFailsNoRequest(t *testing.T) {
 		for range 2 {
 			b.wait(60*24*time.Hour - 20*time.Minute)
 			first, stopFirst := b.replica()
-			b.wait(17 * time.Second) // so that they do not look at the same moments
+			b.wait(17 * time.Second) // so that the replicas do not look at the same moments
 			second, stopSecond := b.replica()
 			known := b.bundles()[0] // what the API server knows is 20 seconds old
 			serials := map[string]bool{}
@@ -242,15 +242,15 @@ func TestRenewalFailsNoRequest(t *testing.T) {
 	})
 }
 
-// TestRenewalByDeletingTheSecretFailsNoRequest looks at two replicas from an API server that learns of the
-// configuration late.
+// TestRenewalByDeletingTheSecretFailsNoRequest checks two replicas from an API server that learns
+// of changes of the configuration late.
 func TestRenewalByDeletingTheSecretFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		first, stopFirst := b.replica()
 		defer stopFirst()
-		b.wait(17 * time.Second) // so that they do not look at the same moments
+		b.wait(17 * time.Second) // so that the replicas do not look at the same moments
 		second, stopSecond := b.replica()
 		defer stopSecond()
 		known := b.bundles()[0] // what the API server knows is 20 seconds old
@@ -283,7 +283,7 @@ func TestReplicaThatReplacesADeletedSecretLeavesTheOthersTrusted(t *testing.T) {
 		b := newBench(t)
 		first, stopFirst := b.replica()
 		defer stopFirst()
-		b.wait(17 * time.Second) // so that they do not look at the same moments
+		b.wait(17 * time.Second) // so that the replicas do not look at the same moments
 		second, stopSecond := b.replica()
 		defer stopSecond()
 		if err := b.client.Delete(t.Context(), b.secret()); err != nil {
@@ -463,8 +463,8 @@ func TestRenewedCertificateIsServedWithoutTheConfiguration(t *testing.T) {
 	})
 }
 
-// TestExpiredCertificateIsReplacedWhileTheAuthorityCannotBeWritten has a process that slept for longer than its
-// certificate is valid.
+// TestExpiredCertificateIsReplacedWhileTheAuthorityCannotBeWritten has a process that slept for
+// longer than its certificate is valid.
 func TestExpiredCertificateIsReplacedWhileTheAuthorityCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// lifetime is how long a certificate is valid, and renewal how long before its end the
-	// next one is made.
+	// lifetime is how long a certificate is valid. renewal is how long before its end the next one
+	// is made.
 	lifetime = 90 * 24 * time.Hour
 	renewal  = 30 * 24 * time.Hour
 	// clockSkew is how far the clock of an API server may lag behind.
 	clockSkew = time.Hour
 )
 
-// issue makes an authority and the one certificate that it signs, for the given names and
-// addresses. The key of the authority is not kept: nobody can sign with it again.
+// issue makes a CA and the single certificate that it signs, for the given names and addresses. The
+// CA's key is not kept, so nobody can sign with it again.
 func issue(hosts []string, now time.Time) (stored, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,6 +91,6 @@ func newSerial() (*big.Int, error) {
 	if _, err := rand.Read(serial); err != nil {
 		return nil, err
 	}
-	serial[0] = serial[0]&0x7f | 0x40 // positive, and never shorter
+	serial[0] = serial[0]&0x7f | 0x40 // positive, and always of full length
 	return new(big.Int).SetBytes(serial), nil
 }

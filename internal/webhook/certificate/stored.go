@@ -14,11 +14,12 @@ import (
 
 const certificateBlock = "CERTIFICATE"
 
-// bundleKey is the key of the Secret with the authorities; the others are those of its type.
+// bundleKey is the key of the Secret that has the CAs. The other keys are those of the Secret's
+// type.
 const bundleKey = "ca.crt"
 
-// stored is what the Secret has, in PEM: the certificate, its key, and the authorities that
-// clients should trust, the one that signed it first.
+// stored is the content of the Secret, in PEM: the certificate, its key, and the CAs that clients
+// should trust. The CA that signed the certificate comes first.
 type stored struct{ cert, key, bundle []byte }
 
 func storedIn(secret *corev1.Secret) stored {
@@ -29,7 +30,8 @@ func (s stored) data() map[string][]byte {
 	return map[string][]byte{corev1.TLSCertKey: s.cert, corev1.TLSPrivateKeyKey: s.key, bundleKey: s.bundle}
 }
 
-// load returns the certificate, or an error that says why it cannot serve these hosts now.
+// load returns the certificate, or an error that says why it cannot serve these hosts at the time
+// now.
 func (s stored) load(hosts []string, now time.Time) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(s.cert, s.key)
 	if err != nil {
@@ -52,8 +54,8 @@ func due(cert *tls.Certificate, now time.Time) bool {
 	return !now.Before(cert.Leaf.NotAfter.Add(-renewal))
 }
 
-// withPrevious adds the authorities of the certificate before, as long as they are valid:
-// other replicas use it for a while.
+// withPrevious adds the CAs of the former certificate as long as they are valid, because other
+// replicas still use that certificate for a while.
 func (s stored) withPrevious(before stored, now time.Time) stored {
 	for rest := before.bundle; ; {
 		var block *pem.Block

@@ -1,11 +1,11 @@
-// Package conversion converts objects of infrastructure.cluster.x-k8s.io between version
-// v1beta1, which clusters of earlier years have stored, and v1beta2, which is stored.
+// Package conversion converts objects of infrastructure.cluster.x-k8s.io between version v1beta1,
+// in which clusters of earlier years have stored them, and v1beta2, in which they are stored now.
 //
-// Both versions are JSON that differs in a few places, and these are a table for each kind
-// (rules.go). What the other version has no place for is not lost: where an object would not
-// come back as it was, the converted one carries the original in the annotation
-// [DataAnnotation]. When that is converted back, what was changed in between is changed in the
-// original, and everything else is as it was.
+// In JSON, the versions differ in a few places. A table for each kind has these differences
+// (rules.go). Nothing is lost that the other version has no place for: if converting an object back
+// would not restore it, the converted object carries the original in the annotation
+// [DataAnnotation]. The conversion back applies the changes that were made in between to the
+// original, and leaves everything else as it was.
 package conversion
 
 import (
@@ -24,12 +24,12 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
-// DataAnnotation has what an object was before its conversion, as JSON without its metadata.
-// Providers of Cluster API use the same key.
+// DataAnnotation holds the object before its conversion, as JSON without metadata. Providers of
+// Cluster API use the same key.
 const DataAnnotation = "cluster.x-k8s.io/conversion-data"
 
-// Convert converts an object to another version of its group. The object may be changed
-// by it. An object that has the version already is returned as it is.
+// Convert converts an object to another version of its group. It may change obj. It returns an
+// object that already has the version as it is.
 func Convert(obj *unstructured.Unstructured, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	from := obj.GroupVersionKind()
 	if from.GroupVersion() == to {
@@ -66,11 +66,11 @@ func Convert(obj *unstructured.Unstructured, to schema.GroupVersion) (*unstructu
 	return converted, nil
 }
 
-// mapping returns the content of an object in another version. It leaves its argument as it
-// is. To map, to map back and to map again gives the same as to map once.
+// mapping returns the content of an object in another version. It does not change its argument.
+// Mapping forth, back and forth again gives the same as mapping forth once.
 type mapping func(map[string]any) map[string]any
 
-// content is what an object has besides its identity and its metadata.
+// content returns everything in an object but its identity and its metadata.
 func content(obj *unstructured.Unstructured) map[string]any {
 	all := map[string]any{}
 	for key, value := range obj.Object {
@@ -81,9 +81,10 @@ func content(obj *unstructured.Unstructured) map[string]any {
 	return all
 }
 
-// takeOriginal removes the annotation with what an object was in another version, and returns that, or nil when there is
-// none of that version. One that cannot be read, or is not like an object of its kind, was not written by the API server and
-// counts as none: the object of one tenant must not fail a list of all, for the API server or in its clients.
+// takeOriginal removes the annotation with the original of an object, and returns the original. It
+// returns nil if there is no original in the given version. An original that cannot be read, or
+// does not look like an object of its kind, was not written by the API server and counts as none:
+// one tenant's object must not break a list of all objects, in the API server or in its clients.
 func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) map[string]any {
 	annotations := obj.GetAnnotations()
 	text, there := annotations[DataAnnotation]
@@ -92,7 +93,7 @@ func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) m
 	}
 	var original map[string]any
 	if json.Unmarshal([]byte(text), &original) != nil || original["apiVersion"] != version.String() {
-		return nil // of a person, of another provider, or of a version that is gone
+		return nil // by a person, by another provider, or of a version that no longer exists
 	}
 	delete(original, "apiVersion")
 	typed, err := versions.New(version.WithKind(obj.GetKind()))
@@ -107,7 +108,7 @@ func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) m
 	return original
 }
 
-// versions are the types of both.
+// versions has the types of both versions.
 var versions = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(v1beta1.AddToScheme(s))
@@ -115,7 +116,7 @@ var versions = func() *runtime.Scheme {
 	return s
 }()
 
-// keepOriginal writes that annotation.
+// keepOriginal writes the annotation with the original.
 func keepOriginal(obj *unstructured.Unstructured, version schema.GroupVersion, original map[string]any) error {
 	kept := clone(original)
 	kept["apiVersion"] = version.String()
@@ -132,8 +133,8 @@ func keepOriginal(obj *unstructured.Unstructured, version schema.GroupVersion, o
 	return nil
 }
 
-// merge returns the original with what differs between two mappings: that of the original
-// and that of what the object is now. Lists are values, and not merged.
+// merge returns the original with the changes between then and now. then is the mapping of the
+// original, and now the mapped object as it is today. Lists are replaced, not merged.
 func merge(original, then, now any) any {
 	if reflect.DeepEqual(then, now) {
 		return original
@@ -147,7 +148,7 @@ func merge(original, then, now any) any {
 	merged := map[string]any{}
 	for key, value := range originals {
 		if _, was := thens[key]; !was {
-			merged[key] = value // nothing in the other version stands for it
+			merged[key] = value // the other version has no place for it
 		}
 	}
 	for key, value := range nows {
@@ -162,13 +163,13 @@ func merge(original, then, now any) any {
 	return merged
 }
 
-// field is a path to a value in the content of objects, such as "spec.image.url". A step
-// that ends with [] goes through all entries of a list.
+// field is a path to a value in the content of an object, such as "spec.image.url". A step that
+// ends with [] goes through all entries of a list.
 type field string
 
-// each calls a function with the map that has the last step of the path, and that step, for
-// each place that the path leads to. It goes into copies that replace what was there, so that
-// the function may change them, and creates maps on the way when create is set.
+// each calls do for each place that the path leads to, with the map that has the last step as a
+// key, and with that step. It replaces the maps on its way by copies, so that do may change them.
+// If create is set, it creates missing maps.
 func (f field) each(root map[string]any, create bool, do func(parent map[string]any, key string)) {
 	step, rest, more := strings.Cut(string(f), ".")
 	if !more {
@@ -201,7 +202,7 @@ func (f field) each(root map[string]any, create bool, do func(parent map[string]
 	field(rest).each(values, create, do)
 }
 
-// clone returns a copy of a map, which is never nil.
+// clone returns a copy of a map. The copy is never nil.
 func clone(values map[string]any) map[string]any {
 	if values == nil {
 		return map[string]any{}

@@ -32,7 +32,7 @@ func scheme(t testing.TB) *runtime.Scheme {
 	return s
 }
 
-// filler fills objects with random values that JSON can hold.
+// filler fills objects with random values that JSON can represent.
 func filler(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).Funcs(
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(int64(c.Uint32()), 0) },
@@ -80,8 +80,8 @@ func untyped(t testing.TB, typed runtime.Object, kind schema.GroupVersionKind) *
 	return obj
 }
 
-// pruned returns an object as the API server keeps it: with the fields of its schema. A field
-// that the type of its version does not have fails the test.
+// pruned returns an object as the API server stores it: with only the fields of its schema. It
+// fails the test if the type of the object's version lacks a field.
 func pruned(t testing.TB, s *runtime.Scheme, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	kind := obj.GroupVersionKind()
@@ -134,8 +134,8 @@ func TestNothingIsLostOnTheWayToTheOtherVersionAndBack(t *testing.T) {
 	}
 }
 
-// TestWhatIsChangedInTheOtherVersionComesBackChanged replaces what both versions have by that
-// of another object, and expects what an object without any history becomes.
+// TestWhatIsChangedInTheOtherVersionComesBackChanged replaces what both versions have by the values
+// of another object. It expects the same as for an object without any history.
 func TestWhatIsChangedInTheOtherVersionComesBackChanged(t *testing.T) {
 	t.Parallel()
 	s := scheme(t)
@@ -158,7 +158,7 @@ func TestWhatIsChangedInTheOtherVersionComesBackChanged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// What stands for it in the other version is what was written there.
+				// Mapped to the other version again, the object has what was written there.
 				want, got := forth(back(content(now))), forth(content(came))
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Fatalf("%s %s, seed %d (-written +came back):\n%s", version, kind, seed, diff)
@@ -199,7 +199,7 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// converted are objects in both versions.
+// converted has objects in both versions.
 var converted = map[string]struct{ old, hub string }{
 	"Metal3Cluster": {
 		`{spec: {controlPlaneEndpoint: {host: 192.0.2.1, port: 6443}, cloudProviderEnabled: false, noCloudProvider: true,
@@ -254,7 +254,8 @@ var converted = map[string]struct{ old, hub string }{
 	},
 }
 
-// TestEachKindIsConvertedWithoutAnAnnotationWhereBothVersionsHaveAPlace goes both ways.
+// TestEachKindIsConvertedWithoutAnAnnotationWhereBothVersionsHaveAPlace converts in both
+// directions.
 func TestEachKindIsConvertedWithoutAnAnnotationWhereBothVersionsHaveAPlace(t *testing.T) {
 	t.Parallel()
 	s := scheme(t)

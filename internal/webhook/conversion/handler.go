@@ -16,11 +16,12 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxRequest bounds a request, in bytes. The API server sends all objects of a list in one.
+// maxRequest bounds the size of a request, in bytes. The API server sends all objects of a list in
+// one request.
 const maxRequest = 64 << 20
 
-// Handler answers the API server's requests for conversion. A panic is an answer with an
-// error, not the end of the program.
+// Handler answers the API server's requests for conversion. A panic becomes an answer with an error
+// and does not end the program.
 func Handler() http.Handler { return http.HandlerFunc(serve) }
 
 func serve(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,7 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// convertAll converts the objects of a request. One that cannot be converted fails all.
+// convertAll converts the objects of a request. If one cannot be converted, all fail.
 func convertAll(log logr.Logger, request *apiextensionsv1.ConversionRequest) (converted []runtime.RawExtension, err error) {
 	defer func() {
 		if p := recover(); p != nil {

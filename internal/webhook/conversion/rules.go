@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// rule is how one kind is converted.
+// rule says how one kind is converted.
 type rule struct{ up, down mapping }
 
-// row is a difference between the versions: a value that has another name, another form, or
-// no place in the other version.
+// row is one difference between the versions: a value with another name, another form, or no place
+// in the other version.
 type row struct {
 	v1beta1, v1beta2 field
-	// up and down return the value in the other form, or false when it has none. Without
-	// them it is the same.
+	// up and down return the value in the form of the other version, or false if it has none there.
+	// If they are nil, the value keeps its form.
 	up, down func(any) (any, bool)
 }
 
-// rules has every kind. What no row names is the same in both versions.
+// rules has the rule of every kind. What no row names is the same in both versions.
 var rules = map[string]rule{
 	"Metal3Cluster": ruleOf(clusterSpec("spec"), conditionRows, []row{
 		{v1beta1: "status.failureDomains", v1beta2: "status.failureDomains", up: domainList, down: domainMap},
@@ -66,7 +66,7 @@ const (
 	bridgeParameters field = "spec.networkData.links.bridges[].parameters"
 )
 
-// conditionRows are those of the kinds that Cluster API waits for.
+// conditionRows are the rows for the status of the kinds that Cluster API waits for.
 var conditionRows = []row{
 	{v1beta1: "status.v1beta2.conditions", v1beta2: "status.conditions"},
 	{v1beta1: "status.conditions", v1beta2: "status.deprecated.v1beta1.conditions"},
@@ -78,7 +78,7 @@ var conditionRows = []row{
 	{v1beta2: "status.initialization"},
 }
 
-// clusterSpec are the rows of the spec of a Metal3Cluster that stands at a path.
+// clusterSpec returns the rows for the spec of a Metal3Cluster at the given path.
 func clusterSpec(at field) []row {
 	endpoint, domains := at+".controlPlaneEndpoint", at+".failureDomains"
 	return []row{
@@ -88,7 +88,7 @@ func clusterSpec(at field) []row {
 	}
 }
 
-// machineSpec are the rows of the spec of a Metal3Machine that stands at a path.
+// machineSpec returns the rows for the spec of a Metal3Machine at the given path.
 func machineSpec(at field) []row {
 	image, deploy, data := at+".image", at+".customDeploy", at+".dataTemplate"
 	return []row{
@@ -98,7 +98,7 @@ func machineSpec(at field) []row {
 	}
 }
 
-// ruleOf makes the two mappings of rows.
+// ruleOf makes the two mappings from rows.
 func ruleOf(lists ...[]row) rule {
 	rows := slices.Concat(lists...)
 	return rule{
@@ -116,9 +116,8 @@ type step struct {
 func (r row) upward() step   { return step{r.v1beta1, r.v1beta2, r.up} }
 func (r row) downward() step { return step{r.v1beta2, r.v1beta1, r.down} }
 
-// apply returns the content with all rows applied in one direction. Values that move are
-// taken from their places before any is put into its new one, because conditions change
-// places.
+// apply returns the content with all rows applied in one direction. It takes all values that move
+// from their places before it puts any of them into its new place, because conditions swap places.
 func apply(rows []row, content map[string]any, direction func(row) step) map[string]any {
 	content = clone(content)
 	moved := map[field]any{}
@@ -151,11 +150,11 @@ func apply(rows []row, content map[string]any, direction func(row) step) map[str
 	return content
 }
 
-// same keeps a value.
+// same keeps a value as it is.
 func same(value any) (any, bool) { return value, true }
 
-// unlessEmpty keeps an object unless it has an empty text under a key: clients in Go write
-// such objects for those that are not set.
+// unlessEmpty keeps an object unless the text under a key is empty. Clients written in Go send such
+// objects if they are not set.
 func unlessEmpty(key string) func(any) (any, bool) {
 	return func(value any) (any, bool) {
 		values, _ := value.(map[string]any)
@@ -202,7 +201,7 @@ func renamed(value any, from, to string) any {
 	return values
 }
 
-// withoutNoCloudProvider removes the older of the two names of a setting.
+// withoutNoCloudProvider removes noCloudProvider, the older of two names of one setting.
 func withoutNoCloudProvider(value any) (any, bool) {
 	values, ok := value.(map[string]any)
 	if !ok {
@@ -217,7 +216,8 @@ func withoutNoCloudProvider(value any) (any, bool) {
 	return values, true
 }
 
-// withNoCloudProvider writes both names, because clients may know only the older one.
+// withNoCloudProvider writes both names of the setting, because clients may know only the older
+// one.
 func withNoCloudProvider(value any) (any, bool) {
 	values, ok := value.(map[string]any)
 	if !ok {
@@ -230,7 +230,7 @@ func withNoCloudProvider(value any) (any, bool) {
 	return values, true
 }
 
-// domainList makes a list, in the order of the names, of failure domains by name.
+// domainList turns failure domains by name into a list, sorted by name.
 func domainList(value any) (any, bool) {
 	domains, ok := value.(map[string]any)
 	if !ok {
@@ -254,7 +254,7 @@ func domainMap(value any) (any, bool) {
 	})
 }
 
-// byKey makes a map of a list of objects, by the text that they have under a key.
+// byKey turns a list of objects into a map, by the text that each object has under a key.
 func byKey(value any, key string, rest func(map[string]any) any) (any, bool) {
 	list, ok := value.([]any)
 	if !ok {
@@ -271,7 +271,7 @@ func byKey(value any, key string, rest func(map[string]any) any) (any, bool) {
 	return values, true
 }
 
-// parameterList makes a list, in the order of the names, of parameters by name.
+// parameterList turns parameters by name into a list, sorted by name.
 func parameterList(value any) (any, bool) {
 	parameters, ok := value.(map[string]any)
 	if !ok {
@@ -288,7 +288,7 @@ func parameterMap(value any) (any, bool) {
 	return byKey(value, "name", func(parameter map[string]any) any { return parameter["value"] })
 }
 
-// indexList makes a list, in their order, of indexes by the name of their users.
+// indexList turns indexes by name of their user into a list, sorted by index.
 func indexList(value any) (any, bool) {
 	indexes, ok := value.(map[string]any)
 	if !ok {
@@ -327,7 +327,7 @@ func timeoutSeconds(value any) (any, bool) {
 	return values, true
 }
 
-// timeoutDuration writes it as Go writes durations.
+// timeoutDuration writes the timeout of a strategy in Go's form of durations.
 func timeoutDuration(value any) (any, bool) {
 	values, ok := value.(map[string]any)
 	if !ok {
