@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
-// The account of every BMC, and the port.
+// The account and the port of every BMC.
 const (
 	BMCUser     = "root"
 	BMCPassword = "calvin"
@@ -28,14 +28,13 @@ func (o Options) part(n byte) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), bits)
 }
 
-// The parts of the network: where machines are that nobody registered, where those with
-// BMCs are, and where the BMCs are.
+// The parts of the network: for machines that nobody registered, for machines with BMCs, and for
+// the BMCs.
 func (o Options) discoveredNetwork() netip.Prefix { return o.part(0) }
 func (o Options) registeredNetwork() netip.Prefix { return o.part(1) }
 func (o Options) bmcNetwork() netip.Prefix        { return o.part(2) }
 
-// startBMCs starts machines with BMCs, which are off until somebody registers them, and
-// serves an image for them.
+// startBMCs starts machines with BMCs. The machines are off until somebody registers them.
 func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	if u.opts.BMCs == 0 {
 		return "none", nil
@@ -63,7 +62,7 @@ func (u *Up) startBMCs(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d simulated, off, with Redfish at %s …", u.opts.BMCs, machines.Machine(0).BMCURL()), nil
 }
 
-// hostImage is the end of a host that is deployed with the image.
+// hostImage is the end of the manifest of a host that is deployed with the image.
 const hostImage = `  image:
     url: %s
     checksum: %s
@@ -71,8 +70,8 @@ const hostImage = `  image:
     format: raw
 `
 
-// writeManifest writes a manifest for the first machine that has a BMC: its Secret and
-// a host, with the image unless Machines are to have it.
+// writeManifest writes a manifest for the first machine with a BMC: the Secret and a host. The host
+// has the image, unless Machines are to set it.
 func (u *Up) writeManifest() error {
 	m := u.bmcMachines.Machine(0)
 	address, err := url.Parse(m.BMCURL())
@@ -108,7 +107,8 @@ spec:
 %[7]s`, namespace, BMCUser, BMCPassword, m.BootMAC(), address.Host, u.authority, image), 0o600)
 }
 
-// growthHints are commands that make the first machine that has a BMC a Node of the workload cluster.
+// growthHints returns commands that make the first machine with a BMC a Node of the workload
+// cluster.
 func (u *Up) growthHints(kubectl string) string {
 	return fmt.Sprintf(`
 A machine with a BMC waits to be plugged in. The cluster grows with it, and it can be fenced:
@@ -120,8 +120,8 @@ A machine with a BMC waits to be plugged in. The cluster grows with it, and it c
 `, kubectl, u.manifest, clusterName)
 }
 
-// bmcHints are commands to try with machines that have a BMC: the first as a host, and the
-// second, if there is one, as a node of the engine alone.
+// bmcHints returns commands to try with machines that have a BMC: the first machine as a host, and
+// the second one, if there is one, as a node of the engine alone.
 func (u *Up) bmcHints(kubectl string) string {
 	if u.bmcMachines == nil {
 		return ""

@@ -22,23 +22,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
-// errEarlierCluster refuses a data folder whose cluster lives on disks that the simulator has forgotten.
+// errEarlierCluster means that the data folder has a cluster whose disks the simulator has
+// forgotten.
 var errEarlierCluster = errors.New("simulated machines forget their disks when ingot up stops, and with them the cluster of the last start; delete the data folder or choose another one")
 
 const (
-	// clusterName is the name of the workload cluster and of everything that belongs to it.
+	// clusterName is the name of the workload cluster and of everything in it.
 	clusterName = "demo"
-	// controlPlaneMachines is how many machines its control plane gets; the others are workers.
+	// controlPlaneMachines is how many machines the control plane gets; the others become workers.
 	controlPlaneMachines = 1
 )
 
-// clusterManifest has the objects of the cluster, as a text/template with other delimiters than those
-// of cloud-init.
+// clusterManifest has the objects of the cluster. It is a text/template whose delimiters differ
+// from those of cloud-init.
 //
 //go:embed cluster.yaml
 var clusterManifest string
 
-// clusterValues are what the manifest is made with.
+// clusterValues are the values for the template of the manifest.
 type clusterValues struct {
 	Namespace, Name, Version string
 	Host, Port               string // of the API server
@@ -49,10 +50,11 @@ type clusterValues struct {
 // workloadDir is the data folder of the workload cluster's control plane.
 func (u *Up) workloadDir() string { return filepath.Join(u.opts.DataDir, "workload") }
 
-// manifestOfCluster is the file with the workload cluster, which is there from the moment when the cluster is made.
+// manifestOfCluster is the file with the workload cluster. It is written when the cluster is made.
 func (u *Up) manifestOfCluster() string { return filepath.Join(u.opts.DataDir, clusterName+".yaml") }
 
-// runInstance is what operating systems of machines do; nil if they are no Nodes.
+// runInstance returns what the operating system of a machine does; nil if machines do not become
+// Nodes.
 func (u *Up) runInstance() func(context.Context, sim.Instance) {
 	if !u.opts.ClusterAPI {
 		return nil
@@ -80,7 +82,8 @@ func (u *Up) startWorkload(ctx context.Context) (string, error) {
 	return plane.Config().Host, nil
 }
 
-// makeCluster makes the objects of a workload cluster, whose Machines get the discovered hosts and join it.
+// makeCluster creates the objects of a workload cluster. Its Machines get the discovered hosts and
+// join it.
 func (u *Up) makeCluster(ctx context.Context) (string, error) {
 	if !u.opts.Cluster {
 		return "", nil
@@ -97,7 +100,8 @@ func (u *Up) makeCluster(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Before the first object: openData refuses a folder with this file, and only such a folder.
+	// This comes before the first object, because openData refuses exactly those folders that have
+	// this file.
 	if err := os.WriteFile(u.manifestOfCluster(), manifest, 0o600); err != nil {
 		return "", fmt.Errorf("write the manifest of the cluster: %w", err)
 	}
@@ -165,7 +169,7 @@ func readyNodes(ctx context.Context, c client.Client) (int, error) {
 	return ready, nil
 }
 
-// clusterHints are commands to try with the workload cluster.
+// clusterHints returns commands to try with the workload cluster.
 func (u *Up) clusterHints(kubectl string) string {
 	if u.workload == nil {
 		return ""

@@ -74,7 +74,7 @@ func TestFolderIsRefusedOnlyAfterAClusterWasMadeInIt(t *testing.T) {
 		mustStop(t, u)
 		return err
 	}
-	// What a start leaves that has failed after its control planes were there.
+	// A failed start leaves this if its control planes were already there.
 	if err := os.MkdirAll(filepath.Join(dir, "workload", "controlplane"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,8 @@ func TestFolderIsRefusedOnlyAfterAClusterWasMadeInIt(t *testing.T) {
 	}
 }
 
-// growsAndIsFenced follows the page about the cluster, which has one Node more then, and one that is another than before.
+// growsAndIsFenced follows the page about the cluster. Afterwards the cluster has one Node more,
+// and one Node was replaced by a new one.
 func growsAndIsFenced(t *testing.T, u *Up) {
 	t.Helper()
 	workload, err := client.New(u.workload.Config(), client.Options{})
@@ -120,7 +121,7 @@ func growsAndIsFenced(t *testing.T, u *Up) {
 	}
 }
 
-// readyIn are the names of the Nodes that kubectl has printed as Ready.
+// readyIn returns the names of the Nodes that kubectl has printed as Ready.
 func readyIn(output string) map[string]bool {
 	names := map[string]bool{}
 	for line := range strings.Lines(output) {
@@ -131,7 +132,7 @@ func readyIn(output string) map[string]bool {
 	return names
 }
 
-// nodeUIDs are the UIDs of the Nodes of a workload cluster, by name.
+// nodeUIDs returns the UIDs of the Nodes of a workload cluster, by name.
 func nodeUIDs(t *testing.T, c client.Client) map[string]types.UID {
 	t.Helper()
 	var nodes corev1.NodeList

@@ -16,18 +16,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/agent"
 )
 
-// The discovery resource in the cluster.
+// The discovery resource in the cluster, and settings of the operator.
 const (
 	namespace     = "default"
 	discoveryName = "all-machines"
 	pollInterval  = 5 * time.Second
-	// maxProvisioningFailures, maxServicingAttempts and capacity are limits of the operator, as
-	// when it runs alone.
+	// maxProvisioningFailures, maxServicingAttempts and capacity are limits of the operator, with
+	// the values that they have when it runs alone.
 	maxProvisioningFailures, maxServicingAttempts, capacity = 5, 3, 20
 )
 
-// applyDiscovery creates the resource that creates hosts for machines. One that
-// exists is not changed, because a user may have edited it.
+// applyDiscovery creates the resource that creates hosts for machines. It leaves an existing
+// resource as it is, because a user may have edited it.
 func (u *Up) applyDiscovery(ctx context.Context) (string, error) {
 	c, err := newClient(u)
 	if err != nil {
@@ -48,12 +48,12 @@ func (u *Up) applyDiscovery(ctx context.Context) (string, error) {
 	return fmt.Sprintf("BareMetalHostDiscovery %s/%s, every %s", namespace, discoveryName, pollInterval), nil
 }
 
-// heartbeatTimeout is that of the engine on the clock of the machines.
+// heartbeatTimeout returns the engine's timeout in the time of the machines' clock.
 func (o Options) heartbeatTimeout() time.Duration {
 	return time.Duration(float64(o.AgentTimeout) * o.Speed)
 }
 
-// startMachines powers all simulated machines on at once.
+// startMachines powers on all simulated machines at once.
 func (u *Up) startMachines(ctx context.Context) (string, error) {
 	if u.opts.Machines == 0 {
 		return "none", nil

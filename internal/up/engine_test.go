@@ -13,8 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// The interface that booted has an address of 127/8, which engines refuse by
-// default.
+// The interface that booted has an address in 127/8, which engines refuse by default.
 func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 	u := &Up{
 		opts:   Options{DataDir: t.TempDir(), Listen: "127.0.0.1:0", Network: hardware.DefaultNetwork, AgentTimeout: time.Minute},
@@ -52,7 +51,7 @@ func TestSimulatedMachineGetsAPortForTheInterfaceThatBooted(t *testing.T) {
 	})
 }
 
-// TestCleaningModeMetadataErasesNoWholeDisks as the API of hosts says.
+// TestCleaningModeMetadataErasesNoWholeDisks checks what the API of hosts promises.
 func TestCleaningModeMetadataErasesNoWholeDisks(t *testing.T) {
 	cfg := (&Up{opts: Options{DataDir: t.TempDir(), Network: hardware.DefaultNetwork}}).engineConfig().Conductor
 	whole, metadata := cfg.EraseDevicesPriority, cfg.EraseDevicesMetadataPriority

@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// imageSize is the size of the image, which has nothing but the mark of a boot sector.
+// imageSize is the size of the image, which contains only the signature of a boot sector.
 const imageSize = 1 << 20
 
-// imagePort is where the image is served.
+// imagePort is the port on which the image is served.
 const imagePort = 8080
 
-// imageAddress is the same at each start, because objects in the cluster have it.
+// imageAddress returns the address of the image. It is the same at each start, because objects in
+// the cluster contain it.
 func (o Options) imageAddress() netip.AddrPort {
 	return netip.AddrPortFrom(o.part(3).Addr().Next(), imagePort)
 }

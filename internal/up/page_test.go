@@ -14,14 +14,15 @@ import (
 // pagePatience bounds each command of a page, and each wait of a reader.
 const pagePatience = 3 * time.Minute
 
-// page runs the commands of a page of the documentation as its reader does, in the folder of the sources.
+// page runs the commands of a documentation page as its reader does, in the folder of the sources.
 type page struct {
 	text string
-	// data is the data folder of the page, and folder the one in its place.
+	// data is the data folder that the page names, and folder is used instead of it.
 	data, folder string
-	// env is the environment of the next command, as the shell of a terminal keeps it.
+	// env is the environment of the next command, as the shell of a terminal would keep it.
 	env []string
-	// until says for each command that watches, by a part of it, when its reader types Ctrl-C, from what it has printed.
+	// until says when the reader types Ctrl-C to end a command that watches, judging by its output.
+	// The key is a part of the command.
 	until map[string]func(output string) bool
 }
 
@@ -55,7 +56,7 @@ func (p *page) follow(t *testing.T, section string) {
 		command, is := strings.CutPrefix(strings.TrimSpace(line), "$ ")
 		began := time.Now()
 		switch {
-		case !is, strings.HasPrefix(command, "ingot "): // which is not built
+		case !is, strings.HasPrefix(command, "ingot "): // ingot is not built
 		case strings.Contains(command, " --watch"):
 			p.watch(t, command)
 		default:
@@ -67,7 +68,7 @@ func (p *page) follow(t *testing.T, section string) {
 	}
 }
 
-// shell is a command in the environment that the ones before have left.
+// shell returns a command with the environment that the commands before have left.
 func (p *page) shell(ctx context.Context, t *testing.T, command string) *exec.Cmd {
 	t.Helper()
 	command = strings.ReplaceAll(command, "$PWD/"+p.data, p.folder)
@@ -94,7 +95,7 @@ func (p *page) run(t *testing.T, command string) {
 	p.env = strings.Split(strings.TrimSuffix(string(env), "\x00"), "\x00")
 }
 
-// watch runs a command until its reader types Ctrl-C.
+// watch runs a command until the reader types Ctrl-C.
 func (p *page) watch(t *testing.T, command string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
@@ -120,7 +121,7 @@ func (p *page) watch(t *testing.T, command string) {
 	_ = cmd.Wait() // the interruption
 }
 
-// ends returns when a command that watches is interrupted.
+// ends returns the function that says when a command that watches is interrupted.
 func (p *page) ends(t *testing.T, command string) func(string) bool {
 	t.Helper()
 	for part, ends := range p.until {

@@ -29,11 +29,12 @@ func (p progress) ready(part, detail string, took time.Duration) {
 	fmt.Fprintf(p.w, "%-15s %5.1fs  %s\n", part, took.Seconds(), detail)
 }
 
-// progressPoll is how often hosts, in memory, or Nodes are counted while they appear.
+// progressPoll is how often hosts or Nodes are counted while they appear. Hosts are counted in
+// memory.
 const progressPoll = 500 * time.Millisecond
 
-// Follow shows the progress of the hosts, or of the Nodes that they become, then commands to try, and
-// returns when every machine has an available host or is a Ready Node, or ctx ends.
+// Follow shows the progress of the hosts, or of the Nodes that they become, and then commands to
+// try. It returns when every machine is an available host or a Ready Node, or when ctx ends.
 func (u *Up) Follow(ctx context.Context) error {
 	what, format, count := "Hosts", "%d of %d machines are available hosts%s", u.availableHosts
 	if u.workload != nil {
@@ -71,7 +72,7 @@ func (u *Up) Follow(ctx context.Context) error {
 	}
 }
 
-// availableHosts counts them.
+// availableHosts counts the available hosts.
 func (u *Up) availableHosts(ctx context.Context) (int, error) {
 	states, err := u.operator.HostStates(ctx, namespace)
 	return states[metal3v1alpha1.StateAvailable], err
@@ -113,7 +114,7 @@ Everything runs. In another terminal, try:
 `, u.kubeconfig, u.engine.URL(), kubectl, kubectl, kubectl, u.clusterHints(kubectl), u.bmcHints(kubectl), u.ending())
 }
 
-// ending says how everything ends, and what is left.
+// ending says how to end everything, and what is left then.
 func (u *Up) ending() string {
 	if u.workload != nil {
 		return "Ctrl-C stops everything. Delete " + u.opts.DataDir + " then: the machines forget their disks, and with them the cluster."

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
-// countingProxy passes requests on to the API server as its administrator, and counts
-// those that read all hosts at once.
+// countingProxy passes requests on to the API server as its administrator, and counts the requests
+// that read all hosts at once.
 type countingProxy struct {
 	server *httptest.Server
 	lists  atomic.Int32
@@ -71,12 +71,12 @@ func TestProgressIsShownWithoutReadingAllHostsAgainAndAgain(t *testing.T) {
 	proxy := newCountingProxy(t)
 	var output bytes.Buffer
 	u := mustStart(t, Options{
-		// The tests share an API server, so their machines need MAC addresses of their own: another
-		// test has seed 21, and its machines with BMCs the next.
+		// The tests share an API server, so their machines need different MAC addresses: another
+		// test has seed 21, and its machines with BMCs have seed 22.
 		Machines: 3, Seed: 23, DataDir: t.TempDir(), Kubeconfig: proxy.kubeconfig(t),
 		Listen: "127.0.0.1:0", Network: loopbacktest.Network(t), Output: &output,
 	})
-	before := proxy.lists.Load() // the operator fills its cache once, at its start
+	before := proxy.lists.Load() // the operator fills its cache once, when it starts
 	following, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := u.Follow(following); err != nil || following.Err() != nil {

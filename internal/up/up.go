@@ -27,56 +27,58 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
-// Simulated machines boot within seconds, and end with the process: those whose ramdisk is gone are soon
-// started again, or what they did fails and is repeated.
+// Simulated machines boot within seconds, and end with the process. So machines whose ramdisk is
+// gone are soon started again, or their work fails and is repeated.
 const (
 	bootRetryTimeout = time.Minute
 	callbackTimeout  = 3 * time.Minute
 )
 
-// defaultAgentTimeout is short, so that machines get a new token soon after a restart.
+// defaultAgentTimeout is short, so that machines soon get a new token after a restart.
 const defaultAgentTimeout = 30 * time.Second
 
 // Options say what to run.
 type Options struct {
 	Machines   int    // simulated machines that nobody registered; 0 for none
-	BMCs       int    // simulated machines with BMCs, which are off; 0 for none
+	BMCs       int    // simulated machines with BMCs, powered off; 0 for none
 	Seed       uint64 // of the machines' hardware
 	DataDir    string
 	Kubeconfig string // of a cluster to use; empty starts one
 	Listen     string // of the engine; empty means 127.0.0.1:6385, port 0 any free port
-	// Network holds the addresses of machines and BMCs on loopback, IPv4 of at most 22
-	// bits; the zero value means the simulator's default. Two runs at a time need two
+	// Network is the network of the machines' and BMCs' addresses on loopback: IPv4, with a prefix
+	// of at most 22 bits. The zero value means the simulator's default. Two runs at a time need two
 	// networks.
 	Network netip.Prefix
 	// AgentTimeout is how long a ramdisk may be silent before it counts as gone;
 	// 0 means 30s.
 	AgentTimeout time.Duration
-	// Speed is how many times faster than a real one each machine works, but for its heartbeats; 0 means 1.
+	// Speed is how many times faster than a real machine each machine works. Heartbeats are not
+	// accelerated. 0 means 1.
 	Speed float64
-	// Cluster makes a workload cluster of the machines that nobody registered, at least two of them. It
-	// includes ClusterAPI.
+	// Cluster makes a workload cluster of the machines that nobody registered, which must be at
+	// least two. It includes ClusterAPI.
 	Cluster bool
-	// ClusterAPI also runs Cluster API and the controllers of its infrastructure. Deployed machines become
-	// Nodes of the cluster that their user data names. It needs a control plane of its own.
+	// ClusterAPI also runs Cluster API and the controllers of its infrastructure. Deployed machines
+	// become Nodes of the cluster that their user data names. It needs a control plane of its own.
 	ClusterAPI bool
-	// Heartbeat is how often such Nodes say that they are alive; 0 means 10 s.
+	// Heartbeat is how often such Nodes report that they are alive; 0 means 10 s.
 	Heartbeat time.Duration
-	// WithoutOperator leaves the operator out, for tests that run it in a process of its own. Follow cannot be used then.
+	// WithoutOperator leaves out the operator, for tests that run it in a process of its own.
+	// Follow cannot be used then.
 	WithoutOperator bool
-	// Metrics is the loopback address, with its port, at which the operator serves its metrics to everybody; empty means that
-	// it does not.
+	// Metrics is the loopback address, with its port, on which the operator serves its metrics to
+	// everybody; empty means that it serves none.
 	Metrics string
-	// RouteLogs gets the log of the Kubernetes libraries as soon as it is open. It concerns the whole process; nil
-	// leaves those logs where they go.
+	// RouteLogs gets the log for the Kubernetes libraries as soon as it is open. It affects the
+	// whole process. nil leaves those logs where they go.
 	RouteLogs func(*slog.Logger)
 	Output    io.Writer
 }
 
-// errGivenCluster refuses to install Cluster API in a cluster that belongs to somebody.
+// errGivenCluster means that Cluster API is not installed in a cluster that belongs to somebody.
 var errGivenCluster = errors.New("a given cluster gets no Cluster API; leave the kubeconfig out, or install Cluster API there yourself")
 
-// errFewMachines refuses to make a cluster of less than a control plane and a worker.
+// errFewMachines means that there are too few machines for a control plane and a worker.
 var errFewMachines = errors.New("a cluster needs at least 2 machines, one for its control plane")
 
 // validate returns an error for options that cannot work.
@@ -108,16 +110,16 @@ type Up struct {
 	image    string // URL of an image for machines
 	imageSum string // its SHA-256 checksum
 
-	bmcMachines *sim.Machines // nil when there are none
-	authority   string        // file with the certificate authority of their BMCs
+	bmcMachines *sim.Machines // nil if there are none
+	authority   string        // file with the CA of their BMCs
 	manifest    string        // file with a host for the first machine that has a BMC
 
 	instances *instance.Instances        // nil without Cluster API
-	workload  *controlplane.ControlPlane // of the cluster of Options.Cluster; nil without
+	workload  *controlplane.ControlPlane // control plane of the cluster of Options.Cluster; nil without
 }
 
-// Start starts every part, one after the other, and returns when machines are
-// being powered on. After an error nothing is left running.
+// Start starts every part, one after the other, and returns when machines are being powered on.
+// After an error, it leaves nothing running.
 func Start(ctx context.Context, opts Options) (*Up, error) {
 	if opts.AgentTimeout == 0 {
 		opts.AgentTimeout = defaultAgentTimeout
@@ -138,8 +140,8 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 		start func(context.Context) (string, error)
 	}{
 		{"Data folder", u.openData},
-		{"Engine", u.startEngine},         // before the slow part, because its port is often taken
-		{"Workload API", u.startWorkload}, // before all that is connected to it, which then stops before it
+		{"Engine", u.startEngine},         // before the slow parts, because its port is often taken
+		{"Workload API", u.startWorkload}, // before everything that connects to it, so that it stops last
 		{"Kubernetes API", u.startCluster},
 		{"Operator", u.startOperator},
 		{"Discovery", u.applyDiscovery},
@@ -155,8 +157,8 @@ func Start(ctx context.Context, opts Options) (*Up, error) {
 	return u, nil
 }
 
-// start starts one part and prints its description, if there is something to say. When it fails, all parts that
-// were started before are stopped.
+// start starts one part and prints the part's description, if there is one. If it fails, all parts
+// that were started before are stopped.
 func (u *Up) start(ctx context.Context, name string, start func(context.Context) (string, error)) error {
 	begin := time.Now()
 	return u.parts.Start(ctx, lifecycle.Part{Name: name, Start: func(ctx context.Context) error {
@@ -171,34 +173,34 @@ func (u *Up) start(ctx context.Context, name string, start func(context.Context)
 // Config returns the client configuration of the cluster's administrator.
 func (u *Up) Config() *rest.Config { return rest.CopyConfig(u.config) }
 
-// EngineURL is the URL of the engine.
+// EngineURL returns the URL of the engine.
 func (u *Up) EngineURL() string { return u.engine.URL() }
 
-// Machines are the simulated machines; nil when there are none.
+// Machines returns the simulated machines without a BMC; nil if there are none.
 func (u *Up) Machines() *sim.Machines { return u.machines }
 
-// MachinesWithBMC are the simulated machines that have a BMC; nil when there are none.
+// MachinesWithBMC returns the simulated machines with a BMC; nil if there are none.
 func (u *Up) MachinesWithBMC() *sim.Machines { return u.bmcMachines }
 
-// Instances are the operating systems that run on the machines; nil without Cluster API.
+// Instances returns the operating systems that run on the machines; nil without Cluster API.
 func (u *Up) Instances() *instance.Instances { return u.instances }
 
-// Image returns the URL of an image that machines boot from, and its SHA-256 checksum.
+// Image returns the URL of an image that machines boot from, and the image's SHA-256 checksum.
 func (u *Up) Image() (url, checksum string) { return u.image, u.imageSum }
 
-// Failed delivers an error when a part ends by itself. The others go on until Stop.
+// Failed delivers an error if a part ends by itself. The other parts continue until Stop.
 func (u *Up) Failed() <-chan error { return u.failed }
 
-// Stop stops every part, the last started first, even if ctx has ended. The data stays.
+// Stop stops every part, in reverse order of their start, even if ctx has ended. The data stays.
 func (u *Up) Stop(ctx context.Context) error { return u.parts.Stop(context.WithoutCancel(ctx)) }
 
-// onStop registers a function that Stop calls, in reverse order of registration.
+// onStop registers a function for Stop to call, in reverse order of registration.
 func (u *Up) onStop(name string, stop func(context.Context) error) {
 	u.parts.Push(lifecycle.Part{Name: name, Stop: stop})
 }
 
-// openData creates the data folder and the log file, which has everything that is not
-// shown on the terminal.
+// openData creates the data folder and the log file. The log has everything that the terminal does
+// not show.
 func (u *Up) openData(context.Context) (string, error) {
 	dir, err := filepath.Abs(u.opts.DataDir)
 	if err != nil {
@@ -246,8 +248,8 @@ func (u *Up) startCluster(ctx context.Context) (string, error) {
 	return u.config.Host + lack, nil
 }
 
-// startControlPlane starts the programs that are installed, and says what the cluster
-// lacks when kube-controller-manager is not among them.
+// startControlPlane starts the installed programs of a control plane. Without
+// kube-controller-manager, lack says what does not work.
 func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
 	assets, err := controlplane.AssetsDir()
 	if err != nil {
@@ -269,7 +271,7 @@ func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
 	return lack, nil
 }
 
-// engineConfig is the configuration of the engine.
+// engineConfig returns the configuration of the engine.
 func (u *Up) engineConfig() engine.Config {
 	cfg := engine.DefaultConfig()
 	if u.opts.Listen != "" {
@@ -281,9 +283,9 @@ func (u *Up) engineConfig() engine.Config {
 	cfg.Driver.EnabledHardwareTypes = []string{"manual-management", "redfish", "ipmi", "fake-hardware"}
 	cfg.AutoDiscovery.Enabled = true
 	cfg.AutoDiscovery.Driver = "manual-management"
-	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks
+	cfg.Inspector.RequireManagedBoot = false // the simulator starts ramdisks, not the engine
 	cfg.Inspector.LoopbackNetworks = []string{u.opts.Network.String()}
-	// The cleaning mode "metadata" of hosts is not to erase whole disks.
+	// The cleaning mode "metadata" of hosts must not erase whole disks.
 	cfg.Conductor.EraseDevicesPriority, cfg.Conductor.EraseDevicesMetadataPriority = new(0), new(10)
 	return cfg
 }
@@ -345,7 +347,7 @@ func (u *Up) startOperator(ctx context.Context) (string, error) {
 	return detail, nil
 }
 
-// watch forwards the first failure of a part.
+// watch forwards the first failure of a part to Failed.
 func (u *Up) watch(name string, failed <-chan error) {
 	stopped := make(chan struct{})
 	u.onStop(name+" watch", func(context.Context) error { close(stopped); return nil })

@@ -98,7 +98,7 @@ func TestUpWorksInAGivenClusterAndLeavesChangedDiscoveryAlone(t *testing.T) {
 	}
 }
 
-// logged returns what the log says of something, its first 200 lines.
+// logged returns the first 200 lines of the log that mention something.
 func logged(t *testing.T, u *Up, what string) string {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(u.opts.DataDir, "ingot.log"))
@@ -114,8 +114,8 @@ func logged(t *testing.T, u *Up, what string) string {
 	return strings.Join(lines, "")
 }
 
-// deploysItsManifest creates the objects of the manifest that is printed, as people do, until the
-// machine runs what the image holds, and deletes them.
+// deploysItsManifest creates the objects of the printed manifest, as people do, waits until the
+// machine runs the image, and deletes the objects.
 func deploysItsManifest(t *testing.T, u *Up, c client.Client) {
 	t.Helper()
 	file, err := os.ReadFile(u.manifest)
