@@ -65,7 +65,7 @@ type entry struct {
 	failures   int    // in a row
 	restores   int    // in a row; a reading that shows the restored power state ends the row
 	readAt     time.Time
-	differedAt time.Time // when the machine last differed from its node; zero if not since the last suspension ended
+	differedAt time.Time // when the machine last differed; zero if not since the last suspension ended
 }
 
 // spread returns the entry's spread for its next due time, see the function spread.

@@ -25,8 +25,8 @@ const (
 	callTimeout = 15 * time.Second
 )
 
-// rack is machines, nodes in a database, and the syncer. It lives in
-// the bubble of a test, whose clock is everybody's.
+// rack is machines, nodes in a database, and the syncer. It lives in the bubble of a test, and all
+// of it uses the bubble's clock.
 type rack struct {
 	t    *testing.T
 	db   *store.Store
@@ -69,7 +69,7 @@ func inRack(t *testing.T, test func(r *rack)) {
 	})
 }
 
-// add stores a node that says "power off", with a machine that shows the same at once.
+// add stores a node in "power off", with a machine that shows the same and answers at once.
 func (r *rack) add(changes ...func(*node.Node, *machine)) *node.Node {
 	r.t.Helper()
 	return r.addMany(1, changes...)[0]
@@ -107,7 +107,7 @@ func isFaulty(n *node.Node, _ *machine) {
 	n.Maintenance, n.Fault, n.PowerState = true, node.FaultPowerFailure, node.PowerError
 }
 
-// run starts a syncer and returns it with what stops it.
+// run starts a syncer and returns it with a function that stops it.
 func (r *rack) run(name string, changes ...func(*Config)) (s *Syncer, stop func()) {
 	r.t.Helper()
 	cfg := Config{Interval: interval, Recovery: recovery, Tries: 3, Calls: 1024, CallTimeout: callTimeout}

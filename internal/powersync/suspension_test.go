@@ -25,7 +25,7 @@ func (r *rack) suspension() (suspension node.Suspension, differing int) {
 	return suspension, differing
 }
 
-// suspend suspends as an engine does that finds a copy.
+// suspend suspends work as an engine does when it finds that the database is a copy.
 func (r *rack) suspend() {
 	r.t.Helper()
 	r.write(func(tx *store.Tx) error {
@@ -34,7 +34,7 @@ func (r *rack) suspend() {
 	})
 }
 
-// resume ends that as a person does, at whatever engine.
+// resume ends the suspension as a person does, at any engine.
 func (r *rack) resume() {
 	r.t.Helper()
 	r.write(func(tx *store.Tx) error { return tx.EndSuspension() })
@@ -80,8 +80,8 @@ func TestNothingIsBroughtBackWhenManyMachinesDiffer(t *testing.T) {
 	})
 }
 
-// TestWhatOneEngineFindsHoldsForAll has one engine whose few machines are as they
-// should be but one, beside one that finds many that are not.
+// TestWhatOneEngineFindsHoldsForAll has one engine with few machines, of which one differs, beside
+// an engine that finds many that differ.
 func TestWhatOneEngineFindsHoldsForAll(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
