@@ -31,8 +31,8 @@ func (tx *Tx) Texts(query string, args ...any) ([]string, error) {
 	return texts, err
 }
 
-// Kept returns how many prepared statements of a SQLite database wait for their
-// next use, on the connection that keeps the most.
+// Kept returns how many prepared statements the connection of a SQLite database keeps that keeps
+// the most.
 func (s *Store) Kept(ctx context.Context) (reads, writes int, err error) {
 	db := s.db.(*sqlite)
 	err = s.Write(ctx, func(*Tx) error { // the writer's statements are its own
@@ -47,8 +47,7 @@ func (s *Store) Kept(ctx context.Context) (reads, writes int, err error) {
 	return reads, writes, err
 }
 
-// Reprepared returns how often the connections that read have prepared a statement
-// anew that they had kept.
+// Reprepared returns how often the reading connections have prepared a kept statement again.
 func (s *Store) Reprepared() int {
 	reads := s.db.(*sqlite).reads
 	reads.mu.Lock()
@@ -62,9 +61,8 @@ func (s *Store) Reprepared() int {
 	return count
 }
 
-// Gather returns how many requests share a commit: one that is there, and of the
-// others, which come after these times, those that the writer waits for. The
-// commit before had so many callers and took so long.
+// Gather returns how many requests share a commit. One request is there at once; the others come
+// after the given times. Callers and took are those of the previous commit.
 func Gather(callers int, took time.Duration, others ...time.Duration) int {
 	queue := make(chan *writeRequest, maxGroup)
 	for _, after := range others {

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// sign signs a database and returns what gives it away as a copy, "" for nothing.
+// sign signs a database and returns what shows that it is a copy, "" if nothing does.
 func sign(t *testing.T, s *store.Store) (how string) {
 	t.Helper()
 	err := s.Write(t.Context(), func(tx *store.Tx) error {
@@ -262,8 +262,8 @@ func TestAnEmptyDatabaseInAFolderThatRemembersIsNoCopy(t *testing.T) {
 	wantCopy(t, run(t, dir, 1), "")
 }
 
-// TestASignatureThatWasNotCommittedRemembersNothing has a copy that is told of twice,
-// because the first time was not stored.
+// TestASignatureThatWasNotCommittedRemembersNothing signs a copy twice. Because the first signature
+// is not committed, the second one reports the copy again.
 func TestASignatureThatWasNotCommittedRemembersNothing(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, 2)

@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// loadedRows is a node with everything that refers to it or to that.
+// loadedRows is a node with all rows that refer to it, directly or indirectly.
 const loadedRows = `{
 	"history": [{"id": 9, "uuid": "h", "node_id": 7, "severity": "INFO", "event_type": "t", "event": "it's \"so\"", "user": "me", "created_at": 1930385472131415}],
 	"inventories": [{"node_id": 7, "document_id": 3, "plugin_data": "{}"}],
@@ -130,7 +130,7 @@ func TestLoadRefusesRowsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// listener keeps what a test would have failed with.
+// listener records the failures of a test instead of failing it.
 type listener struct {
 	testing.TB
 	text string

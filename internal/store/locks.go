@@ -17,8 +17,8 @@ const (
 	migrationLock = "768001, hashtext(current_schema())"
 	writeLock     = "768002, hashtext(current_schema())"
 	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // held by a session
-	addressLocks  = 768004                                            // first number; the second is a hash of schema and address
-	boundLocks    = 768005                                            // first number; the second is a hash of schema and name
+	addressLocks  = 768004                                            // and a hash of schema and address
+	boundLocks    = 768005                                            // and a hash of schema and name
 )
 
 // lock queues a statement that locks rows until the end of the write.

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// The statements that a migration may hold. Programs of the version before go on
-// while it runs and after it: they name the columns that they read and write, so
-// more tables and columns do not concern them, but a row that they cannot write any
-// more does.
+// The statements that a migration may contain. Programs of the previous version keep running during
+// and after the migration. They name the columns that they read and write, so new tables and columns
+// do not affect them. But a migration must not make rows that they write invalid.
 var (
 	createTable = regexp.MustCompile(`^CREATE TABLE (\w+) \(.*\)( WITHOUT ROWID)?$`)
 	createIndex = regexp.MustCompile(`^CREATE (UNIQUE )?INDEX (\w+) ON (\w+) \(.*\)( WHERE .*)?$`)
@@ -21,8 +20,8 @@ var (
 	comments    = regexp.MustCompile(`--[^\n]*|/\*.*?\*/`)
 )
 
-// checkAdditive returns what in a migration programs of the version before would
-// notice. Unique holds the names of unique indexes so far, to which it adds.
+// checkAdditive returns the parts of a migration that would affect programs of the previous version.
+// Unique has the names of unique indexes so far; checkAdditive adds to it.
 func checkAdditive(text string, unique map[string]bool) error {
 	created, dropped := map[string]bool{}, map[string]bool{}
 	for statement := range strings.SplitSeq(comments.ReplaceAllString(text, ""), ";") {

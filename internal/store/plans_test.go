@@ -25,8 +25,8 @@ var crowdWork = []string{
 	"ANALYZE nodes", "ANALYZE work", "ANALYZE leases",
 }
 
-// TestFrequentQueriesFollowAnIndex reads the plans of what runs over and over, on
-// tables in which next to nothing is due.
+// TestFrequentQueriesFollowAnIndex reads the plans of frequent statements, on tables in which
+// almost nothing is due.
 func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 	onBoth(t, func(t *testing.T, opts store.Options) {
 		t.Helper()
@@ -140,8 +140,8 @@ func TestNewTablesAreReadByIndex(t *testing.T) {
 	}
 }
 
-// TestAddressesAreFoundByIndexWhateverTheServerBelieves reads plans that the server makes when it has looked at
-// empty tables, so that all ways seem as short.
+// TestAddressesAreFoundByIndexWhateverTheServerBelieves reads plans that the server makes with
+// statistics of empty tables, for which all plans seem equally cheap.
 func TestAddressesAreFoundByIndexWhateverTheServerBelieves(t *testing.T) {
 	s := replicas(t, 1)[0]
 	for _, table := range []string{"nodes", "claims", "ports"} {
@@ -210,8 +210,8 @@ const withoutIndex = `SELECT child.name || '.' || parent."from" FROM sqlite_mast
 		WHERE (i.partial = 0 OR EXISTS (SELECT 1 FROM sqlite_master AS s WHERE s.name = i.name AND s.sql LIKE '%WHERE ' || c.name || ' IS NOT NULL'))
 		AND c.seqno = 0 AND c.name = parent."from") ORDER BY 1`
 
-// TestReferencesHaveAnIndex looks for what makes a deletion read a whole table: for each row that goes, the
-// database searches those that refer to it.
+// TestReferencesHaveAnIndex looks for references without an index. For each deleted row the
+// database searches the rows that refer to it, and without an index it reads the whole table.
 func TestReferencesHaveAnIndex(t *testing.T) {
 	s, err := store.Open(t.Context(), store.Options{Dir: t.TempDir()})
 	if err != nil {

@@ -85,8 +85,8 @@ func TestUnreachableServerIsAnOutageThatEnds(t *testing.T) {
 	}
 }
 
-// TestWriteThatFindsNoSpaceTakesNoOtherAlong fills the disk under a server and
-// writes side by side what needs space and what may find some.
+// TestWriteThatFindsNoSpaceTakesNoOtherAlong fills the disk of a server, and then runs large and
+// small writes side by side.
 func TestWriteThatFindsNoSpaceTakesNoOtherAlong(t *testing.T) {
 	disk := storetest.NewDisk(t, 24<<20)
 	s := openURL(t, disk.Postgres(), nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// suspended is a write that stands still until it is told to go on.
+// suspended is a write that stops before its commit until it is told to continue.
 type suspended struct {
 	goOn chan struct{}
 	done chan error
@@ -48,8 +48,8 @@ func (w *suspended) finish(t *testing.T) {
 	}
 }
 
-// enrolling is a write that makes a node for a machine that nobody knows, and counts
-// those it made.
+// enrolling returns a write that creates a node for an unknown machine, and counts the nodes that
+// it created.
 func enrolling(macs []string, made *int) func(*store.Tx) error {
 	claims := make([]store.Claim, len(macs))
 	for i, mac := range macs {
@@ -182,8 +182,8 @@ func TestOneLeaseForANode(t *testing.T) {
 	}
 }
 
-// TestCheckpointKeepsItsLease takes a lease over, when it has run out, from a write
-// that has checked it and is about to commit.
+// TestCheckpointKeepsItsLease takes over an expired lease while another write, which has checked
+// the lease, is about to commit.
 func TestCheckpointKeepsItsLease(t *testing.T) {
 	database := storetest.Postgres(t)
 	clock := storetest.NewClock()
@@ -377,8 +377,8 @@ func TestNodesThatCommitLateAreCounted(t *testing.T) {
 	}
 }
 
-// TestManyWritesToOneNodeLeaveConnectionsToOthers has another process stand still in a
-// write to a node, while many requests of this one want to write to it.
+// TestManyWritesToOneNodeLeaveConnectionsToOthers has another process stop in a write to a node,
+// while many requests of this process want to write to that node.
 func TestManyWritesToOneNodeLeaveConnectionsToOthers(t *testing.T) {
 	const connections = 4
 	database := storetest.Postgres(t)
@@ -395,9 +395,10 @@ func TestManyWritesToOneNodeLeaveConnectionsToOthers(t *testing.T) {
 			}
 		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
+	// After 5 seconds the server would end the suspended write.
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	for i, began := 0, time.Now(); time.Since(began) < time.Second; i++ { // at some time all the others have begun
+	for i, began := 0, time.Now(); time.Since(began) < time.Second; i++ { // by then all others have begun
 		if err := s.Write(ctx, func(tx *store.Tx) error { return describe(tx, free.UUID, fmt.Sprint(i)) }); err != nil {
 			t.Errorf("write to another node: %v", err)
 			break
@@ -407,8 +408,8 @@ func TestManyWritesToOneNodeLeaveConnectionsToOthers(t *testing.T) {
 	writes.Wait()
 }
 
-// TestManyWritesOfOneNodeLeaveConnectionsToOthers has another process stand still in a
-// write to a node, while many requests of this one want to write to what belongs to it.
+// TestManyWritesOfOneNodeLeaveConnectionsToOthers has another process stop in a write to a node,
+// while many requests of this process want to write to records of that node.
 func TestManyWritesOfOneNodeLeaveConnectionsToOthers(t *testing.T) {
 	const connections = 4
 	database := storetest.Postgres(t)
@@ -436,9 +437,10 @@ func TestManyWritesOfOneNodeLeaveConnectionsToOthers(t *testing.T) {
 		})
 	}
 	awaitLock(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
+	// After 5 seconds the server would end the suspended write.
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	for i, began := 0, time.Now(); time.Since(began) < time.Second; i++ { // at some time all the others have begun
+	for i, began := 0, time.Now(); time.Since(began) < time.Second; i++ { // by then all others have begun
 		if err := s.Write(ctx, func(tx *store.Tx) error { return describe(tx, free.UUID, fmt.Sprint(i)) }); err != nil {
 			t.Errorf("write to another node: %v", err)
 			break
@@ -492,8 +494,8 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
 	}
 }
 
-// TestLeasesAreRenewedBesideAWriteThatIsAtOne has a write stand still that has changed
-// one of the leases.
+// TestLeasesAreRenewedBesideAWriteThatIsAtOne renews leases while a write that has changed one of
+// them stops before its commit.
 func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
 	stores := replicas(t, 2)
 	var leases [2]node.Lease
@@ -510,7 +512,8 @@ func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
 		lease := leases[0]
 		return tx.HoldMachine(&lease, tx.Now().Add(time.Second), 0)
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second) // after 5 the server ends the one that stands still
+	// After 5 seconds the server would end the suspended write.
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	var lost []int64
 	if err := stores[1].Write(ctx, func(tx *store.Tx) (err error) {

@@ -85,7 +85,7 @@ func (n *postgresName) take(ctx context.Context, conn *pgx.Conn) (taken bool, er
 func (n *postgresName) keep(ctx context.Context, conn *pgx.Conn) {
 	for {
 		for conn != nil && ctx.Err() == nil {
-			if _, err := conn.WaitForNotification(ctx); err != nil { // nobody notifies: it ends with the session
+			if _, err := conn.WaitForNotification(ctx); err != nil { // only the end of the session ends it
 				break
 			}
 		}

@@ -22,7 +22,7 @@ type postgresSession struct {
 	conn   *pgx.Conn
 	texts  *statementTexts
 	queued pgx.Batch
-	scans  map[int]func(row) error // functions that read the rows of queued statements, by position in the queue
+	scans  map[int]func(row) error // readers of rows, by position in the queue
 	cause  error                   // the first failure; after it, nothing more runs in this transaction
 	// connect takes a connection, for the first trip or in place of a dead connection. It is nil
 	// when there is no other connection, and as soon as the server has answered anything on the

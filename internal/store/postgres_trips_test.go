@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// TestFrequentWritesWaitForTheServerSeldom counts the trips of what the engine does
-// most often, written as the conductor does. Each trip costs the distance to the
-// server, and holds locks as long.
+// TestFrequentWritesWaitForTheServerSeldom counts the trips to the server of the engine's most
+// frequent writes, as the conductor makes them. Each trip costs a round trip on the network, and
+// holds locks for that long.
 func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 	s := replicas(t, 1)[0]
 	claims := []store.Claim{{Kind: store.MAC, Address: "52:54:00:00:00:01"}, {Kind: store.BMC, Address: "192.0.2.1"}}

@@ -42,7 +42,7 @@ const (
 	// lock.
 	connectionsPerWaiting = 4
 
-	writeTimeout   = 20 * time.Second      // for one write with all its attempts, from its first connection on
+	writeTimeout   = 20 * time.Second      // for all attempts at a write, from its first connection on
 	writeAttempts  = 6                     // attempts at one write
 	firstBackoff   = 50 * time.Millisecond // before the second attempt; doubles each time, with jitter
 	collideBackoff = 5 * time.Millisecond  // the same for a write that collided with another one
@@ -396,7 +396,7 @@ func (t *postgresWrite) end() {
 	t.writer.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), undoTimeout)
 		defer cancel()
-		_, _ = control(ctx, t.conn.Conn(), "ROLLBACK") // the pool drops a connection that is still in a transaction
+		_, _ = control(ctx, t.conn.Conn(), "ROLLBACK") // on failure the pool drops the connection
 		t.giveBack()
 	})
 }

@@ -136,7 +136,7 @@ func giveToOwner(path, dir string) error {
 	if !ok {
 		return nil
 	}
-	return os.Lchown(path, int(owner.Uid), int(owner.Gid)) // Lchown, because the owner may have put a link there
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid)) // the owner may have put a link there
 }
 
 // keep gives the present database a second name, under which it stays, and returns that name. It

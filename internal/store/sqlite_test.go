@@ -278,8 +278,8 @@ func TestOtherDatabasesAreRefusedWithoutTheirPassword(t *testing.T) {
 	}
 }
 
-// TestKeptStatementsAreBounded changes and lists by more combinations of fields
-// than anybody wants to keep statements of.
+// TestKeptStatementsAreBounded changes and lists by more combinations of fields than statements may
+// be kept for.
 func TestKeptStatementsAreBounded(t *testing.T) {
 	s := open(t, t.TempDir(), nil)
 	n := createNode(t, s, "a")
