@@ -28,10 +28,9 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// BMCHosts returns the hosts in a node's driver_info, sorted and without
-// duplicates: the values of all keys that end in "_address", each host[:port] or a
-// URL. A node behind a bridging BMC has none: the address is that of another
-// machine.
+// BMCHosts returns the hosts in a node's driver_info, sorted and without duplicates: the values of
+// all keys that end in "_address", each host[:port] or a URL. A node behind a bridging BMC has
+// none, because the address belongs to another machine.
 func BMCHosts(driverInfo node.Object) []string {
 	if driverInfo.IsEmpty() || bridged(driverInfo) {
 		return nil
@@ -55,8 +54,7 @@ func bridged(driverInfo node.Object) bool {
 	return text != "" && text != "no"
 }
 
-// BMCAddresses returns the IP addresses in a node's driver_info, without those of
-// host names.
+// BMCAddresses returns the IP addresses in a node's driver_info. It does not resolve host names.
 func BMCAddresses(driverInfo node.Object) []netip.Addr {
 	var addresses []netip.Addr
 	for _, host := range BMCHosts(driverInfo) {
@@ -67,8 +65,8 @@ func BMCAddresses(driverInfo node.Object) []netip.Addr {
 	return identifying(addresses)
 }
 
-// ResolveBMC returns the IP addresses of a node's BMCs, host names resolved, and a
-// sentence for each name that cannot be resolved. It takes at most five seconds.
+// ResolveBMC returns the IP addresses of a node's BMCs, with host names resolved, and one sentence
+// for each name that cannot be resolved. It takes at most five seconds.
 func ResolveBMC(ctx context.Context, resolver Resolver, driverInfo node.Object) (addresses []netip.Addr, problems []string) {
 	hosts := BMCHosts(driverInfo)
 	if len(hosts) == 0 {

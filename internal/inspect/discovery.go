@@ -14,15 +14,15 @@ import (
 // all of them. It never changes and is safe for concurrent use.
 type AllowList struct {
 	macs     map[string]bool // prefixes of MAC addresses, as hexadecimal digits
-	lengths  []int           // of those prefixes, each once
+	lengths  []int           // lengths of those prefixes, each once
 	serials  map[string]bool
 	networks []netip.Prefix
 }
 
-// NewAllowList parses the criteria of an operator: prefixes of MAC addresses (such
-// as "52:54:00"; a whole address works too), serial numbers of chassis, and
-// networks (CIDR) that machines post from. An empty criterion allows everything; a
-// machine must meet all others. The error names the invalid entry.
+// NewAllowList parses the criteria of an operator: prefixes of MAC addresses (such as "52:54:00"; a
+// whole address works too), serial numbers of chassis, and networks (CIDR) that machines post from.
+// An empty criterion allows every machine; a machine must meet all other criteria. The error names
+// the invalid entry.
 func NewAllowList(macs, serials, networks []string) (AllowList, error) {
 	l := AllowList{macs: map[string]bool{}, serials: map[string]bool{}}
 	for _, text := range macs {
@@ -84,6 +84,6 @@ func (l AllowList) allowsMAC(mac string) bool {
 	})
 }
 
-// normalizeSerial makes serial numbers comparable: firmware pads them, and people
-// type them in either case.
+// normalizeSerial makes serial numbers comparable, because firmware pads them and people type them
+// in either case.
 func normalizeSerial(text string) string { return strings.ToUpper(strings.TrimSpace(text)) }

@@ -54,8 +54,8 @@ func TestDocsListExactlyTheKnownHooks(t *testing.T) {
 // codeSpans matches JSON in a section: a fenced block, or a line's span.
 var codeSpans = regexp.MustCompile("(?s)```json\n(.*?)```|`([\\[{]\".*?)`")
 
-// TestDocumentedExamplesWork runs what the sections say: an example is what a
-// ramdisk posts, what follows is what the hook makes of it.
+// TestDocumentedExamplesWork runs the examples of the sections: the first is what a ramdisk posts,
+// the following ones are what the hook makes of it.
 func TestDocumentedExamplesWork(t *testing.T) {
 	sections := page(t, "inspection-hooks.md")
 	for _, name := range []string{

@@ -10,17 +10,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// acceleratorsHook sets the property accelerators to the GPUs, FPGAs and the like
-// among the PCI devices: a list of objects, each the entry of the list of known
-// devices with pci_address added, where the ramdisk knows it.
+// acceleratorsHook sets the property accelerators to the GPUs, FPGAs and the like among the PCI
+// devices. The property is a list of objects: each is the entry in the list of known devices, with
+// pci_address added if the ramdisk knows it.
 var acceleratorsHook = Hook{Name: "accelerators", Prepare: prepareAccelerators, Process: setAccelerators}
 
-// maxAccelerators bounds what one machine gets into its properties; the largest
-// servers have a few dozen.
+// maxAccelerators limits the accelerators of one machine in its properties. The largest servers
+// have a few dozen.
 const maxAccelerators = 256
 
-// builtInAccelerators is the list that is used unless Config.KnownAccelerators
-// names a file.
+// builtInAccelerators is the list of known devices unless Config.KnownAccelerators names a file.
 //
 //go:embed accelerators.yaml
 var builtInAccelerators []byte
@@ -56,7 +55,7 @@ func parseAccelerators(content []byte) (map[pciID]map[string]any, error) {
 	}
 	known := make(map[pciID]map[string]any, len(file.Devices))
 	for i, device := range file.Devices {
-		// Numbers without quotes arrive as numbers, "10e4" even as 100000.
+		// YAML numbers without quotes are decoded as numbers, even "10e4" as 100000.
 		vendor, _ := device["vendor_id"].(string)
 		product, _ := device["device_id"].(string)
 		id, ok := parsePCIID(vendor, product)

@@ -9,7 +9,7 @@ import (
 // depend on.
 var architectureHook = Hook{Name: "architecture", Process: setArchitecture}
 
-// maxArchitecture bounds the name in characters; the longest known is "aarch64_be".
+// maxArchitecture is the longest accepted name in bytes; the longest known is "aarch64_be".
 const maxArchitecture = 32
 
 func setArchitecture(ctx *Context) error {

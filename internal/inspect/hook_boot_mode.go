@@ -7,8 +7,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// bootModeHook sets the capability boot_mode to the firmware mode the ramdisk
-// was started in. Without a mode that is known, the capability stays as it is.
+// bootModeHook sets the capability boot_mode to the firmware mode in which the ramdisk was started.
+// If the mode is unknown, the capability stays as it is.
 var bootModeHook = Hook{Name: "boot-mode", Process: setBootMode}
 
 // bootModes are the values of the capability boot_mode.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// cpuCapabilitiesHook turns CPU flags into capabilities of the node with the value
-// "true", as Config.CPUCapabilities says. It takes no capability away.
+// cpuCapabilitiesHook turns CPU flags into capabilities of the node with the value "true", as
+// Config.CPUCapabilities says. It removes no capability.
 var cpuCapabilitiesHook = Hook{Name: "cpu-capabilities", Prepare: prepareCPUCapabilities, Process: setCPUCapabilities}
 
 // cpuCapability is one entry of Config.CPUCapabilities.
@@ -26,7 +26,7 @@ func prepareCPUCapabilities(c *Config) error {
 	return nil
 }
 
-// isCapabilityName reports whether a name can stand in the text of capabilities.
+// isCapabilityName reports whether a name fits into the text of capabilities.
 func isCapabilityName(name string) bool {
 	return name != "" && !strings.ContainsAny(name, ":, \t\n")
 }

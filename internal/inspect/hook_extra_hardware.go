@@ -10,19 +10,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// extraHardwareHook turns the facts of the ramdisk's collector extra-hardware,
-// plugin data "data" as rows of group, device, property and value, into plugin data
-// "extra" as {group: {device: {property: value}}}. Text that is a whole number
-// becomes one. The rows are removed.
+// extraHardwareHook converts the facts of the ramdisk's collector extra-hardware. They come as
+// plugin data "data", as rows of group, device, property and value. The hook writes them to plugin
+// data "extra" as {group: {device: {property: value}}}, and removes the rows. A text that is a
+// whole number becomes a number.
 var extraHardwareHook = Hook{Name: "extra-hardware", Process: nestExtraHardware}
 
 const (
 	extraRowsKey = "data"
 	extraKey     = "extra"
-	// extraColumns is what makes a row: group, device, property, value.
+	// extraColumns is the number of columns of a row: group, device, property, value.
 	extraColumns = 4
-	// maxExtraRows bounds the facts of a machine. A server with hundreds of logical
-	// processors and benchmarks has some ten thousand.
+	// maxExtraRows limits the facts of a machine. A server with hundreds of logical processors and
+	// benchmarks has about ten thousand.
 	maxExtraRows = 65536
 )
 
@@ -50,15 +50,15 @@ func nestExtraHardware(ctx *Context) error {
 		}
 		return nil
 	}
-	// A fact that comes twice keeps its last value.
+	// The last value of a repeated fact counts.
 	slices.SortStableFunc(facts, extraFact.compare)
 	ctx.PluginData[extraKey] = appendExtra(make([]byte, 0, len(raw)), facts)
 	delete(ctx.PluginData, extraRowsKey)
 	return nil
 }
 
-// readExtraFacts returns the rows that are facts. It passes over the others or,
-// in strict mode, fails at the first.
+// readExtraFacts returns the rows that are facts. It skips other rows; in strict mode it fails at
+// the first of them.
 func readExtraFacts(ctx *Context, raw json.RawMessage) ([]extraFact, error) {
 	if raw[0] != '[' {
 		return nil, errors.New("the plugin data is no list of rows")
@@ -85,8 +85,8 @@ func readExtraFacts(ctx *Context, raw json.RawMessage) ([]extraFact, error) {
 	return facts, nil
 }
 
-// readExtraFact reads a row, or says what is wrong with it. More than four columns
-// are wrong in strict mode only.
+// readExtraFact reads a row, or returns what is wrong with it. More than four columns are wrong
+// only in strict mode.
 func readExtraFact(row json.RawMessage, strict bool) (fact extraFact, reason string) {
 	if row[0] != '[' {
 		return fact, "is no list"
@@ -109,15 +109,14 @@ func readExtraFact(row json.RawMessage, strict bool) (fact extraFact, reason str
 	case columns < extraColumns, strict && columns > extraColumns:
 		return fact, "has " + strconv.Itoa(columns) + " columns, want 4"
 	case fact.value[0] == '[', fact.value[0] == '{':
-		// Nested once more, a deep value could no longer be read back.
+		// A deep value would be nested deeper in the result and could no longer be read back.
 		return fact, "has a list or an object for its value"
 	}
 	return fact, ""
 }
 
-// extraValue makes a number of text such as "-42". Text stays text if the number
-// would not read the same, as with the leading zeros of a serial number, or not fit
-// 64 bits.
+// extraValue turns a text such as "-42" into a number. The text stays if the number would read
+// differently, as with the leading zeros of a serial number, or does not fit 64 bits.
 func extraValue(value json.RawMessage) json.RawMessage {
 	text, ok := inventory.Text(value)
 	if !ok {
@@ -129,7 +128,7 @@ func extraValue(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// appendExtra writes sorted facts as nested objects, of equal ones the last.
+// appendExtra appends sorted facts to dst as nested objects. Of equal facts it writes the last.
 func appendExtra(dst []byte, facts []extraFact) []byte {
 	dst = append(dst, '{')
 	var last *extraFact

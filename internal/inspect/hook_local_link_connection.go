@@ -8,9 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// localLinkConnectionHook records on each port the switch port that it is
-// connected to, as the switch announced it over LLDP. It only adds missing keys,
-// and only if the result is a connection that the Bare Metal API accepts.
+// localLinkConnectionHook records on each port the switch port that it is connected to, as the
+// switch announced it over LLDP. It only adds missing keys, and only if the Bare Metal API accepts
+// the resulting connection.
 var localLinkConnectionHook = Hook{Name: "local-link-connection", Requires: []string{validateInterfacesHook.Name}, Process: connectPorts}
 
 // Keys of a local_link_connection to a switch.
@@ -38,8 +38,8 @@ func connectPorts(ctx *Context) error {
 	return nil
 }
 
-// announcedLink returns the connection that LLDP describes, without keys that the
-// switch did not send or whose value is not printable.
+// announcedLink returns the connection that LLDP describes. It leaves out keys that the switch did
+// not send or whose value is not printable.
 func announcedLink(neighbour *inventory.LLDP) map[string]string {
 	announced := map[string]string{
 		switchIDKey:   neighbour.ChassisMAC,
@@ -55,9 +55,9 @@ func announcedLink(neighbour *inventory.LLDP) map[string]string {
 	return announced
 }
 
-// connect completes a recorded connection with what was announced, or returns the
-// reason why it stays unchanged. A connection that differs was set by a person and
-// is not completed: a mixture of both would name a wrong switch port.
+// connect adds the announced keys to a recorded connection, or returns why the connection stays
+// unchanged. A person has set a connection that differs, so connect does not complete it: a mixture
+// of both would name a wrong switch port.
 func connect(recorded node.Object, announced map[string]string) (connection node.Object, reason string) {
 	values := recorded.Values()
 	for key, value := range values {

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// memoryHook sets the property memory_mb, a whole number of MiB, to the memory
-// that is installed. What the kernel can use of it (memory.total) is less and is
-// no substitute.
+// memoryHook sets the property memory_mb, a whole number of MiB, to the installed memory. The
+// memory that the kernel can use (memory.total) is less and is no substitute.
 var memoryHook = Hook{Name: "memory", Process: setMemory}
 
 func setMemory(ctx *Context) error {

@@ -2,9 +2,9 @@ package inspect
 
 import "github.com/ingot-metal/ingot/internal/inventory"
 
-// parseLLDPHook writes the decoded LLDP data of switches to the plugin data
-// parsed_lldp, by interface name. An interface without LLDP data has no entry, and
-// without any entry there is no such key.
+// parseLLDPHook writes the decoded LLDP data of switches to the plugin data parsed_lldp, by
+// interface name. An interface without LLDP data has no entry. Without any entry, the key
+// parsed_lldp is absent.
 var parseLLDPHook = Hook{Name: "parse-lldp", Process: parseLLDP}
 
 const parsedLLDPKey = "parsed_lldp"
@@ -17,7 +17,7 @@ func parseLLDP(ctx *Context) error {
 		}
 	}
 	if len(parsed) == 0 {
-		delete(ctx.PluginData, parsedLLDPKey) // what the ramdisk sent under this name was not parsed here
+		delete(ctx.PluginData, parsedLLDPKey) // a value from the ramdisk under this key was not parsed here
 		return nil
 	}
 	ctx.SetPluginData(parsedLLDPKey, parsed)

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// pciDevicesHook counts the PCI devices that Config.PCIDeviceAlias names and sets
-// a capability of that name to their number. A name without devices is left as it
-// is, as Ironic does.
+// pciDevicesHook counts the PCI devices that Config.PCIDeviceAlias names, and sets a capability of
+// each name to their number. A capability whose name has no devices stays as it is, as in Ironic.
 var pciDevicesHook = Hook{Name: "pci-devices", Prepare: preparePCIAliases, Process: countPCIDevices}
 
 // pciAlias is one entry of Config.PCIDeviceAlias.

@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// physicalNetworkHook sets the physical network of ports by the IP addresses that
-// the ramdisk got on their interfaces.
+// physicalNetworkHook sets the physical network of ports from the IP addresses that the ramdisk got
+// on their interfaces.
 var physicalNetworkHook = Hook{
 	Name: "physical-network", Requires: []string{validateInterfacesHook.Name},
 	Prepare: preparePhysicalNetworks, Process: setPhysicalNetworks,
 }
 
-// maxPhysicalNetwork is the longest name of a physical network in characters, a
-// limit of the Bare Metal API.
+// maxPhysicalNetwork is the longest name of a physical network, in characters. The limit is from
+// the Bare Metal API.
 const maxPhysicalNetwork = 64
 
 // physicalNetwork is one entry of physical_network_cidr_map.
@@ -91,9 +91,9 @@ func setPhysicalNetworks(ctx *Context) error {
 	return nil
 }
 
-// setGroupNetwork gives all ports of a port group the physical network that was
-// found for any of them, because a group shares one: often only the port that
-// booted the ramdisk has an address. If they disagree, all keep theirs.
+// setGroupNetwork sets the physical network of all ports of a port group to the one that was found
+// for any of them, because the ports of a group share one network, and often only the port that
+// booted the ramdisk has an address. If the ports disagree, all keep their network.
 func setGroupNetwork(ctx *Context, uuid string, members []*Port, found map[string]string) {
 	group, first := "", ""
 	for _, port := range members {
@@ -114,8 +114,8 @@ func setGroupNetwork(ctx *Context, uuid string, members []*Port, found map[strin
 	}
 }
 
-// physicalNetworkOf returns the first network that holds the interface's IPv4
-// address, else the first that holds its IPv6 address, "" if there is none.
+// physicalNetworkOf returns the name of the first network that contains the interface's IPv4
+// address, else of the first that contains its IPv6 address, else "".
 func physicalNetworkOf(ctx *Context, nic *candidate) string {
 	v4, v6 := nic.Addrs()
 	for _, addr := range [...]netip.Addr{v4, v6} {

@@ -6,10 +6,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// portsHook makes the node's ports match the inventory as far as add_ports,
-// keep_ports and update_pxe_enabled say. What a BMC has shown only adds ports: it may lack
-// interfaces, and does not say what the machine boots from. The hook adds is_added to every entry of
-// valid_interfaces: whether the node has a port for the interface now.
+// portsHook makes the node's ports match the inventory, as add_ports, keep_ports and
+// update_pxe_enabled say. Data from a BMC only adds ports: a BMC may not show all interfaces, and
+// does not say which one the machine boots from. The hook adds is_added to every entry of
+// valid_interfaces, which says whether the node now has a port for the interface.
 var portsHook = Hook{Name: "ports", Requires: []string{"validate-interfaces"}, Process: reconcilePorts}
 
 func reconcilePorts(ctx *Context) error {
@@ -37,9 +37,9 @@ func reconcilePorts(ctx *Context) error {
 	return nil
 }
 
-// addPorts adds a port for every valid interface, unless its address is a port of
-// another node, because two nodes can never share one, or the node does not claim it, or
-// other machines may have it.
+// addPorts adds a port for every valid interface, with three exceptions: other machines may have
+// the same address, a port of another node has the address (two nodes can never share one), or the
+// node does not claim the address.
 func addPorts(ctx *Context) {
 	identifying := map[string]bool{}
 	for _, mac := range ctx.Inventory.IdentifyingMACs() {
@@ -62,7 +62,7 @@ func addPorts(ctx *Context) {
 			ctx.Skip("Interface %s gets no port before a person has accepted the node: its address %s is none of those that the node claims", inventory.Quote(nic.Name), nic.MACAddress)
 			continue
 		}
-		// What a BMC shows does not name the boot interface: as ports are when nobody says otherwise.
+		// A BMC does not name the boot interface, so pxe_enabled gets the default of the API.
 		ctx.Ports.Add(Port{Address: nic.MACAddress, PXEEnabled: nic.pxe || ctx.OutOfBand})
 	}
 }
@@ -71,9 +71,9 @@ func addPorts(ctx *Context) {
 // InfiniBand ports have.
 const clientIDKey = "client-id"
 
-// setClientIDs records the client identifiers of interfaces on their ports. Of
-// interfaces that share an address the first with an identifier counts. A port
-// whose interfaces have none keeps what a person set.
+// setClientIDs records the client identifiers of interfaces on their ports. If several interfaces
+// share an address, the first with an identifier counts. A port whose interfaces have no identifier
+// keeps what a person set.
 func setClientIDs(ctx *Context) {
 	done := make(map[string]bool)
 	for i := range ctx.interfaces {
@@ -89,7 +89,7 @@ func setClientIDs(ctx *Context) {
 	}
 }
 
-// keptAddresses returns the addresses whose ports stay, nil if all do.
+// keptAddresses returns the addresses of the ports to keep; nil means all ports.
 func keptAddresses(ctx *Context) map[string]bool {
 	if ctx.Config.KeepPorts == KeepAll {
 		return nil
@@ -104,9 +104,8 @@ func keptAddresses(ctx *Context) map[string]bool {
 	return keep
 }
 
-// updatePXEEnabled sets pxe_enabled on the port the ramdisk was booted from and
-// clears it on the others, also when the inventory does not name the boot
-// interface.
+// updatePXEEnabled sets pxe_enabled on the port from which the ramdisk was booted, and clears it on
+// the others, even if the inventory does not name the boot interface.
 func updatePXEEnabled(ctx *Context) {
 	booted := make(map[string]bool, 1)
 	for i := range ctx.interfaces {

@@ -8,10 +8,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// raidDeviceHook learns the root disk from two inspections, one before and one
-// after a RAID volume is made: the only disk with a serial number that was not
-// there before becomes the property root_device. It leaves a root_device alone
-// that is set, even an empty one, and belongs in front of root-device.
+// raidDeviceHook finds the root disk by two inspections, one before and one after the creation of a
+// RAID volume. If exactly one disk has a serial number that was not there before, that disk becomes
+// the property root_device. The hook does not change a root_device that is set, even an empty one.
+// It belongs before root-device.
 var raidDeviceHook = Hook{Name: "raid-device", ReadsPrevious: true, Process: setRAIDDevice}
 
 func setRAIDDevice(ctx *Context) error {
@@ -50,9 +50,8 @@ func setRAIDDevice(ctx *Context) error {
 	return nil
 }
 
-// newDisks returns the disks whose serial numbers were not there before. Two
-// paths to one disk are two disks: its serial number would not tell the agent
-// which path to write to.
+// newDisks returns the disks whose serial numbers were not there before. It counts two paths to one
+// disk as two disks, because the serial number would not tell the agent which path to write to.
 func newDisks(before, now []inventory.Disk) []*inventory.Disk {
 	known := make(map[string]bool, len(before))
 	for i := range before {
@@ -69,12 +68,12 @@ func newDisks(before, now []inventory.Disk) []*inventory.Disk {
 
 func serialOf(disk *inventory.Disk) string { return strings.TrimSpace(disk.Serial) }
 
-// maxSerialHint bounds in bytes what goes to properties; serial numbers have a few
-// dozen characters.
+// maxSerialHint is the longest serial number, in bytes, that is written to properties. Serial
+// numbers have a few dozen characters.
 const maxSerialHint = 256
 
-// checkSerialHint makes sure that the serial number, read as a hint, means the
-// disk: it comes from the disk and might look like an operator.
+// checkSerialHint makes sure that the serial number, read as a hint, matches the disk. The text
+// comes from the disk and might look like a hint operator.
 func checkSerialHint(serial string, disk *inventory.Disk) error {
 	if len(serial) > maxSerialHint {
 		return fmt.Errorf("its serial number has %d bytes, want at most %d", len(serial), maxSerialHint)

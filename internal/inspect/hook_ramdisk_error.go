@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// ramdiskErrorHook fails the inspection with what the ramdisk reports as its own
-// error, before anything is made of incomplete data.
+// ramdiskErrorHook fails the inspection if the ramdisk reports an error of its own, before other
+// hooks use incomplete data.
 var ramdiskErrorHook = Hook{Name: "ramdisk-error", Preprocess: refuseRamdiskError}
 
 func refuseRamdiskError(ctx *Context) error {
@@ -26,9 +26,8 @@ func ReportsError(document *inventory.Document) bool {
 	return ramdiskError(document.PluginData["error"]) != ""
 }
 
-// ramdiskError returns the reported error as text, "" if there is none. Whatever
-// is not null, false or blank counts: an agent that fills in the key has failed,
-// even if it is not text.
+// ramdiskError returns the reported error as text, "" if there is none. Any value that is not null,
+// false or blank counts, even if it is not text, because an agent that sets the key has failed.
 func ramdiskError(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {

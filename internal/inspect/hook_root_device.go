@@ -9,12 +9,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// rootDeviceHook decides which disk the operating system goes to. With hints in
-// the property root_device the first disk of the inventory that matches replaces
-// the plugin data root_disk; without hints the agent's choice stays. It sets
-// local_gb, in plugin data and, as text, in properties: the disk's size in whole
-// GiB less Config.DiskPartitioningSpacing, 0 for a machine without a root disk. A BMC names
-// disks in its own way: where it shows none that fits, everything stays as it is.
+// rootDeviceHook decides which disk the operating system goes to. If the property root_device has
+// hints, the first disk of the inventory that matches them replaces the plugin data root_disk.
+// Without hints, the agent's choice stays. The hook sets local_gb, in plugin data and, as text, in
+// properties, to the size of the disk in whole GiB less Config.DiskPartitioningSpacing; 0 for a
+// machine without a root disk. A BMC names disks in its own way. If the data comes from a BMC and
+// no disk matches, everything stays as it is.
 var rootDeviceHook = Hook{Name: "root-device", Prepare: checkSpacing, Process: setRootDevice}
 
 const (
@@ -46,7 +46,7 @@ func setRootDevice(ctx *Context) error {
 	return nil
 }
 
-// chooseRootDisk puts the disk that the hints find into plugin data.
+// chooseRootDisk writes the disk that matches the hints to the plugin data root_disk.
 func chooseRootDisk(ctx *Context) error {
 	var raw json.RawMessage
 	if !ctx.Properties.Get(rootDeviceKey, &raw) {
@@ -75,7 +75,7 @@ func chooseRootDisk(ctx *Context) error {
 	return nil
 }
 
-// localGB measures the root disk in plugin data.
+// localGB returns local_gb for the root disk in plugin data.
 func localGB(ctx *Context) int64 {
 	raw := ctx.PluginData[rootDiskKey]
 	if empty(raw) {
@@ -99,10 +99,9 @@ func localGB(ctx *Context) int64 {
 	return gib
 }
 
-// empty reports whether a value is missing, null, or an object or list without
-// anything in it.
+// empty reports whether a value is missing, null, or an empty object or list.
 func empty(raw json.RawMessage) bool {
-	switch string(raw) { // copies nothing
+	switch string(raw) { // this conversion copies nothing
 	case "", "null", "{}", "[]":
 		return true
 	default:
@@ -110,11 +109,11 @@ func empty(raw json.RawMessage) bool {
 	}
 }
 
-// exclusions are the node's disks that must not be written to.
+// exclusions are the disks of a node that must not be written to.
 type exclusions map[*inventory.Disk]bool
 
-// excludedDisks compares the disks with the property skip_block_devices. Whatever
-// is wrong with it is an error: if it were ignored, a disk with data might be chosen.
+// excludedDisks returns the disks that match the property skip_block_devices. Any fault in the
+// property is an error, because ignoring it might select a disk with data.
 func excludedDisks(ctx *Context) (exclusions, error) {
 	var raw json.RawMessage
 	if !ctx.Properties.Get(skipDisksKey, &raw) || empty(raw) {
@@ -164,7 +163,7 @@ func (e exclusions) has(disk *inventory.Disk) bool { return e[disk] }
 // maxDescribed is how many disks an error names.
 const maxDescribed = 4
 
-// describe says in an error what there would have been.
+// describe lists the disks of the inventory for an error.
 func (e exclusions) describe(disks []inventory.Disk) string {
 	if len(disks) == 0 {
 		return "no disks"

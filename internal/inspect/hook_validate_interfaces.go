@@ -10,11 +10,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// validateInterfacesHook sorts out the network interfaces. It writes the plugin
-// data all_interfaces (every usable one, by name), valid_interfaces (those that
-// add_ports selects) and macs (the addresses of the latter). An entry is the
-// interface as sent, unknown keys included, with its MAC normalised, no scope in
-// ipv6_address, and pxe_enabled added.
+// validateInterfacesHook sorts the network interfaces. It writes the plugin data all_interfaces
+// (every usable one, by name), valid_interfaces (those that add_ports selects) and macs (the
+// addresses of valid_interfaces). An entry is the interface as sent, including unknown keys, with
+// its MAC address normalised, no scope in ipv6_address, and pxe_enabled added.
 var validateInterfacesHook = Hook{Name: "validate-interfaces", Prepare: prepareLoopbackNetworks, Preprocess: validateInterfaces}
 
 func prepareLoopbackNetworks(c *Config) error {
@@ -67,12 +66,11 @@ var selections = map[AddPorts]selection{
 	AddPXE:      {func(nic *candidate) bool { return nic.pxe }, "is not the one the ramdisk was booted from"},
 }
 
-// hasLoopback is why an interface with an address of this machine alone is not
-// selected.
+// hasLoopback is the reason not to select an interface whose address is only valid on the machine
+// itself.
 const hasLoopback = "has a loopback address"
 
-// selectInterfaces marks the interfaces that are valid. If there is none, it
-// returns the reasons.
+// selectInterfaces marks the valid interfaces. If there are none, it returns the reasons.
 func selectInterfaces(ctx *Context, rule selection) (reasons string) {
 	var found []string
 	selected := false
@@ -99,13 +97,13 @@ func selectInterfaces(ctx *Context, rule selection) (reasons string) {
 	return strings.Join(found, ", or ")
 }
 
-// isLoopback reports whether an address says that its interface is no NIC.
+// isLoopback reports whether an address shows that its interface is not a NIC.
 func (c *Config) isLoopback(address netip.Addr) bool {
 	return address.IsLoopback() && !slices.ContainsFunc(c.loopbackNetworks, func(n netip.Prefix) bool { return n.Contains(address) })
 }
 
-// usableInterfaces returns the interfaces that could become ports, each name
-// once, because plugin data is keyed by name.
+// usableInterfaces returns the interfaces that could become ports. Of interfaces with the same name
+// it returns the first, because plugin data is keyed by name.
 func usableInterfaces(ctx *Context, bootMAC string) []candidate {
 	usable := make([]candidate, 0, len(ctx.Inventory.Interfaces))
 	names := make(map[string]struct{}, len(ctx.Inventory.Interfaces))
@@ -126,7 +124,7 @@ func usableInterfaces(ctx *Context, bootMAC string) []candidate {
 	return usable
 }
 
-// unusable says why an interface cannot become a port, "" if it can.
+// unusable returns why an interface cannot become a port, "" if it can.
 func unusable(nic *inventory.Interface) string {
 	switch {
 	case nic.Name == "":
@@ -143,8 +141,9 @@ func unusable(nic *inventory.Interface) string {
 // maxReasons is how many skipped interfaces an error explains.
 const maxReasons = 3
 
-// noUsableInterface repeats the first few reasons: this is what an operator of a
-// machine with a broken ramdisk gets to see.
+// noUsableInterface returns the error for a machine without usable interfaces. The error repeats
+// the first few reasons, because that is what the operator of a machine with a broken ramdisk sees.
+// It is nil for data of a BMC if the node has ports.
 func noUsableInterface(ctx *Context) error {
 	if ctx.OutOfBand && len(ctx.Ports.All()) > 0 {
 		ctx.Skip("The BMC shows no usable network interface, so the ports of the node stay as they are")

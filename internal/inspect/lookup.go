@@ -17,11 +17,12 @@ type Claimant struct {
 	// Provisional says that no person has accepted the node: its claims yield to those
 	// of nodes that people registered or accepted.
 	Provisional bool
-	Port        bool // it has a port with such an address, rather than only an inventory
+	Port        bool // the node has a port with such an address, not only an inventory
 }
 
-// Prevailing returns the claimants whose claims count: those that are not provisional,
-// and of these the owner of ports; or all when every one is provisional.
+// Prevailing returns the claimants whose claims count. If all are provisional, that is all of them.
+// Otherwise it is those that are not provisional or, if one of these alone has ports with the
+// addresses, that one.
 func Prevailing(claimants []Claimant) []Claimant {
 	if slices.ContainsFunc(claimants, firm) {
 		return ownerOfPorts(slices.DeleteFunc(slices.Clone(claimants), provisional))
@@ -29,10 +30,10 @@ func Prevailing(claimants []Claimant) []Claimant {
 	return claimants
 }
 
-// ownerOfPorts returns the one claimant that has ports with the addresses, or all when
-// none or several have. No two ports have the same address, but an inventory may have one
-// that was moved to another machine since, or that several machines have, as network
-// interfaces of BMCs do.
+// ownerOfPorts returns the one claimant that has ports with the addresses, or all claimants when
+// none or several have. No two ports have the same address. But an inventory may list an address
+// that has moved to another machine since, or that several machines have, such as those of the
+// network interfaces of BMCs.
 func ownerOfPorts(claimants []Claimant) []Claimant {
 	owners := slices.DeleteFunc(slices.Clone(claimants), portless)
 	if len(owners) == 1 {
@@ -45,17 +46,16 @@ func provisional(c Claimant) bool { return c.Provisional }
 func firm(c Claimant) bool        { return !c.Provisional }
 func portless(c Claimant) bool    { return !c.Port }
 
-// Facts are what is known about an inspection post before anything is decided.
+// Facts are what is known about an inspection post before a decision.
 type Facts struct {
 	AskedUUID string     // node_uuid of the request; empty when absent
 	Asked     *Claimant  // the node of AskedUUID; nil when there is none
 	ByMAC     []Claimant // nodes that claim one of the MAC addresses, each once
-	// Inspected are nodes in inspection whose BMC had one of the posted BMC
-	// addresses when it began, each once.
+	// Inspected are the nodes in inspection whose BMC had one of the posted BMC addresses when the
+	// inspection began, each once.
 	Inspected []Claimant
-	// BMCOwners are nodes that have one of the BMC addresses, inspected or not. A
-	// machine with such an address is not unknown; that alone does not identify its
-	// node.
+	// BMCOwners are the nodes that have one of the BMC addresses, inspected or not. A machine with
+	// such an address is not unknown, but the address alone does not identify its node.
 	BMCOwners []Claimant
 	Discovery bool // whether unknown machines are enrolled
 }
@@ -63,25 +63,25 @@ type Facts struct {
 // Verdict is what to do with an inspection post.
 type Verdict struct {
 	Accept string // UUID of the node whose inspection goes on; "" for none
-	// Yield are the provisional nodes that claim some of the machine's MAC addresses,
-	// which belong to the accepted node from now on.
+	// Yield are the provisional nodes that claim some of the machine's MAC addresses. The addresses
+	// now belong to the accepted node.
 	Yield []string
-	// Shared says that inventories of other registered nodes have some of the machine's MAC
-	// addresses, which stay theirs.
+	// Shared says that inventories of other registered nodes list some of the machine's MAC
+	// addresses. Those addresses stay theirs.
 	Shared bool
 	Enrol  bool   // the machine is unknown: create a node for it
 	Known  string // UUID of the node that was identified but does not wait for a post
-	Refuse string // why not, for the operator's log alone; set when neither of the above holds
+	Refuse string // reason, only for the operator's log; set when the post is neither accepted nor enrolled
 }
 
 func refuse(format string, args ...any) Verdict { return Verdict{Refuse: fmt.Sprintf(format, args...)} }
 
-// Decide finds the one node that an inspection post belongs to. Only a machine that
-// matches no node at all may be enrolled; one that is known in any way, or
-// ambiguous, is refused. Where a registered or accepted node is identified, by UUID,
-// MAC address or its inspection, provisional nodes count as if they did not exist. Where
-// one registered node has ports with the addresses, those that claim some by an inventory
-// only do not count either.
+// Decide finds the one node that an inspection post belongs to. It enrols only a machine that
+// matches no node at all, and refuses one that is known in any way, or ambiguous.
+//
+// If UUID, MAC address or inspection identifies a registered or accepted node, provisional nodes do
+// not count. If one registered node has ports with the addresses, nodes that claim an address only
+// by an inventory do not count either.
 func Decide(f Facts) Verdict {
 	if f.AskedUUID != "" && f.Asked == nil {
 		return refuse("no node has the requested UUID %s", f.AskedUUID)
@@ -106,7 +106,7 @@ func Decide(f Facts) Verdict {
 	return v
 }
 
-// identifiesFirmly reports whether a node that is not provisional is identified.
+// identifiesFirmly reports whether the facts identify a node that is not provisional.
 func (f Facts) identifiesFirmly() bool {
 	return f.Asked != nil && firm(*f.Asked) || slices.ContainsFunc(f.ByMAC, firm) || slices.ContainsFunc(f.Inspected, firm)
 }
@@ -147,8 +147,8 @@ func decide(f Facts) Verdict {
 	}
 }
 
-// decideKnown checks a node that UUID or MAC identified against the nodes in
-// inspection that share the BMC address. Several systems may share one BMC.
+// decideKnown compares a node that a UUID or MAC address identified with the nodes in inspection
+// that share the BMC address. Several systems may share one BMC.
 func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
 	if known.State != node.InspectWait {
 		v := refuse("node %s is in state %q, not %q", known.UUID, known.State, node.InspectWait)
@@ -162,8 +162,8 @@ func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
 	return Verdict{Accept: known.UUID}
 }
 
-// shownNodes is how many nodes a reason names, so that the log line stays short if
-// somebody posts the addresses of a whole fleet.
+// shownNodes is how many nodes a reason names. It keeps the log line short when somebody posts the
+// addresses of a whole fleet.
 const shownNodes = 8
 
 func uuids(claimants []Claimant) string {
@@ -178,8 +178,8 @@ func uuids(claimants []Claimant) string {
 	return text
 }
 
-// Addresses returns every IP address that the machine's interfaces have, where
-// its agent may be called back.
+// Addresses returns every IP address of the machine's interfaces. The engine may call the machine's
+// agent at these addresses.
 func Addresses(inv *inventory.Inventory) []netip.Addr {
 	var addresses []netip.Addr
 	for _, i := range inv.Interfaces {

@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// FirstMACs returns at most limit of the MAC addresses that identify the machine, and how
-// many it left out. The interface that the ramdisk was booted from comes first, then physical
-// functions, then the rest, each in the order of the inventory.
+// FirstMACs returns at most limit of the MAC addresses that identify the machine, and how many it
+// left out. The order is: the interface from which the ramdisk was booted, physical functions, the
+// rest; each in the order of the inventory.
 func FirstMACs(machine *inventory.Inventory, limit int) (first []string, leftOut int) {
 	macs := machine.IdentifyingMACs()
 	if len(macs) <= limit {
@@ -31,7 +31,8 @@ func FirstMACs(machine *inventory.Inventory, limit int) (first []string, leftOut
 // enp5s0f0v3 (systemd.net-naming-scheme, "SR-IOV").
 var virtualFunction = regexp.MustCompile(`[0-9a-z]v[0-9]+$`)
 
-// macRank sorts interfaces. Bridges, bonds and VLANs have no PCI device.
+// macRank returns the rank of an interface in FirstMACs. Bridges, bonds and VLANs have no PCI
+// device.
 func macRank(nic *inventory.Interface, bootMAC string) int {
 	device := nic.PCIAddress != "" || nic.Vendor != "" || nic.BIOSDevName != ""
 	switch {

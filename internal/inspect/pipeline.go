@@ -1,6 +1,5 @@
-// Package inspect decides what a machine's inspection data means: which node it
-// belongs to, and which ports, properties and plugin data follow from it. It
-// decides only; reading and storing nodes is the conductor's part.
+// Package inspect decides what a machine's inspection data means: which node it belongs to, and
+// which ports, properties and plugin data follow from it. The conductor reads and stores the nodes.
 package inspect
 
 import (
@@ -8,26 +7,24 @@ import (
 	"slices"
 )
 
-// Hook is one step of the inspection pipeline as data. A new hook is a file
-// hook_<name>.go and a line in knownHooks.
+// Hook is one step of the inspection pipeline as data. To add a hook, add a file hook_<name>.go and
+// a line in knownHooks.
 //
-// Hooks are pure: they read the inventory, change plugin data, properties and
-// ports through the Context, and do no I/O, so that a pipeline interrupted
-// anywhere is simply run again.
+// Hooks read the inventory and change plugin data, properties and ports, only through the Context.
+// They do no I/O, so a pipeline that was interrupted anywhere can simply run again.
 type Hook struct {
-	// Name is what configuration calls the hook, lower case with dashes.
+	// Name is the name of the hook in the configuration, lower case with dashes.
 	Name string
 	// Requires names hooks that must be enabled and come before this one.
 	Requires []string
-	// ReadsPrevious asks for Input.Previous, which costs a read and a parse for
-	// every inspected machine.
+	// ReadsPrevious requests Input.Previous, which costs reading and parsing an inventory for every
+	// inspected machine.
 	ReadsPrevious bool
-	// Prepare, if set, checks the options that the hook reads and compiles them,
-	// once, when the pipeline is built. Its error names the option.
+	// Prepare, if set, checks and compiles the options that the hook reads. It runs once, when the
+	// pipeline is built. Its error names the option.
 	Prepare func(*Config) error
-	// Preprocess, if set, runs before any hook's Process. All preprocess
-	// failures are reported together, so it should check and prepare rather than
-	// change the node.
+	// Preprocess, if set, runs before the Process functions of all hooks. All its failures are
+	// reported together, so it should check and prepare rather than change the node.
 	Preprocess func(*Context) error
 	// Process, if set, is the main phase. The first failure ends the pipeline.
 	Process func(*Context) error
@@ -57,15 +54,15 @@ var knownHooks = []Hook{
 // state between runs and is safe for concurrent use.
 type Pipeline struct {
 	hooks []Hook
-	// outOfBand are the hooks for what a BMC has shown, see Input.OutOfBand.
+	// outOfBand are the hooks for data from a BMC, see Input.OutOfBand.
 	outOfBand []Hook
 	config    Config
 	warnings  []string
 }
 
-// NewPipeline resolves the configured hook names. It returns an error that names
-// the option to correct when a name is unknown, a hook comes twice, a required
-// hook is missing or comes later, or an option has no such value.
+// NewPipeline resolves the configured hook names. Its error names the option to correct when a name
+// is unknown, a hook comes twice, a required hook is missing or comes later, or an option has an
+// invalid value.
 func NewPipeline(cfg Config) (*Pipeline, error) {
 	warnings, err := cfg.check()
 	if err != nil {
@@ -92,8 +89,8 @@ func NewPipeline(cfg Config) (*Pipeline, error) {
 	return p, nil
 }
 
-// outOfBandHooks adds those hooks that set what an inspection through the BMC sets in any
-// case.
+// outOfBandHooks returns the configured hooks, and adds those that an inspection through the BMC
+// always runs.
 func outOfBandHooks(configured []Hook) []Hook {
 	hooks := slices.Clone(configured)
 	for _, hook := range []Hook{memoryHook, bootModeHook, rootDeviceHook} {
@@ -118,13 +115,12 @@ func (p *Pipeline) Hooks() []string {
 	return names
 }
 
-// Warnings returns what is accepted in the configuration but should be changed,
-// one sentence each.
+// Warnings returns one sentence for each part of the configuration that is accepted but should be
+// changed.
 func (p *Pipeline) Warnings() []string { return p.warnings }
 
-// Run applies the pipeline to one machine. It changes nothing it is given; the
-// caller stores the result in one commit. The error is a *RunError with the
-// message for the node's last_error.
+// Run applies the pipeline to one machine. It does not change its input; the caller stores the
+// result in one commit. The error is a *RunError with the message for the node's last_error.
 func (p *Pipeline) Run(in Input) (*Result, error) {
 	ctx := newContext(in, p.config)
 	hooks := p.hooks
@@ -155,8 +151,8 @@ func (p *Pipeline) Run(in Input) (*Result, error) {
 	return ctx.result(), nil
 }
 
-// resolve finds a hook by its configured name and checks that it fits behind the
-// hooks resolved so far.
+// resolve finds a hook by its configured name and checks that it may follow the hooks resolved so
+// far.
 func (p *Pipeline) resolve(configured string) (Hook, error) {
 	name := dashed(configured)
 	if name != configured {

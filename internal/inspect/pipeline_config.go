@@ -32,21 +32,21 @@ const (
 // defaultHooksVariable is replaced in a hook list by the default hooks.
 const defaultHooksVariable = "$default_hooks"
 
-// Config is the hook list and the options of the hooks, section inspector of the
-// engine's configuration. Start from DefaultConfig; an empty Hooks list means
-// that inspection only stores what the agent sent.
+// Config is the list of hooks and their options, the section inspector of the engine's
+// configuration. Start from DefaultConfig. With an empty Hooks list, inspection only stores what
+// the agent sent.
 type Config struct {
 	// DefaultHooks replaces $default_hooks in Hooks.
 	DefaultHooks []string
-	// Hooks run in this order. An entry may hold several names with commas.
+	// Hooks run in this order. An entry may contain several names, separated by commas.
 	Hooks            []string
 	AddPorts         AddPorts
 	KeepPorts        KeepPorts
 	UpdatePXEEnabled bool // correct pxe_enabled of existing ports
 
-	// LoopbackNetworks are parts of 127.0.0.0/8, or ::1/128, in CIDR notation. An
-	// interface with an address in one of them may become a port; one with another
-	// loopback address never does. Simulated machines have such addresses.
+	// LoopbackNetworks are parts of 127.0.0.0/8, or ::1/128, in CIDR notation. An interface with an
+	// address in one of them may become a port; an interface with another loopback address never
+	// does. Simulated machines have such addresses.
 	LoopbackNetworks []string
 
 	// KnownAccelerators is a YAML file that lists accelerators; empty means the
@@ -55,14 +55,13 @@ type Config struct {
 	// CPUCapabilities are "flag:capability": a processor with the flag gives the
 	// node the capability.
 	CPUCapabilities []string
-	// ExtraHardwareStrict makes a malformed row of the extra hardware facts an
-	// error of the whole collection.
+	// ExtraHardwareStrict rejects all extra hardware facts when one row is malformed.
 	ExtraHardwareStrict bool
 	// PCIDeviceAlias are "vendor_id:product_id:name", the IDs in hexadecimal.
 	PCIDeviceAlias []string
-	// PhysicalNetworkCIDRMap are "network:name", the first that fits wins.
+	// PhysicalNetworkCIDRMap are "network:name"; the first network that contains an address wins.
 	PhysicalNetworkCIDRMap []string
-	// DiskPartitioningSpacing is what local_gb leaves of the root disk, in GiB.
+	// DiskPartitioningSpacing is subtracted from the size of the root disk for local_gb, in GiB.
 	DiskPartitioningSpacing int
 
 	accelerators     map[pciID]map[string]any // KnownAccelerators
@@ -72,7 +71,8 @@ type Config struct {
 	loopbackNetworks []netip.Prefix           // LoopbackNetworks
 }
 
-// DefaultConfig returns the defaults of the merge specification.
+// DefaultConfig returns the hooks and options that Ironic's specification for the merge of
+// Inspector makes the default.
 func DefaultConfig() Config {
 	return Config{
 		DefaultHooks:     []string{ramdiskErrorHook.Name, architectureHook.Name, validateInterfacesHook.Name, portsHook.Name},
@@ -87,7 +87,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// check refuses unknown option values and warns of combinations without effect.
+// check refuses unknown option values and warns about combinations without effect.
 func (c Config) check() (warnings []string, err error) {
 	if all := []AddPorts{AddAll, AddActive, AddPXE, AddDisabled}; !slices.Contains(all, c.AddPorts) {
 		return nil, fmt.Errorf("inspector.add_ports: unknown value %q, want one of %s", c.AddPorts, join(all))
@@ -118,8 +118,8 @@ func (c Config) expand() ([]string, error) {
 	return names, nil
 }
 
-// split breaks entries at commas and drops empty ones: a list that comes from the
-// environment or the command line arrives as one text.
+// split splits entries at commas and drops empty ones, because a list from the environment or the
+// command line arrives as one text.
 func split(entries []string) []string {
 	var names []string
 	for _, entry := range entries {
@@ -132,8 +132,8 @@ func split(entries []string) []string {
 	return names
 }
 
-// dashed is the one spelling of a hook name; the specification uses underscores
-// in places.
+// dashed returns the canonical spelling of a hook name. The specification writes some names with
+// underscores.
 func dashed(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 func findHook(hooks []Hook, name string) (Hook, bool) {

@@ -10,54 +10,54 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxSkips bounds the remarks of one run; a machine with thousands of odd
-// interfaces needs no thousand sentences.
+// maxSkips limits the remarks of one run. A machine with thousands of odd interfaces does not need
+// thousands of sentences.
 const maxSkips = 50
 
 // Input is everything a pipeline may know about a machine and its node. Run only
 // reads it.
 type Input struct {
-	// Document is what the agent posted: inventory.Parse in the process that
-	// took the post, inventory.Restore after a restart.
+	// Document is what the agent posted: from inventory.Parse in the process that received the
+	// post, from inventory.Restore after a restart.
 	Document *inventory.Document
 	// Properties of the node before inspection.
 	Properties node.Object
 	// Ports of the node before inspection.
 	Ports []Port
-	// Previous is the inventory of the last successful inspection, for hooks that
-	// compare; nil when there was none or no hook asks for it.
+	// Previous is the inventory of the last successful inspection, for hooks that compare. It is
+	// nil when there was none or no hook asks for it.
 	Previous *inventory.Inventory
-	// Taken maps MAC addresses of the inventory that are ports of other nodes, or stay those
-	// of other nodes, to these nodes' UUIDs.
+	// Taken maps MAC addresses of the inventory to the UUIDs of other nodes that have ports with
+	// them or keep them otherwise.
 	Taken map[string]string
 	// Claimed are the MAC addresses that may become ports; nil means all.
 	Claimed map[string]bool
-	// OutOfBand says that the document is what the machine's BMC has shown. It may lack
-	// what a ramdisk always knows: then the hooks leave alone what depends on that. The
+	// OutOfBand says that the document comes from the machine's BMC. It may lack data that a
+	// ramdisk always knows; the hooks then leave everything that depends on the data as it is. The
 	// hooks memory, boot-mode and root-device run even if they are not configured.
 	OutOfBand bool
 	// Logger receives debug remarks; nil discards them.
 	Logger *slog.Logger
 }
 
-// Result is what a successful run wants stored, in one commit.
+// Result is what the caller of a successful run has to store, in one commit.
 type Result struct {
-	// Properties holds the changed keys only, for node.Object.With.
+	// Properties has only the changed keys, for node.Object.With.
 	Properties map[string]any
 	// PluginData is the whole JSON object, keys sorted.
 	PluginData    []byte
 	PortsToCreate []Port
 	PortsToUpdate []Port
 	PortsToDelete []Port
-	// Skipped says in sentences what hooks passed over and why.
+	// Skipped has sentences about what hooks skipped and why.
 	Skipped []string
 }
 
-// Context is what hooks work on during one run.
+// Context is the data that hooks work on during one run.
 type Context struct {
 	// Inventory is the typed view of what the agent sent; read-only.
 	Inventory *inventory.Inventory
-	// RawInventory is the same as JSON; read-only.
+	// RawInventory is Inventory as JSON; read-only.
 	RawInventory json.RawMessage
 	// PluginData may be changed freely. Values must be valid JSON and are
 	// replaced, never edited in place.
@@ -68,10 +68,10 @@ type Context struct {
 	Log        *slog.Logger
 	// Previous is the inventory of the inspection before this one, or nil.
 	Previous *inventory.Inventory
-	// OutOfBand is that of the Input.
+	// OutOfBand is Input.OutOfBand.
 	OutOfBand bool
 
-	// interfaces is what validate-interfaces found, for the hooks behind it.
+	// interfaces are the results of validate-interfaces, for the hooks after it.
 	interfaces []candidate
 	lldp       map[string]*inventory.LLDP // see neighbours
 	pci        *pciList                   // see pciDevices
@@ -100,8 +100,8 @@ func newContext(in Input, cfg Config) *Context {
 	}
 }
 
-// SetPluginData sets a key of the plugin data to a value that JSON can express;
-// anything else is a programming error and panics.
+// SetPluginData sets a key of the plugin data to a value that JSON can express. It panics on other
+// values, which are programming errors.
 func (c *Context) SetPluginData(key string, value any) {
 	encoded, err := json.Marshal(value)
 	if err != nil {
@@ -110,8 +110,8 @@ func (c *Context) SetPluginData(key string, value any) {
 	c.PluginData[key] = encoded
 }
 
-// unknown handles that the inventory lacks what a ramdisk always knows, and a BMC may not:
-// then what the node has stays.
+// unknown handles data that is missing in the inventory. A ramdisk always knows such data, so its
+// absence is an error. A BMC may not know it, so the node keeps what it has.
 func (c *Context) unknown(what string, missing error) error {
 	if !c.OutOfBand {
 		return missing
@@ -120,8 +120,8 @@ func (c *Context) unknown(what string, missing error) error {
 	return nil
 }
 
-// Skip records that a hook passed over a part of the data, as a sentence without
-// a full stop. Outside text in it goes through inventory.Quote.
+// Skip records that a hook skipped a part of the data, as a sentence without a full stop. Outside
+// text in the sentence must go through inventory.Quote.
 func (c *Context) Skip(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	c.Log.Debug("Inspection hook skipped a part of the data", "reason", text)

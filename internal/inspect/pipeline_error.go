@@ -12,8 +12,8 @@ func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
 
 func (e *HookError) Unwrap() error { return e.Err }
 
-// RunError is a pipeline that did not finish: one or more failed preprocess hooks,
-// or one failed main hook. Its results must not be stored.
+// RunError is the failure of a pipeline: one or more failed Preprocess functions, or one failed
+// Process function. The results of such a run must not be stored.
 type RunError struct{ Hooks []*HookError }
 
 // Error puts all hooks into one line.

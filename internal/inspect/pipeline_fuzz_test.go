@@ -94,8 +94,8 @@ func FuzzPipeline(f *testing.F) {
 	})
 }
 
-// FuzzLLDPHooks checks the hooks that read what switches sent, from both places
-// where a ramdisk puts it.
+// FuzzLLDPHooks checks the hooks that read LLDP data of switches, from both places where a ramdisk
+// puts it.
 func FuzzLLDPHooks(f *testing.F) {
 	for _, list := range []string{
 		`null`, `[]`, `[[0,""]]`, tlvs(tlvChassis, tlvPort, tlvName), tlvs(`[7,"00140014"]`, `[8,"0501c000020a0200000001"]`),
@@ -120,7 +120,7 @@ func FuzzLLDPHooks(f *testing.F) {
 	})
 }
 
-// checkResult checks what the engine relies on without looking.
+// checkResult checks properties of a result that the engine relies on without checking them.
 func checkResult(t *testing.T, result *Result) {
 	t.Helper()
 	if !json.Valid(result.PluginData) {

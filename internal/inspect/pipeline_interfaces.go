@@ -11,14 +11,13 @@ import (
 // candidate is a usable interface on its way to a port.
 type candidate struct {
 	*inventory.Interface
-	pxe   bool   // the ramdisk was booted from it
-	valid bool   // add_ports selects it
+	pxe   bool   // true when the ramdisk was booted from it
+	valid bool   // true when add_ports selects it
 	entry []byte // its object in plugin data without the closing brace
 }
 
-// interfaceEntry copies an interface for plugin data, without the closing brace
-// so that a later hook can append keys. Values the engine corrects or adds
-// replace the agent's.
+// interfaceEntry copies an interface for plugin data, without the closing brace, so that a later
+// hook can append keys. Values that the engine corrects or adds replace the agent's values.
 func interfaceEntry(nic *inventory.Interface, pxe bool) []byte {
 	entry := make([]byte, 0, len(nic.Raw)+len(`,"pxe_enabled":false,"is_added":false`))
 	entry = append(entry, '{')
@@ -41,8 +40,8 @@ func interfaceEntry(nic *inventory.Interface, pxe bool) []byte {
 	return strconv.AppendBool(entry, pxe)
 }
 
-// interfaceMap writes the interfaces that include accepts as one object by name,
-// each entry ending with the keys that include returns.
+// interfaceMap writes the interfaces that include accepts as one object by name. Each entry ends
+// with the keys that include returns.
 func interfaceMap(interfaces []candidate, include func(*candidate) (more string, ok bool)) json.RawMessage {
 	size := len("{}")
 	for i := range interfaces {

@@ -6,17 +6,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// maxNeighbours bounds on how many interfaces LLDP is read. A frame arrives on a
-// physical port, and no machine has more of them.
+// maxNeighbours is on how many interfaces LLDP is read at most. Frames arrive on physical ports,
+// and no machine has more of them.
 const maxNeighbours = 64
 
-// rawLLDPKey is the plugin data of the ramdisk's lldp collector: TLVs by
+// rawLLDPKey is the key of plugin data for the results of the ramdisk's lldp collector: TLVs by
 // interface name.
 const rawLLDPKey = "lldp_raw"
 
-// neighbours returns the LLDP data of the switch at the other end of each
-// interface's cable, by interface name. It is parsed once, when the first hook needs
-// it.
+// neighbours returns the LLDP data of the switch at the other end of each interface's cable, by
+// interface name. The first hook that needs the data parses it.
 func (c *Context) neighbours() map[string]*inventory.LLDP {
 	if c.lldp == nil {
 		c.lldp = readNeighbours(c)
@@ -24,8 +23,8 @@ func (c *Context) neighbours() map[string]*inventory.LLDP {
 	return c.lldp
 }
 
-// readNeighbours parses the TLVs of each interface: those of the lldp collector,
-// else those in the inventory.
+// readNeighbours parses the TLVs of each interface, from the lldp collector if it has any, else
+// from the inventory.
 func readNeighbours(ctx *Context) map[string]*inventory.LLDP {
 	collected := collectedTLVs(ctx)
 	neighbours := make(map[string]*inventory.LLDP)
@@ -70,8 +69,7 @@ func readNeighbour(ctx *Context, name string, tlvs json.RawMessage) *inventory.L
 	return &lldp
 }
 
-// collectedTLVs returns the lists in lldp_raw that are not empty. Other kinds of
-// values are passed over.
+// collectedTLVs returns the non-empty lists in lldp_raw. It skips other kinds of values.
 func collectedTLVs(ctx *Context) map[string]json.RawMessage {
 	raw := ctx.PluginData[rawLLDPKey]
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// pciID is the model of a PCI device: the vendor's number in the upper, the
-// vendor's number for the device in the lower 16 bits.
+// pciID is the model of a PCI device: the number of the vendor in the upper 16 bits, the vendor's
+// number of the device in the lower 16 bits.
 type pciID uint32
 
 // pciDevice is one device that the ramdisk's collector pci-devices found.
@@ -19,10 +19,11 @@ type pciDevice struct {
 	bus string // PCI address, "0000:3b:00.0"; "" if not known
 }
 
-// maxPCIAddress bounds the text of an address; it is copied to properties.
+// maxPCIAddress is the longest address in bytes; longer ones are dropped, because addresses are
+// copied to properties.
 const maxPCIAddress = 64
 
-// maxPCIDevices bounds the list; a PCI segment has that many addresses.
+// maxPCIDevices limits the list; a PCI segment has this many addresses.
 const maxPCIDevices = 65536
 
 // parsePCIID reads two hexadecimal numbers of up to 16 bits, with or without "0x".
@@ -45,10 +46,10 @@ func (id pciID) device() string { return fmt.Sprintf("%04x", uint32(id)&0xffff) 
 // pciList is the plugin data pci_devices.
 type pciList struct {
 	devices []pciDevice
-	sent    bool // there was a list, even if nothing in it was a device
+	sent    bool // true when there was a list, even without any device
 }
 
-// pciDevices reads the list once for all hooks that need it.
+// pciDevices returns the list. It reads the list once for all hooks.
 func (c *Context) pciDevices() pciList {
 	if c.pci == nil {
 		list := readPCIDevices(c)
@@ -57,7 +58,7 @@ func (c *Context) pciDevices() pciList {
 	return *c.pci
 }
 
-// readPCIDevices says in remarks what it passes over.
+// readPCIDevices reads the list, and records a remark for everything that it skips.
 func readPCIDevices(ctx *Context) pciList {
 	raw := ctx.PluginData["pci_devices"]
 	if empty(raw) {

@@ -12,19 +12,19 @@ type Port struct {
 	Address    string // MAC, lower case with colons
 	PXEEnabled bool
 	Extra      node.Object
-	// LocalLinkConnection is the switch port the cable is in.
+	// LocalLinkConnection is the switch port that the cable leads to.
 	LocalLinkConnection node.Object
 	PhysicalNetwork     string
 	PortgroupUUID       string // read-only; empty for a port on its own
 }
 
-// equal reports whether no stored field of two ports differs.
+// equal reports whether all stored fields of two ports are equal.
 func (p Port) equal(other Port) bool {
 	return p.PXEEnabled == other.PXEEnabled && p.PhysicalNetwork == other.PhysicalNetwork &&
 		bytes.Equal(p.Extra, other.Extra) && bytes.Equal(p.LocalLinkConnection, other.LocalLinkConnection)
 }
 
-// Ports is the node's ports while hooks change them, at most one for an address.
+// Ports are the node's ports while hooks change them, at most one for each address.
 type Ports struct {
 	byAddress map[string]*Port
 	order     []*Port
@@ -46,11 +46,10 @@ func (p *Ports) insert(port *Port) {
 	p.order = append(p.order, port)
 }
 
-// Find returns the port with an address, or nil. What hooks change in it is
-// stored.
+// Find returns the port with an address, or nil. Changes that hooks make to the port are stored.
 func (p *Ports) Find(address string) *Port { return p.byAddress[address] }
 
-// All returns the ports, existing ones first. The slice is the caller's.
+// All returns the ports, existing ones first. The caller may change the slice.
 func (p *Ports) All() []*Port {
 	all := make([]*Port, 0, len(p.order))
 	for _, port := range p.order {
@@ -61,8 +60,8 @@ func (p *Ports) All() []*Port {
 	return all
 }
 
-// Add adds a port, without a UUID, unless the address has one already, and returns
-// the port of the address.
+// Add adds a port, without a UUID, unless the address already has one. It returns the port of the
+// address.
 func (p *Ports) Add(port Port) *Port {
 	if existing := p.byAddress[port.Address]; existing != nil {
 		return existing
@@ -83,7 +82,7 @@ func (p *Ports) Delete(address string) {
 	}
 }
 
-// changes compares with the ports before.
+// changes returns the differences from the ports before the run.
 func (p *Ports) changes() (created, updated, deleted []Port) {
 	stored := make(map[string]Port, len(p.before))
 	for _, port := range p.before {

@@ -12,7 +12,7 @@ import (
 // "boot_mode:uefi,cpu_vt:true".
 const capabilitiesKey = "capabilities"
 
-// Properties is the node's properties while hooks change them.
+// Properties are the node's properties while hooks change them.
 type Properties struct {
 	before  node.Object
 	changed map[string]any
@@ -34,7 +34,7 @@ func (p *Properties) Has(key string) bool {
 	return changed || before
 }
 
-// Get decodes a property into target and reports whether it is there and fits.
+// Get decodes a property into target, and reports whether the property exists and fits target.
 func (p *Properties) Get(key string, target any) bool {
 	if value, ok := p.changed[key]; ok {
 		encoded, err := json.Marshal(value)
@@ -43,8 +43,8 @@ func (p *Properties) Get(key string, target any) bool {
 	return p.before.Get(key, target)
 }
 
-// Set sets a property to a value that JSON can express. Setting what is there
-// already is no change.
+// Set sets a property to a value that JSON can express. Setting the value that the node already has
+// is not a change.
 func (p *Properties) Set(key string, value any) {
 	var stored json.RawMessage
 	encoded, err := json.Marshal(value)
