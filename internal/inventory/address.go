@@ -39,10 +39,9 @@ func (inv *Inventory) IdentifyingMACs() []string {
 	return node.IdentifyingMACs(inv.MACs(), inv.BootMAC())
 }
 
-// BootMAC returns the normalised address of the interface the ramdisk was booted
-// from, or "" when the inventory does not say. PXELINUX puts the hardware type (RFC
-// 1700, "hardware type") in front of it, in hexadecimal: 01 for Ethernet, 20 for
-// InfiniBand.
+// BootMAC returns the normalised address of the interface from which the ramdisk was booted, or ""
+// when the inventory does not say. PXELINUX puts the hardware type (RFC 1700, "hardware type")
+// before the address, in hexadecimal: 01 for Ethernet, 20 for InfiniBand.
 func (inv *Inventory) BootMAC() string {
 	mac, ok := node.ParseMAC(withoutHardwareType(inv.Boot.PXEInterface))
 	if !ok || !Identifies(mac) {
@@ -51,8 +50,8 @@ func (inv *Inventory) BootMAC() string {
 	return mac
 }
 
-// withoutHardwareType returns the address in the name of a PXELINUX configuration
-// file, and any other text as it is.
+// withoutHardwareType returns the address in the name of a PXELINUX configuration file. It returns
+// any other text unchanged.
 func withoutHardwareType(text string) string {
 	const form = "01-aa-bb-cc-dd-ee-ff"
 	if len(text) == len(form) && isHex(text[0]) && isHex(text[1]) && text[2] == text[len("01-aa")] {
@@ -61,9 +60,9 @@ func withoutHardwareType(text string) string {
 	return text
 }
 
-// BMCAddresses returns the addresses under which the machine's BMC can be
-// reached, each once, IPv4 first. What agents send for "none" is left out, and so
-// are loopback and link-local addresses, which many machines share.
+// BMCAddresses returns the addresses at which the machine's BMC can be reached, each once, IPv4
+// first. It leaves out the values that agents send for "none", and loopback and link-local
+// addresses, which many machines share.
 func (inv *Inventory) BMCAddresses() []netip.Addr {
 	var addrs []netip.Addr
 	for _, text := range [...]string{inv.BMCAddress, inv.BMCV6Address} {
@@ -76,8 +75,8 @@ func (inv *Inventory) BMCAddresses() []netip.Addr {
 	return addrs
 }
 
-// Addr returns the interface's IP address, IPv4 before IPv6, without a scope. It
-// is the zero Addr when there is none.
+// Addr returns the interface's IP address without a scope, IPv4 before IPv6. It is the zero Addr
+// when there is none.
 func (i *Interface) Addr() netip.Addr {
 	v4, v6 := i.Addrs()
 	if v4.IsValid() {
@@ -86,8 +85,8 @@ func (i *Interface) Addr() netip.Addr {
 	return v6
 }
 
-// Addrs returns what the interface has as IPv4 and as IPv6 address, without a
-// scope. Each is the zero Addr when there is none.
+// Addrs returns the interface's IPv4 and IPv6 addresses without a scope. Each is the zero Addr when
+// there is none.
 func (i *Interface) Addrs() (v4, v6 netip.Addr) {
 	return parseAddr(i.IPv4Address), parseAddr(i.IPv6Address)
 }

@@ -1,14 +1,13 @@
 package inventory
 
-// Limits of the typed view, far above real machines. Without them a malicious body
-// of many tiny objects would take gigabytes of memory.
+// Limits of the typed view, far above real machines. Without them, a malicious body of many tiny
+// objects would take gigabytes of memory.
 const (
 	maxDisks = 16384
 	maxFlags = 4096
 )
 
-// inventory reads the inventory object. Keys that appear again replace what the
-// earlier ones said.
+// inventory reads the inventory object. A repeated key replaces the earlier value.
 func (r *reader) inventory(inv *Inventory) error {
 	*inv = Inventory{}
 	return r.object(func(key string) error {

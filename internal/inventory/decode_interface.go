@@ -2,7 +2,7 @@ package inventory
 
 import "github.com/ingot-metal/ingot/internal/node"
 
-// MaxInterfaces is the most network interfaces an inventory may list.
+// MaxInterfaces is how many network interfaces an inventory may list.
 const MaxInterfaces = 4096
 
 // checkInterfaces makes sure that the machine can be identified.
@@ -73,9 +73,9 @@ func (r *reader) networkInterface(dst *Interface) error {
 	return nil
 }
 
-// hardwareAddress refuses text that is no hardware address, and accepts addresses
-// that cannot become ports: a machine with Ethernet ports must not be refused for
-// its InfiniBand adapter.
+// hardwareAddress refuses text that is not a hardware address. It accepts hardware addresses that
+// cannot become ports, because a machine with Ethernet ports must not be refused for its InfiniBand
+// adapter.
 func (r *reader) hardwareAddress(dst *Interface) error {
 	if r.peek() != '"' {
 		return r.mismatch("a MAC address")

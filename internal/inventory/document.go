@@ -2,8 +2,8 @@ package inventory
 
 import "encoding/json"
 
-// maxPluginKeys bounds the top-level keys of a document besides the inventory.
-// Agents send about ten; every collector adds one.
+// maxPluginKeys limits the top-level keys of a document besides the inventory. Agents send about
+// ten; every collector adds one.
 const maxPluginKeys = 1024
 
 // Document is one inspection document. It shares memory with the bytes it was
@@ -20,11 +20,10 @@ type Document struct {
 	Logs json.RawMessage
 }
 
-// Parse reads the body an agent posts to continue_inspection. It returns an
-// *Error unless the body is one JSON object with an inventory that has at least
-// one interface and all known keys of their proper types. Every interface must
-// carry a well-formed hardware address, and at least one of them an Ethernet
-// address that identifies the machine.
+// Parse reads the body that an agent posts to continue_inspection. It returns an *Error unless the
+// body is one JSON object with an inventory that has at least one interface, and all known keys
+// have their proper types. Every interface must have a well-formed hardware address, and at least
+// one of them an Ethernet address that identifies the machine.
 func Parse(body []byte) (*Document, error) {
 	r := newReader(body)
 	if err := r.start(); err != nil {
@@ -60,8 +59,8 @@ func Parse(body []byte) (*Document, error) {
 	return doc, nil
 }
 
-// Restore rebuilds a document from its stored halves, so that hooks can run
-// again in another process. The errors are those of ParseInventory.
+// Restore rebuilds a document from its two stored parts, so that hooks can run again in another
+// process. The errors are those of ParseInventory.
 func Restore(inventory, pluginData []byte) (*Document, error) {
 	hardware, err := ParseInventory(inventory)
 	if err != nil {
@@ -82,9 +81,9 @@ func Restore(inventory, pluginData []byte) (*Document, error) {
 	return doc, nil
 }
 
-// ParseInventory reads an inventory object on its own, as the Bare Metal API
-// returns it. The errors are those of Parse, but an inventory without interfaces
-// is fine: inspection through a BMC may have found none.
+// ParseInventory reads an inventory object by itself, as the Bare Metal API returns it. The errors
+// are those of Parse, but an inventory without interfaces is valid, because an inspection through a
+// BMC may have found none.
 func ParseInventory(raw []byte) (*Inventory, error) {
 	r := newReader(raw)
 	inv := &Inventory{}

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// AppendObject appends a JSON object to dst, keys sorted. The values are copied as
-// they are, unchecked: they must come from a parsed document or be known JSON.
+// AppendObject appends a JSON object to dst, with sorted keys. It copies the values unchecked, so
+// they must come from a parsed document or be known JSON.
 func AppendObject(dst []byte, members map[string]json.RawMessage) []byte {
 	size := len("{}")
 	for key, value := range members {

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// maxQuotedRunes bounds outside text quoted in an Error, in characters.
+// maxQuotedRunes is how much outside text an Error quotes at most, in characters.
 const maxQuotedRunes = 64
 
-// Error says what is wrong with a document and where. It is always the sender's
-// fault: the same bytes never parse.
+// Error says what is wrong with a document and where. The fault is always the sender's: parsing the
+// same bytes again fails again.
 type Error struct {
 	Path   string // "inventory.interfaces[2].mac_address"; empty for the document as a whole
 	Reason string // "want a MAC address, got "eth0""
@@ -27,8 +27,8 @@ func errorf(format string, args ...any) error {
 	return &Error{Reason: fmt.Sprintf(format, args...)}
 }
 
-// inKey and inItem put a step in front of an error's path while a failed parse
-// unwinds, so that good documents pay nothing for paths.
+// inKey and inItem prepend a step to an error's path while a failed parse unwinds, so that valid
+// documents do not pay for paths.
 func inKey(key string, err error) error {
 	return prefixed(cut(key), err)
 }
@@ -51,8 +51,8 @@ func prefixed(step string, err error) error {
 	return e
 }
 
-// Quote renders outside text for a message: in quotes, cut to 64 characters,
-// control characters escaped.
+// Quote formats outside text for a message: in quotes, cut to 64 characters, with control
+// characters escaped.
 func Quote(text string) string { return strconv.Quote(cut(text)) }
 
 func cut(text string) string {

@@ -8,35 +8,33 @@ import (
 	"strings"
 )
 
-// Hints describe a disk by its attributes, as the properties root_device and
-// skip_block_devices of a node do. A disk matches when every hint fits it. The
-// zero value holds no hints and matches every disk.
+// Hints describe a disk by its attributes, as in the properties root_device and skip_block_devices
+// of a node. A disk matches when every hint fits it. The zero value has no hints and matches every
+// disk.
 //
-// The grammar and its meaning are those of the agent (its module device_hints,
-// with the operators of oslo.utils' specs_matcher), because the disk that is found
-// here has to be the one that the agent writes to. Text is compared without regard
-// to case and to white space around it. An attribute that is missing or null fits
-// no hint, with one exception of the agent's: it differs from every text. Empty
-// text fits none at all.
+// The grammar and its meaning are those of the agent (its module device_hints, with the operators
+// of oslo.utils' specs_matcher), because the disk that is found here must be the one that the agent
+// writes to. Text is compared without regard to case and to surrounding white space. A missing or
+// null attribute fits no hint, with one exception that the agent has too: it differs from every
+// text. An empty text fits no hint at all.
 //
-// Parsing refuses a hint that the agent reads in part only. Some hints the agent
-// can compare with some disks and not with others; it fails when it comes to such
-// a disk, and so does matching. Hints are therefore compared in the order they
-// were written, and no further than the first that does not fit.
+// Parsing refuses a hint of which the agent reads only a part. The agent can compare some hints
+// with some disks and not with others. It fails when it reaches such a disk, and so does matching.
+// Therefore hints are compared in the order in which they were written, up to the first that does
+// not fit.
 type Hints struct{ hints []hint }
 
-// hint is one attribute with what it has to be.
+// hint is one attribute with the condition for it.
 type hint struct {
 	attribute  string
 	expression string // as written
 	fits       fit
 }
 
-// fit reports whether a hint fits a disk. The error says why the two cannot be
-// compared.
+// fit reports whether a hint fits a disk. The error says why they cannot be compared.
 type fit func(*Disk) (bool, error)
 
-// hintParsers holds the attributes that hints may name.
+// hintParsers has a parser for each attribute that hints may name.
 var hintParsers = map[string]func(value json.RawMessage) (fit, error){
 	"by_path":              textHint("by_path", func(d *Disk) string { return d.ByPath }),
 	"hctl":                 textHint("hctl", func(d *Disk) string { return d.HCTL }),
@@ -56,8 +54,7 @@ var hintParsers = map[string]func(value json.RawMessage) (fit, error){
 //
 //	{"size": ">= 200", "rotational": false, "vendor": "<or> Intel <or> Micron"}
 //
-// Null and the empty object are no hints. The error is an *Error with the
-// attribute as its path.
+// Null and the empty object mean no hints. The error is an *Error with the attribute as its path.
 func ParseHints(raw json.RawMessage) (Hints, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -80,8 +77,8 @@ func ParseHints(raw json.RawMessage) (Hints, error) {
 	return h, nil
 }
 
-// inOrder returns the keys of an object in the order they were written. Those that
-// Members does not reach come last, sorted.
+// inOrder returns the keys of an object in the order in which they were written. Keys that Members
+// does not reach come last, sorted.
 func inOrder(object json.RawMessage, fields map[string]json.RawMessage) []string {
 	left := maps.Clone(fields)
 	keys := make([]string, 0, len(fields))
@@ -97,8 +94,8 @@ func inOrder(object json.RawMessage, fields map[string]json.RawMessage) []string
 // IsEmpty reports whether there are no hints.
 func (h Hints) IsEmpty() bool { return len(h.hints) == 0 }
 
-// Match reports whether every hint fits the disk. The error is an *Error, with the
-// attribute as its path, for a hint that cannot be compared with the disk.
+// Match reports whether every hint fits the disk. If a hint cannot be compared with the disk, it
+// returns an *Error with the attribute as its path.
 func (h Hints) Match(disk *Disk) (bool, error) {
 	for _, hint := range h.hints {
 		fits, err := hint.fits(disk)
@@ -112,9 +109,9 @@ func (h Hints) Match(disk *Disk) (bool, error) {
 	return true, nil
 }
 
-// Find returns the first disk that matches and that skip, if not nil, does not
-// exclude, or nil. The errors are those of Match; disks behind the one that is
-// found, and excluded ones, are not compared.
+// Find returns the first disk that matches and that skip, if not nil, does not exclude; nil if
+// there is none. The errors are those of Match. Find does not compare excluded disks and the disks
+// after the match.
 func (h Hints) Find(disks []Disk, skip func(*Disk) bool) (*Disk, error) {
 	for i := range disks {
 		disk := &disks[i]
@@ -132,8 +129,8 @@ func (h Hints) Find(disks []Disk, skip func(*Disk) bool) (*Disk, error) {
 	return nil, nil
 }
 
-// written returns the value of a hint as people write it. Encoders may escape any
-// character (RFC 8259, section 7), and Go's does so with the operators.
+// written returns the value of a hint as people write it. Encoders may escape any character (RFC
+// 8259, section 7), and Go's encoder escapes the operators.
 func written(value json.RawMessage) string {
 	var text *string
 	if json.Unmarshal(value, &text) != nil || text == nil {
@@ -142,7 +139,7 @@ func written(value json.RawMessage) string {
 	return strconv.Quote(*text)
 }
 
-// String renders the hints for a message, as written: size ">= 200", serial "ABC".
+// String returns the hints for a message, as written: size ">= 200", serial "ABC".
 func (h Hints) String() string {
 	texts := make([]string, len(h.hints))
 	for i, hint := range h.hints {
@@ -151,7 +148,7 @@ func (h Hints) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// textHint makes the parser of a hint about text.
+// textHint returns the parser for hints about a text attribute.
 func textHint(name string, attribute func(*Disk) string) func(json.RawMessage) (fit, error) {
 	return func(value json.RawMessage) (fit, error) {
 		var text *string
@@ -184,8 +181,8 @@ func textHint(name string, attribute func(*Disk) string) func(json.RawMessage) (
 // bytesPerGiB converts the size of a disk to the unit of its hint.
 const bytesPerGiB = 1 << 30
 
-// sizeHint reads a hint about the size in GiB, a number or an expression with
-// whole numbers. The size of the disk is compared as it is, fractions included.
+// sizeHint parses a hint about the size in GiB, a number or an expression with whole numbers. The
+// size of the disk is compared as it is, including fractions.
 func sizeHint(value json.RawMessage) (fit, error) {
 	text := string(value)
 	if len(value) > 0 && value[0] == '"' {
@@ -218,7 +215,7 @@ var truths = map[string]bool{
 	"false": false, "f": false, "no": false, "n": false, "off": false, "0": false,
 }
 
-// rotationalHint reads a hint that is true for hard disks and false for others.
+// rotationalHint parses a hint that is true for hard disks and false for other disks.
 func rotationalHint(value json.RawMessage) (fit, error) {
 	want, ok := truths[normalize(strings.Trim(string(value), `"`))]
 	if !ok {
@@ -227,7 +224,7 @@ func rotationalHint(value json.RawMessage) (fit, error) {
 	return func(disk *Disk) (bool, error) { return disk.Rotational == want && disk.knowsRotational(), nil }, nil
 }
 
-// reportsText reports whether an attribute is text, even empty, and not missing or
+// reportsText reports whether an attribute is a text, even an empty one, rather than missing or
 // null.
 func (d *Disk) reportsText(attribute string) bool {
 	reported := false
@@ -239,8 +236,8 @@ func (d *Disk) reportsText(attribute string) bool {
 	return reported
 }
 
-// knowsRotational reports whether the key is there and not null: a disk of unknown
-// kind must not count as a solid-state disk.
+// knowsRotational reports whether the key is present and not null, because a disk of unknown kind
+// must not count as a solid-state disk.
 func (d *Disk) knowsRotational() bool {
 	if d.Rotational {
 		return true

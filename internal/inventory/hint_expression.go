@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// expression is an operator and the values behind it, in lower case.
+// expression is an operator and the values after it, in lower case.
 type expression struct {
 	operator string // "" for a plain value
 	operands []string
 }
 
-// hintOperators are the operators of expressions; one that begins like another
-// one comes first.
+// hintOperators are the operators of expressions. An operator that begins with another operator
+// comes before that one.
 var hintOperators = []string{
 	"<all-in>", "<in>", "<or>",
 	"s==", "s!=", "s<=", "s<", "s>=", "s>",
 	"==", "=", "!=", "<=", "<", ">=", ">",
 }
 
-// textOrders compare texts in the form of collationKey.
+// textOrders are the comparisons of texts in the form of collationKey.
 var textOrders = map[string]func(have, want string) bool{
 	"s==": func(have, want string) bool { return have == want },
 	"s!=": func(have, want string) bool { return have != want },
@@ -33,7 +33,7 @@ var textOrders = map[string]func(have, want string) bool{
 	"s<":  func(have, want string) bool { return have < want },
 }
 
-// numberOrders compare numbers. A single "=" has always meant "at least".
+// numberOrders are the comparisons of numbers. A single "=" means "at least", and always has.
 var numberOrders = map[string]func(have, want float64) bool{
 	"==": func(have, want float64) bool { return have == want },
 	"!=": func(have, want float64) bool { return have != want },
@@ -44,7 +44,7 @@ var numberOrders = map[string]func(have, want float64) bool{
 	"<":  func(have, want float64) bool { return have < want },
 }
 
-// normalize is the form in which texts are compared.
+// normalize returns a text in the form for comparisons.
 func normalize(text string) string { return strings.ToLower(strings.TrimSpace(text)) }
 
 // operatorOf returns the operator that text begins with, or "".
@@ -56,8 +56,8 @@ func operatorOf(text string) string {
 	return hintOperators[i]
 }
 
-// parseExpression splits text into operator and operands. Each operand has
-// characters and none begins with an operator.
+// parseExpression splits text into operator and operands. No operand is empty or begins with an
+// operator.
 func parseExpression(text string) (expression, error) {
 	text = normalize(text)
 	e := expression{operator: operatorOf(text)}
@@ -92,9 +92,9 @@ func parseExpression(text string) (expression, error) {
 	return e, nil
 }
 
-// overText returns what the expression says of an attribute that is text, in the
-// form of normalize, or "" for an attribute that is not known. The result is
-// not ok for text that the operator cannot compare.
+// overText returns the comparison of the expression for a text attribute. Have is in the form of
+// normalize; it is "" for an unknown attribute. Ok is false for a text that the operator cannot
+// compare.
 func (e expression) overText() (compare func(have string) (fits, ok bool), err error) {
 	switch e.operator {
 	case "", "<or>":
@@ -102,8 +102,8 @@ func (e expression) overText() (compare func(have string) (fits, ok bool), err e
 	case "<in>":
 		return func(have string) (bool, bool) { return strings.Contains(have, e.operands[0]), true }, nil
 	case "<all-in>":
-		// The agent wants a list, in which it looks for the words. It percent-encodes
-		// every attribute before, brackets included, so none is a list.
+		// The agent expects a list and searches it for the words. But it percent-encodes every
+		// attribute first, including brackets, so no attribute is a list.
 		return func(string) (bool, bool) { return false, false }, nil
 	}
 	if accept := textOrders[e.operator]; accept != nil {
@@ -125,7 +125,7 @@ func (e expression) overText() (compare func(have string) (fits, ok bool), err e
 	}, nil
 }
 
-// wants names what the operator compares with, if it is not any text.
+// wants returns what the operator compares with, if that is not any text.
 func (e expression) wants() string {
 	if e.operator == "<all-in>" {
 		return "list"
@@ -133,7 +133,7 @@ func (e expression) wants() string {
 	return "number"
 }
 
-// overNumbers returns what the expression says of a number.
+// overNumbers returns the comparison of the expression for a number.
 func (e expression) overNumbers() (func(have float64) bool, error) {
 	accept := numberOrders[e.operator]
 	switch {
@@ -156,12 +156,12 @@ func (e expression) overNumbers() (func(have float64) bool, error) {
 	}, nil
 }
 
-// numberForm is how Python's float() writes numbers, without plus signs, which the
-// agent encodes before it comes to numbers.
+// numberForm matches numbers in the form of Python's float(), without plus signs, because the agent
+// encodes those before it parses numbers.
 var numberForm = regexp.MustCompile(`^-?(?:(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e-?\d+(?:_\d+)*)?|inf|infinity|nan)$`)
 
-// parseNumber reads a number as the agent does, in lower case. One that is too
-// large is infinite.
+// parseNumber parses a number in lower case as the agent does. A number that is too large becomes
+// infinite.
 func parseNumber(text string) (float64, bool) {
 	if !numberForm.MatchString(text) {
 		return 0, false
@@ -173,8 +173,8 @@ func parseNumber(text string) (float64, bool) {
 	return number, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// collationKey returns text in the form whose order the agent compares: percent-encoded,
-// so that white space and most punctuation sort before letters and digits.
+// collationKey returns text in the form that the agent compares for order: percent-encoded, so that
+// white space and most punctuation sort before letters and digits.
 func collationKey(text string) string {
 	const hex = "0123456789ABCDEF"
 	var key strings.Builder

@@ -1,19 +1,17 @@
-// Package inventory reads what a ramdisk agent found on a machine: the document
-// posted to continue_inspection, its hardware inventory and the LLDP frames in
-// it. Everything here is pure; nothing is fetched, stored or logged.
+// Package inventory reads what a ramdisk agent found on a machine: the document posted to
+// continue_inspection, its hardware inventory and the LLDP frames in it. It fetches, stores and
+// logs nothing.
 //
-// Two rules hold throughout. The bytes an agent sent are never changed: a
-// Document keeps them beside the typed view. And outside text is never trusted:
-// sizes, counts and nesting are bounded, and an Error quotes at most 64
-// characters of it.
+// Two rules hold throughout. The bytes that an agent sent never change: a Document keeps them
+// beside the typed view. And outside text is never trusted: sizes, counts and nesting are limited,
+// and an Error quotes at most 64 characters.
 package inventory
 
 import "encoding/json"
 
-// Inventory is the typed view of the hardware inventory as
-// ironic-python-agent defines it. A key that is missing or null leaves its zero
-// value, which always means "not known"; unknown keys are ignored here and kept
-// in the raw document.
+// Inventory is the typed view of the hardware inventory as ironic-python-agent defines it. A
+// missing or null key leaves the zero value, which always means "not known". Unknown keys are
+// ignored here, but stay in the raw document.
 type Inventory struct {
 	Interfaces   []Interface
 	CPU          CPU
@@ -31,10 +29,10 @@ type Inventory struct {
 type Interface struct {
 	Name string
 
-	// MACAddress is the Ethernet address in lower case with colons. It is empty
-	// when HardwareAddress cannot identify an Ethernet port: an InfiniBand or
-	// EUI-64 address, all zeros, or a group address. Such an interface is kept
-	// in the inventory but never becomes a port or a lookup key.
+	// MACAddress is the Ethernet address in lower case with colons. It is empty when
+	// HardwareAddress cannot identify an Ethernet port: an InfiniBand or EUI-64 address, all zeros,
+	// or a group address. Such an interface stays in the inventory but never becomes a port or a
+	// lookup key.
 	MACAddress      string
 	HardwareAddress string // mac_address as sent
 
@@ -49,8 +47,7 @@ type Interface struct {
 	PCIAddress  string
 	Driver      string
 
-	// LLDP is the list of received TLVs as sent, for DecodeTLVs; nil when the
-	// agent sent none.
+	// LLDP is the list of received TLVs as sent, for ParseLLDP; nil when the agent sent none.
 	LLDP json.RawMessage
 	// Raw is the interface's whole object as sent.
 	Raw json.RawMessage
@@ -68,8 +65,8 @@ type CPU struct {
 
 // Memory is the installed and the usable memory.
 type Memory struct {
-	Total      int64 // bytes, what the ramdisk's kernel can use
-	PhysicalMB int64 // MiB, what is installed
+	Total      int64 // bytes that the ramdisk's kernel can use
+	PhysicalMB int64 // installed MiB
 }
 
 // Disk is one block device.
@@ -98,7 +95,7 @@ type SystemVendor struct {
 	ProductName  string
 	SerialNumber string
 	Manufacturer string
-	UUID         string // that of SMBIOS, as sent; few agents tell it
+	UUID         string // SMBIOS UUID as sent; few agents report it
 	Firmware     Firmware
 }
 
@@ -112,5 +109,5 @@ type Firmware struct {
 // Boot says how the ramdisk was started.
 type Boot struct {
 	CurrentBootMode string // "uefi" or "bios"
-	PXEInterface    string // as sent: "aa:bb:…", or with the hardware type in front, "01-aa-bb-…"
+	PXEInterface    string // as sent: "aa:bb:…", or after the hardware type, "01-aa-bb-…"
 }

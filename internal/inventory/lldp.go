@@ -8,14 +8,14 @@ import (
 	"reflect"
 )
 
-// LLDP is what a switch announced about itself and its port at the other end of
-// the cable, under the names that inspection data uses. Zero values and nil mean that the switch
-// did not send the TLV; the first one wins when it sent several where one is
-// allowed. Sources: IEEE 802.1AB-2016 §8 (basic), IEEE 802.1Q-2018 Annex D and
-// IEEE 802.3-2018 §79 (organizationally specific).
+// LLDP is what a switch announced about itself and its port at the other end of the cable. The JSON
+// names are those of inspection data. A zero value or nil means that the switch did not send the
+// TLV. If it sent several TLVs of a type that may appear only once, the first one counts. Sources:
+// IEEE 802.1AB-2016 §8 (basic), IEEE 802.1Q-2018 Annex D and IEEE 802.3-2018 §79 (organizationally
+// specific).
 type LLDP struct {
-	ChassisID             string   `json:"switch_chassis_id,omitzero"` // MAC, IP address or name, as the switch chose
-	ChassisMAC            string   `json:"-"`                          // ChassisID if it is a MAC address other than zero
+	ChassisID             string   `json:"switch_chassis_id,omitzero"` // MAC, IP address or name
+	ChassisMAC            string   `json:"-"`                          // ChassisID if it is a MAC, not zero
 	PortID                string   `json:"switch_port_id,omitzero"`
 	PortDescription       string   `json:"switch_port_description,omitzero"`
 	SystemName            string   `json:"switch_system_name,omitzero"`
@@ -46,12 +46,12 @@ func (l *LLDP) IsZero() bool { return reflect.ValueOf(l).Elem().IsZero() }
 
 // LLDPVLAN is one tagged VLAN of the switch port.
 type LLDPVLAN struct {
-	ID   int    `json:"id"` // as sent; the standard has 1 to 4094
+	ID   int    `json:"id"` // as sent; the standard allows 1 to 4094
 	Name string `json:"name"`
 }
 
-// Bounds of LLDP data. A TLV carries its length in nine bits (IEEE 802.1AB §8.4),
-// and no frame holds more TLVs than maxTLVs.
+// Limits of LLDP data. A TLV has its length in nine bits (IEEE 802.1AB §8.4), and no frame has more
+// TLVs than maxTLVs.
 const (
 	maxTLVs       = 512
 	maxTLVBytes   = 511
@@ -59,16 +59,15 @@ const (
 	maxTLVReasons = 16
 )
 
-// TLV types that end the frame, or are defined by organizations.
+// TLV types with a special meaning: the end of the frame, and types that organizations define.
 const (
 	tlvEnd          = 0
 	tlvOrganization = 127
 )
 
-// ParseLLDP reads the TLVs an agent received on one interface: a JSON list of
-// [type, value in hexadecimal], as in Interface.LLDP or the plugin data lldp_raw.
-// It never fails: a malformed TLV is skipped with a reason, an unknown one
-// silently, and nil gives the zero LLDP.
+// ParseLLDP reads the TLVs that an agent received on one interface: a JSON list of [type, value in
+// hexadecimal], as in Interface.LLDP or the plugin data lldp_raw. It never fails: it skips a
+// malformed TLV with a reason and an unknown one silently. Nil gives the zero LLDP.
 func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 	skip := func(index int, err error) {
 		if len(skipped) < maxTLVReasons {
@@ -100,8 +99,8 @@ func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 		if err != nil {
 			skip(index, err)
 		}
-		// Agents pass on the padding behind the end of a frame. An end in front of
-		// everything is no end: every frame begins with the chassis.
+		// Agents pass on the padding after the end of a frame. An end before all other TLVs is not
+		// the end, because every frame begins with the chassis.
 		done = err == nil && kind == tlvEnd && index > 0
 		return nil
 	})
@@ -111,7 +110,7 @@ func ParseLLDP(raw json.RawMessage) (lldp LLDP, skipped []string) {
 	return lldp, skipped
 }
 
-// part consumes any value and returns a reader of it.
+// part consumes any value and returns a reader for it.
 func (r *reader) part() (*reader, error) {
 	start := r.pos
 	err := r.skip()
@@ -152,7 +151,7 @@ func decodeTLV(r *reader) (kind int, value []byte, err error) {
 	return int(number), value, nil
 }
 
-// apply adds what one TLV says.
+// apply adds the content of one TLV.
 func (l *LLDP) apply(kind int, value []byte) error {
 	if kind == tlvOrganization {
 		return l.applyOrganization(value)
@@ -182,8 +181,8 @@ func (l *LLDP) applyOrganization(value []byte) error {
 	return nil
 }
 
-// exactly checks the length of a TLV that is a set of flags: one of another length
-// has flags that were read at the wrong place, or not at all.
+// exactly checks the length of a TLV that is a set of flags. If the length differs, some flags were
+// read at the wrong place, or not at all.
 func exactly(value []byte, n int) error {
 	if len(value) != n {
 		return fmt.Errorf("want %d bytes, got %d", n, len(value))
@@ -191,8 +190,8 @@ func exactly(value []byte, n int) error {
 	return nil
 }
 
-// atLeast checks the length of any other TLV. Longer ones are fine: a later
-// edition of a standard may append fields (IEEE 802.1AB §9.2.8.7.1).
+// atLeast checks the length of any other TLV. It may be longer, because a later edition of a
+// standard may append fields (IEEE 802.1AB §9.2.8.7.1).
 func atLeast(value []byte, n int) error {
 	if len(value) < n {
 		return fmt.Errorf("want %d bytes, got %d", n, len(value))

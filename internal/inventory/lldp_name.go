@@ -37,8 +37,8 @@ var physicalCapabilityNames = []string{
 	14: "10BASE-T hdx",
 }
 
-// mauTypeNames are the medium attachment units by the last number of their object
-// identifier, dot3MauType (IANA-MAU-MIB, RFC 4836). What is left out keeps its number.
+// mauTypeNames are the medium attachment units by the last number of their object identifier,
+// dot3MauType (IANA-MAU-MIB, RFC 4836). A type that is not listed is shown by its number.
 var mauTypeNames = []string{
 	0:   "Unknown",
 	1:   "AUI",
@@ -180,7 +180,7 @@ var mauTypeNames = []string{
 	147: "400GBASE-FR4",
 }
 
-// mauTypeName keeps the number of types that are not in the table.
+// mauTypeName returns the name of a type, or its number if the table lacks it.
 func mauTypeName(kind int) string {
 	if kind < len(mauTypeNames) && mauTypeNames[kind] != "" {
 		return mauTypeNames[kind]

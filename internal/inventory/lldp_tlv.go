@@ -12,10 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// tlvParser adds one TLV's value to l, or leaves l as it is and says what is wrong.
+// tlvParser adds the value of one TLV to l. On an error it leaves l unchanged.
 type tlvParser func(l *LLDP, value []byte) error
 
-// basicTLVs are the types of IEEE 802.1AB §8.5. Type 3, the time to live, says
+// basicTLVs are the parsers for the types of IEEE 802.1AB §8.5. Type 3, the time to live, says
 // nothing about the switch.
 var basicTLVs = map[int]tlvParser{
 	1: chassisID,
@@ -27,7 +27,7 @@ var basicTLVs = map[int]tlvParser{
 	8: managementAddress,
 }
 
-// organizationTLVs are keyed by organization (24 bits) and subtype (8 bits).
+// organizationTLVs are the parsers by organization (24 bits) and subtype (8 bits).
 var organizationTLVs = map[uint32]tlvParser{
 	// IEEE 802.1Q Annex D.
 	0x0080c2_01: func(l *LLDP, v []byte) error { return setVLAN(&l.UntaggedVLAN, v) },
@@ -36,13 +36,13 @@ var organizationTLVs = map[uint32]tlvParser{
 	0x0080c2_04: protocolIdentity,
 	0x0080c2_06: func(l *LLDP, v []byte) error { return setVLAN(&l.ManagementVLAN, v) },
 	0x0080c2_07: linkAggregation,
-	// IEEE 802.3 §79.3. Its link aggregation is the older home of 802.1's.
+	// IEEE 802.3 §79.3. Its link aggregation TLV is the predecessor of the one in 802.1.
 	0x00120f_01: macPhyConfiguration,
 	0x00120f_03: linkAggregation,
 	0x00120f_04: maximumFrameSize,
 }
 
-// idForms maps the subtypes of a chassis or port ID to their form.
+// idForms maps the subtypes of a chassis or port ID to functions that read their form.
 type idForms map[byte]func([]byte) (string, error)
 
 var (
@@ -61,7 +61,7 @@ func (forms idForms) render(value []byte) (string, error) {
 	return form(value[1:])
 }
 
-// chassisMACForm is the form of a chassis ID that is a MAC address.
+// chassisMACForm is the subtype of a chassis ID that is a MAC address.
 const chassisMACForm = 4
 
 func chassisID(l *LLDP, value []byte) error {
@@ -75,7 +75,7 @@ func chassisID(l *LLDP, value []byte) error {
 	return nil
 }
 
-// setOnce renders value into dst unless an earlier TLV was there.
+// setOnce stores the text of value in dst unless an earlier TLV has set it.
 func setOnce(dst *string, value []byte, render func([]byte) (string, error)) error {
 	text, err := render(value)
 	if err == nil && *dst == "" {
@@ -100,8 +100,7 @@ func lldpMAC(value []byte) (string, error) {
 	return net.HardwareAddr(value).String(), nil
 }
 
-// networkAddress reads an address behind its family (IANA address family
-// numbers).
+// networkAddress reads an address that follows its family (IANA address family numbers).
 func networkAddress(value []byte) (string, error) {
 	if err := atLeast(value, 2); err != nil {
 		return "", err
@@ -122,7 +121,7 @@ func managementAddress(l *LLDP, value []byte) error {
 	if err := atLeast(value, 1); err != nil {
 		return err
 	}
-	length := int(value[0]) // of family and address
+	length := int(value[0]) // length of family and address
 	if err := atLeast(value, 1+length); err != nil {
 		return err
 	}
@@ -144,8 +143,7 @@ func systemCapabilities(l *LLDP, value []byte) error {
 	return nil
 }
 
-// bitNames lists the names of the bits that are set, lowest bit first. It is
-// never nil.
+// bitNames returns the names of the bits that are set, lowest bit first. The result is never nil.
 func bitNames(bits uint16, names []string) []string {
 	set := []string{}
 	for i, name := range names {

@@ -8,9 +8,9 @@ import (
 // errStopped ends a walk when the caller has seen enough.
 var errStopped = errorf("stopped by the caller")
 
-// Members walks the keys of a JSON object in the order they were sent, each with
-// its value's bytes. It stops silently at the first fault: object must come from a
-// parsed Document.
+// Members iterates over the keys of a JSON object in the order in which they were sent, each with
+// the bytes of its value. It stops silently at the first fault, so object must come from a parsed
+// Document.
 func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		r := newReader(object)
@@ -25,9 +25,8 @@ func Members(object json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// Elements walks the elements of a JSON list, each with its bytes. A value of
-// another kind has none. As with Members, the list must come from a parsed
-// Document.
+// Elements iterates over the elements of a JSON list, each with its bytes. A value of another kind
+// has no elements. As with Members, list must come from a parsed Document.
 func Elements(list json.RawMessage) iter.Seq2[int, json.RawMessage] {
 	return func(yield func(int, json.RawMessage) bool) {
 		r := newReader(list)
@@ -42,8 +41,7 @@ func Elements(list json.RawMessage) iter.Seq2[int, json.RawMessage] {
 	}
 }
 
-// Text decodes a JSON string of a parsed Document. It reports false for a value of
-// another kind.
+// Text decodes a JSON string of a parsed Document. It returns false for a value of another kind.
 func Text(value json.RawMessage) (string, bool) {
 	r := newReader(value)
 	if r.peek() != '"' {
@@ -53,9 +51,8 @@ func Text(value json.RawMessage) (string, bool) {
 	return text, err == nil
 }
 
-// DiskSize reads the size in bytes from a disk's object on its own, as the plugin
-// data root_disk holds it, and nothing else of it. A size that is missing or null
-// is 0. The error is an *Error.
+// DiskSize returns the size in bytes in a disk's object, such as the plugin data root_disk. It
+// reads nothing else of the object. A missing or null size is 0. The error is an *Error.
 func DiskSize(disk json.RawMessage) (bytes int64, err error) {
 	r := newReader(disk)
 	err = r.object(func(key string) error {

@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Keys of documents that are joined in a way of their own.
+// Keys of documents for which JoinOutOfBand has special rules.
 const (
 	interfacesKey = "interfaces"
 	rootDiskKey   = "root_disk"
 )
 
-// devices is the folder of devices, with which the names begin that a ramdisk has for disks.
+// devices is the folder of devices. The names of disks begin with it if a ramdisk found them.
 const devices = "/dev/"
 
-// JoinOutOfBand reads an inspection document that a BMC driver wrote, and adds what the
-// result of an earlier inspection has and the document lacks; nil adds nothing. A ramdisk
-// knows more of an interface than a BMC, and which disk is the root device, so those stay
-// as it told them. The errors are those of ParseInventory: unlike the document of an
-// agent, this one may have no interface.
+// JoinOutOfBand reads an inspection document that a BMC driver wrote. It adds what the result of an
+// earlier inspection has and the document lacks; nil adds nothing. Two things stay as a ramdisk
+// reported them: the details of interfaces, of which a ramdisk knows more than a BMC, and the root
+// device. The errors are those of ParseInventory: unlike the document of an agent, this one may
+// have no interface.
 func JoinOutOfBand(body []byte, earlier *node.InspectionData) (*Document, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
@@ -58,8 +58,8 @@ func JoinOutOfBand(body []byte, earlier *node.InspectionData) (*Document, error)
 	return Restore(AppendObject(nil, joined), AppendObject(nil, data))
 }
 
-// join returns the members of both objects. Of a member that both have, that of the second
-// counts; objects are joined in the same way.
+// join returns the members of both objects. If both have a member, the second one counts; if both
+// values are objects, they are joined in the same way.
 func join(earlier, now json.RawMessage) map[string]json.RawMessage {
 	joined := map[string]json.RawMessage{}
 	for key, value := range Members(earlier) {
@@ -76,7 +76,7 @@ func join(earlier, now json.RawMessage) map[string]json.RawMessage {
 
 func isObject(value json.RawMessage) bool { return len(value) > 0 && value[0] == '{' }
 
-// isDevice reports whether a disk was found by a ramdisk: it has the name of a device.
+// isDevice reports whether a ramdisk found the disk: its name is then that of a device.
 func isDevice(disk json.RawMessage) bool {
 	if !isObject(disk) {
 		return false
@@ -89,8 +89,8 @@ func isDevice(disk json.RawMessage) bool {
 	return false
 }
 
-// DisksFromRamdisk reports whether a ramdisk told of the disks, or that there are none. A BMC
-// shows others, for instance the drives behind a RAID controller, with names of its own.
+// DisksFromRamdisk reports whether a ramdisk reported the disks, or reported that there are none. A
+// BMC shows other disks, for instance the drives behind a RAID controller, with names of its own.
 func (inv *Inventory) DisksFromRamdisk() bool {
 	if len(inv.Disks) == 0 {
 		return slices.ContainsFunc(inv.Interfaces, fromRamdisk)
@@ -98,8 +98,8 @@ func (inv *Inventory) DisksFromRamdisk() bool {
 	return slices.ContainsFunc(inv.Disks, func(d Disk) bool { return strings.HasPrefix(d.Name, devices) })
 }
 
-// isThere reports whether a disk that a ramdisk found may be one of those that a BMC shows:
-// one has its serial number or size, or the BMC shows none.
+// isThere reports whether a disk that a ramdisk found may be one of the disks that a BMC shows: one
+// of those has its serial number or size, or the BMC shows no disks.
 func isThere(disk json.RawMessage, shown []Disk) bool {
 	var found struct {
 		Size   int64  `json:"size"`
@@ -113,9 +113,9 @@ func isThere(disk json.RawMessage, shown []Disk) bool {
 	})
 }
 
-// joinInterfaces lists the interfaces that a BMC shows, with what a ramdisk told of them, or
-// those of the ramdisk when the BMC shows none. Ports are made of them: one that the BMC does
-// not show may be gone.
+// joinInterfaces returns the interfaces that a BMC shows, completed with what a ramdisk reported
+// about them, or the ramdisk's interfaces when the BMC shows none. Interfaces become ports, so it
+// leaves out an interface that the BMC does not show: the interface may be gone.
 func joinInterfaces(earlier, now []Interface) json.RawMessage {
 	found := slices.DeleteFunc(slices.Clone(earlier), func(i Interface) bool { return !fromRamdisk(i) })
 	list := []byte{'['}
@@ -140,8 +140,8 @@ func joinInterfaces(earlier, now []Interface) json.RawMessage {
 	return append(list, ']')
 }
 
-// ownAddress is the address of an interface, also one of InfiniBand, which is no Ethernet
-// address; empty for one that others may have, too, such as all zeros.
+// ownAddress returns the address of an interface, which may be one of InfiniBand. It returns "" for
+// an address that other interfaces may have too, such as all zeros.
 func ownAddress(i Interface) string {
 	if i.MACAddress != "" {
 		return i.MACAddress
@@ -153,8 +153,8 @@ func ownAddress(i Interface) string {
 	return address
 }
 
-// fromRamdisk reports whether a ramdisk told of an interface: agents send its address, be
-// it null, and BMCs do not know it.
+// fromRamdisk reports whether a ramdisk reported the interface. Agents send the key ipv4_address,
+// even if it is null; BMCs do not know that address.
 func fromRamdisk(i Interface) bool {
 	for key := range Members(i.Raw) {
 		if key == "ipv4_address" {

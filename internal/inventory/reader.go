@@ -6,17 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDepth is how deep objects and lists may nest in a document; the document
-// itself is level 1. It is the limit the Bare Metal API sets for every body.
+// MaxDepth is how deep objects and lists may nest in a document; the document itself is level 1.
+// The Bare Metal API has the same limit for every body.
 const MaxDepth = 25
 
-// reader walks a JSON text once, front to back, and checks it (RFC 8259) while
-// it decodes only what the typed view needs. It exists because the callback
-// path parses thousands of documents a second and has to keep the sender's bytes:
-// with encoding/json each nested raw value would be scanned again.
+// reader reads a JSON text once, from front to back, and checks it (RFC 8259), but decodes only
+// what the typed view needs. The callback path parses thousands of documents a second and has to
+// keep the sender's bytes: encoding/json would scan each nested raw value again.
 //
-// Every method that reads a value starts at its first byte, white space
-// skipped, and leaves pos behind its last. Errors are *Error.
+// Every method that reads a value starts at the value's first byte, after white space, and leaves
+// pos after its last byte. Errors are *Error.
 type reader struct {
 	raw   []byte // the text as sent, for raw values
 	text  string // the same bytes, for strings that outlive the call
@@ -60,8 +59,8 @@ func (r *reader) space() {
 	}
 }
 
-// peek returns the next byte, or 0 at the end of the text. A zero byte in the
-// text is malformed wherever peek is used, so the two need not be distinguished.
+// peek returns the next byte, or 0 at the end of the text. A zero byte in the text is malformed
+// wherever peek is used, so callers need not distinguish the two.
 func (r *reader) peek() byte {
 	if r.pos < len(r.text) {
 		return r.text[r.pos]
@@ -78,14 +77,14 @@ func (r *reader) accept(c byte) bool {
 	return true
 }
 
-// object reads an object and calls value for each key, with the reader at the
-// key's value, which value must consume. A key that appears twice is reported
-// twice: the last one wins, as with every common JSON decoder.
+// object reads an object and calls value for each key. The reader then stands at the key's value,
+// which value must consume. A repeated key is reported each time, so that the last one wins, as
+// with every common JSON decoder.
 func (r *reader) object(value func(key string) error) error {
 	return r.members((*reader).string, value)
 }
 
-// members is object with the way keys are read.
+// members is object with a function that reads the keys.
 func (r *reader) members(readKey func(*reader) (string, error), value func(key string) error) error {
 	if err := r.want('{', "an object"); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (r *reader) members(readKey func(*reader) (string, error), value func(key s
 	return nil
 }
 
-// list reads a list and calls item for each element, with the reader at the
-// element, which item must consume.
+// list reads a list and calls item for each element. The reader then stands at the element, which
+// item must consume.
 func (r *reader) list(item func(index int) error) error {
 	if err := r.want('[', "a list"); err != nil {
 		return err
@@ -156,7 +155,7 @@ func (r *reader) enter() error {
 	return nil
 }
 
-// want consumes the opening byte of a value, or says what is there instead.
+// want consumes the opening byte of a value. Its error says what is there instead.
 func (r *reader) want(open byte, kind string) error {
 	if r.accept(open) {
 		return nil
@@ -164,8 +163,8 @@ func (r *reader) want(open byte, kind string) error {
 	return r.mismatch(kind)
 }
 
-// null consumes a null if it comes next. Text that only begins like one is left
-// for the caller, who will find it malformed.
+// null consumes a null if it comes next. A longer word that begins with null is malformed, which
+// the caller finds when it reads on.
 func (r *reader) null() bool {
 	if strings.HasPrefix(r.text[r.pos:], "null") {
 		r.pos += len("null")
@@ -201,8 +200,8 @@ func (r *reader) rawValue() (json.RawMessage, error) {
 	return r.since(start), nil
 }
 
-// since returns the bytes from start to the reader's position. Their capacity
-// ends there too, so that an append never runs into the neighbour.
+// since returns the bytes from start to the reader's position. Their capacity ends there too, so
+// that an append never overwrites the following bytes.
 func (r *reader) since(start int) json.RawMessage {
 	return json.RawMessage(r.raw[start:r.pos:r.pos])
 }
@@ -217,7 +216,7 @@ func (r *reader) keyword() error {
 	return r.malformed()
 }
 
-// mismatch is the error for a value of the wrong kind, or for no value at all.
+// mismatch returns the error for a value of the wrong kind, or for no value at all.
 func (r *reader) mismatch(want string) error {
 	switch c := r.peek(); {
 	case c == '{':

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// string reads a string and decodes its escapes. Without escapes the result
-// shares memory with the document.
+// string reads a string and decodes its escapes. A string without escapes shares memory with the
+// document.
 func (r *reader) string() (string, error) {
 	start := r.pos
 	escaped, err := r.scanString()
@@ -54,8 +54,8 @@ func unescape(text string) string {
 	}
 }
 
-// escapedByte returns the character that a letter behind a backslash means; any
-// other character means itself.
+// escapedByte returns the character that a letter after a backslash stands for. Any other character
+// stands for itself.
 func escapedByte(c byte) byte {
 	switch c {
 	case 'b':
@@ -73,13 +73,13 @@ func escapedByte(c byte) byte {
 	}
 }
 
-// hexRune reads the four digits of "u0000", already checked.
+// hexRune reads the four digits of "u0000". The caller has checked them.
 func hexRune(text string) rune {
 	n, _ := strconv.ParseUint(text[1:5], 16, 16)
 	return rune(n)
 }
 
-// rawString is string without decoding: text that is read only to be skipped.
+// rawString is string without decoding, for text that is only skipped.
 func (r *reader) rawString() (string, error) {
 	start := r.pos
 	if _, err := r.scanString(); err != nil {
@@ -88,7 +88,7 @@ func (r *reader) rawString() (string, error) {
 	return r.text[start+1 : r.pos-1], nil
 }
 
-// scanString moves behind a string and reports whether it holds escapes.
+// scanString moves past a string and reports whether it contains escapes.
 func (r *reader) scanString() (escaped bool, err error) {
 	for r.pos++; r.pos < len(r.text); r.pos++ {
 		switch c := r.text[r.pos]; {
@@ -158,9 +158,9 @@ func (r *reader) number() (string, error) {
 	return literal, nil
 }
 
-// maxPlainDigits is the length up to which a number without exponent certainly
-// fits a float64. Clients decode numbers into one, and a single number that does
-// not fit would keep them from reading the whole answer.
+// maxPlainDigits is the length up to which a number without exponent certainly fits a float64.
+// Clients decode numbers into a float64, and a single number that does not fit would keep them from
+// reading the whole answer.
 const maxPlainDigits = 300
 
 func (r *reader) digits() bool {
@@ -186,8 +186,8 @@ func (r *reader) stringInto(dst *string, kind string) (err error) {
 	return r.mismatch(kind)
 }
 
-// numeralInto reads a number as its text, or a string, or null: agents have sent
-// the processor frequency in all three forms.
+// numeralInto reads a number as its text, or a string, or null, because agents have sent the
+// processor frequency in all three forms.
 func (r *reader) numeralInto(dst *string) (err error) {
 	if c := r.peek(); c == '-' || '0' <= c && c <= '9' {
 		*dst, err = r.number()
@@ -196,9 +196,8 @@ func (r *reader) numeralInto(dst *string) (err error) {
 	return r.stringInto(dst, "a number")
 }
 
-// intInto reads a whole number or null. A number in text counts as the number,
-// empty text as null, and a fraction is dropped, because hardware managers pass
-// on what tools print.
+// intInto reads a whole number or null. Hardware managers pass on what tools print, so a text with
+// a number counts as the number, an empty text as null, and fractions are dropped.
 func (r *reader) intInto(dst *int64) error {
 	*dst = 0
 	start := r.pos
