@@ -12,25 +12,25 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// progress is what one commit makes of a session.
+// progress is the state of a session after a commit.
 type progress struct {
 	node    *node.Node
 	work    store.Work
 	cp      checkpoint
-	within  time.Duration // bound of the call that the machine is held for; 0 when it is not
+	within  time.Duration // limit of the call that the machine is held for; 0 without a call
 	fresh   bool          // the call is the first of its operation
 	child   bool          // the child node was given back
-	chained bool          // the row is other work now, which goes on at once
+	chained bool          // the row has become the next kind of work, which goes on at once
 	ending  error         // how the attempt ends; nil when it goes on
 }
 
-// advance stores what an operation has brought and whatever follows without a
-// machine, up to the next operation that needs one, to a hold, or to the end of the
-// work. That the next operation begins is stored with it when its call can follow
-// at once. Done and write may be nil.
+// advance stores the outcome of an operation, and then everything that needs no machine, up to the
+// next operation that needs one, to a hold, or to the end of the work. If the call of the next
+// operation can follow at once, the same commit stores that the operation begins. Done and write
+// may be nil.
 //
-// When what follows cannot be stored, what was done is stored by itself, so that
-// another attempt does not repeat it.
+// If what follows cannot be stored, advance stores the outcome by itself, so that another attempt
+// does not repeat the operation.
 func (s *session) advance(ctx context.Context, done *Operation, write Write) error {
 	finish := func(tx *store.Tx, p *progress) error { return s.finish(tx, p, done, write) }
 	err := s.store(ctx, done != nil, func(tx *store.Tx, p *progress) error {
@@ -45,7 +45,7 @@ func (s *session) advance(ctx context.Context, done *Operation, write Write) err
 	return s.store(ctx, true, finish)
 }
 
-// finish writes what an operation has brought; nil for none.
+// finish writes the outcome of the operation done; it does nothing for nil.
 func (s *session) finish(tx *store.Tx, p *progress, done *Operation, write Write) error {
 	if done == nil {
 		return nil
@@ -67,14 +67,14 @@ func (s *session) finish(tx *store.Tx, p *progress, done *Operation, write Write
 	return nil
 }
 
-// unstored reports whether a commit failed although the database answered and the node
-// is still ours. Another attempt would fail in the same way.
+// unstored reports whether a commit failed although the database answered and this process still
+// has the node. Another attempt would fail in the same way.
 func unstored(err error) bool {
 	_, over := ended(err)
 	return err != nil && !over && !errors.Is(err, node.ErrUnavailable) && !errors.Is(err, node.ErrLeaseLost)
 }
 
-// proceed does what needs no machine, inside the transaction.
+// proceed does everything that needs no machine, inside the transaction.
 func (s *session) proceed(tx *store.Tx, p *progress) error {
 	for {
 		if p.cp.Operation == (Ref{}) {
@@ -121,7 +121,7 @@ func (s *session) proceed(tx *store.Tx, p *progress) error {
 	}
 }
 
-// resume brings a node that waited back to work.
+// resume brings a waiting node back into its working state.
 func (s *session) resume(tx *store.Tx, n *node.Node) error {
 	if !s.waits(n) {
 		return nil
@@ -129,18 +129,18 @@ func (s *session) resume(tx *store.Tx, n *node.Node) error {
 	return s.r.owner.Move(tx, n, node.OnResume)
 }
 
-// waits reports whether the node is in a state in which this work waited.
+// waits reports whether the node is in the waiting state of this work.
 func (s *session) waits(n *node.Node) bool {
 	return s.script.DrivesState && n.ProvisionState.Class() == node.Waiting
 }
 
-// begin stores that an operation begins and holds its machine, when this session
-// has its place at the BMC and its lease; otherwise a later commit does.
+// begin stores that an operation begins, and holds the machine for its call, if this session has
+// the lease and a place at the BMC. Otherwise a later commit does that.
 func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 	target := p.node
 	if op.Child != "" {
 		if target = s.childNode(op); p.child {
-			target = nil // it was just given back
+			target = nil // the child was just given back
 		}
 	}
 	if target == nil || p.cp.Operation == op.Ref || s.bmc == "" || s.bmc != s.r.owner.BMC(target) ||
@@ -155,8 +155,8 @@ func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 	return s.holdMachine(tx, p, op)
 }
 
-// holdMachine makes the lease, and that of the child node, last beyond the call
-// that follows.
+// holdMachine extends the node's lease, and the child node's, beyond the end of the call that
+// follows.
 func (s *session) holdMachine(tx *store.Tx, p *progress, op *Operation) error {
 	p.within = s.within(op)
 	until := tx.Now().Add(p.within)
@@ -169,7 +169,7 @@ func (s *session) holdMachine(tx *store.Tx, p *progress, op *Operation) error {
 	return tx.HoldMachine(&p.work.Lease, until, s.r.cfg.LeaseTTL/3)
 }
 
-// extend holds the machine for another call of the operation under way.
+// extend holds the machine for another call of the operation in progress.
 func (s *session) extend(ctx context.Context, op *Operation) error {
 	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
 		p.cp.Attempt = driver.Unknown
@@ -177,7 +177,7 @@ func (s *session) extend(ctx context.Context, op *Operation) error {
 	})
 }
 
-// hold puts the node into its hold state, behind the operation that asks for it.
+// hold puts the node into its hold state, after the operation that asks for the hold.
 func (s *session) hold(tx *store.Tx, p *progress, op *Operation) error {
 	p.cp, p.ending = p.cp.finished(op.Ref), errParked
 	if op.Begin != nil {
@@ -187,7 +187,7 @@ func (s *session) hold(tx *store.Tx, p *progress, op *Operation) error {
 	return s.r.owner.Move(tx, p.node, node.OnHold)
 }
 
-// end ends the work: with what its script makes of the node, or with its failure.
+// end ends the work: the script writes its result into the node, or the failure is stored.
 func (s *session) end(tx *store.Tx, p *progress, task Task) error {
 	if p.cp.Failing != "" {
 		reason := p.cp.Failing
@@ -208,9 +208,9 @@ func (s *session) end(tx *store.Tx, p *progress, task Task) error {
 	return nil
 }
 
-// store runs change and writes what it makes of the node and the row. What is known
-// already cannot be found out again: known makes it try until the database answers,
-// for as long as nobody else has the node.
+// store runs change in a transaction and writes the node and the row. If known is true, change
+// stores facts that nobody can find out again. Then store repeats the commit until the database
+// answers, as long as nobody else has the node.
 func (s *session) store(ctx context.Context, known bool, change func(*store.Tx, *progress) error) error {
 	err := s.commit(ctx, change)
 	for known && errors.Is(err, node.ErrUnavailable) {
@@ -225,17 +225,17 @@ func (s *session) store(ctx context.Context, known bool, change func(*store.Tx, 
 			return change(tx, p)
 		})
 		if errors.Is(err, errChained) {
-			return fmt.Errorf("%w: %w", err, node.ErrUnavailable) // as for whoever does not try again
+			return fmt.Errorf("%w: %w", err, node.ErrUnavailable) // the same as without another try
 		}
 	}
 	return err
 }
 
-// errChained is the error of a commit whose first try, of which only the answer was lost, has
-// made other work of the row.
+// errChained is the error of a repeated commit whose first try succeeded, but lost its answer, and
+// turned the row into the next kind of work.
 var errChained = errors.New("the row is other work now")
 
-// checkKind returns errChained when the row is not the work that this session knows.
+// checkKind returns errChained when the row is not the work of this session any more.
 func (s *session) checkKind(tx *store.Tx) error {
 	works, err := tx.WorkOf(s.j.work.NodeID)
 	if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return w.ID == s.j.work.ID && w.Kind == s.j.work.Kind }) {
@@ -255,7 +255,7 @@ func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) 
 		after := *before
 		p = progress{node: &after, work: *s.j.work, cp: s.cp}
 		p.work.Lease = before.Lease
-		if s.j.claimed || p.work.NotBefore.After(tx.Now()) { // whoever takes the work over may begin now
+		if s.j.claimed || p.work.NotBefore.After(tx.Now()) { // another process may take over now
 			p.work.NotBefore = tx.Now()
 		}
 		for _, write := range s.found {
@@ -278,8 +278,7 @@ func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) 
 	return p.ending
 }
 
-// write stores the node and the row, and gives the lease back when the attempt ends
-// with that.
+// write stores the node and the row. It gives the lease back if the attempt ends with that.
 func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 	ends := errors.Is(p.ending, errDone) || errors.Is(p.ending, errFailed)
 	if ends {
@@ -291,8 +290,9 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 		return err
 	}
 	chained := errors.Is(p.ending, errDone) && s.script.Then != ""
-	keeps := p.ending == nil || chained || errors.Is(p.ending, errAsleep) // the lease
-	if p.within == 0 && keeps && !p.work.Lease.BusyUntil.IsZero() {       // every call has returned, and none follows yet
+	keeps := p.ending == nil || chained || errors.Is(p.ending, errAsleep) // the session keeps the lease
+	// Every call has returned, and none follows yet.
+	if p.within == 0 && keeps && !p.work.Lease.BusyUntil.IsZero() {
 		if err := tx.EndHold(&p.work.Lease); err != nil {
 			return err
 		}
@@ -316,13 +316,13 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 	return tx.EndLease(p.work.Lease)
 }
 
-// stored takes over what was committed; asked is when the commit was asked for.
+// stored updates the session with what was committed; asked is when the commit was requested.
 func (s *session) stored(asked time.Time, before *node.Node, p *progress) {
 	s.r.logEnd(s.j.work, before, p)
 	s.node, s.cp, *s.j.work, s.found = p.node, p.cp, p.work, nil
 	if p.child {
 		s.r.leases.release(s.j.child)
-		if s.child != nil { // else an earlier attempt had read it
+		if s.child != nil { // otherwise an earlier attempt had read it
 			s.r.freed.free(s.child.ID)
 		}
 		s.j.child, s.child = node.Lease{}, nil
@@ -341,7 +341,7 @@ func (s *session) stored(asked time.Time, before *node.Node, p *progress) {
 	}
 }
 
-// logEnd tells the log what work made of a node, when that is news.
+// logEnd logs the result of work on a node, if it is new.
 func (r *Runner) logEnd(w *store.Work, before *node.Node, p *progress) {
 	after := p.node
 	switch {
@@ -352,7 +352,8 @@ func (r *Runner) logEnd(w *store.Work, before *node.Node, p *progress) {
 	}
 }
 
-// failing is the checkpoint of work that fails from now on.
+// failing returns the checkpoint of work that has failed and from now on only leaves the machine in
+// order.
 func (s *session) failing(n *node.Node, cause error) checkpoint {
 	reason := cause.Error()
 	if s.script.Does != "" {
@@ -361,9 +362,9 @@ func (s *session) failing(n *node.Node, cause error) checkpoint {
 	return checkpoint{Failing: node.CutText(reason), InDoubt: s.cp.InDoubt}
 }
 
-// callDeadline is when a call has to end that the database was asked to hold the
-// machine for. The database granted that later than it was asked, and keeps times in
-// microseconds.
+// callDeadline returns the deadline of a call for which the database was asked to hold the machine.
+// The hold begins later than the request, so it lasts longer than the deadline. The millisecond is
+// because the database stores times in microseconds.
 func callDeadline(asked time.Time, within time.Duration) time.Time {
 	return asked.Add(within - time.Millisecond)
 }

@@ -11,43 +11,42 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// checkpoint is the progress of work, as its row stores it. Operations are stored by
-// name, so that a later release can insert others between them.
+// checkpoint is the progress of work, as its row stores it. It names operations instead of
+// numbering them, so that a later release can insert operations.
 type checkpoint struct {
-	Done Ref `json:"done,omitzero"` // the last operation that was done
-	// Passed is the last one behind it that was passed over. A version that does not know
-	// that one goes on behind Done.
+	Done Ref `json:"done,omitzero"` // the last operation that is done
+	// Passed is the last operation after Done that was skipped. A version that does not know this
+	// operation goes on after Done.
 	Passed    Ref `json:"passed,omitzero"`
-	Operation Ref `json:"operation,omitzero"` // the one under way
-	// Attempt is what a process that claims the row must assume about the calls of the
-	// operation in progress.
+	Operation Ref `json:"operation,omitzero"` // the operation in progress
+	// Attempt is what a process that claims the row must assume about the calls of the operation in
+	// progress.
 	Attempt driver.Attempt `json:"attempt,omitempty"`
-	Since   time.Time      `json:"since,omitzero"` // when the operation under way began
+	Since   time.Time      `json:"since,omitzero"` // when the operation in progress began
 	Phase   string         `json:"phase,omitempty"`
 	Handle  string         `json:"handle,omitempty"`
-	// ChildEpoch is the lease of the child node that the operation changes.
+	// ChildEpoch is the epoch of the lease of the child node that the operation changes.
 	ChildEpoch int64 `json:"child_epoch,omitempty"`
-	// Callback says that a heartbeat of the agent ends the wait, and Called that
-	// there was one. Due is when the wait ends without.
+	// Callback says that a heartbeat of the agent ends the wait, and Called that a heartbeat came.
+	// Due is when the wait ends without a heartbeat.
 	Callback bool      `json:"callback,omitempty"`
 	Called   bool      `json:"called,omitempty"`
 	Due      time.Time `json:"due,omitzero"`
-	numbered bool      // read from one with numbers, and not gone on from yet
-	// Failing is why the work fails; what is left of it is to leave the machine in
-	// order.
+	numbered bool      // decoded from a numbered checkpoint, and not continued yet
+	// Failing is why the work fails. What remains to be done is to leave the machine in order.
 	Failing string `json:"failing,omitempty"`
-	// Absences is how often time in which no engine was there was left out since the last
-	// turn, or since the agent was heard.
+	// Absences is how often time without any engine was left out since the last turn, or since the
+	// last heartbeat.
 	Absences int `json:"absences,omitempty"`
-	// InDoubt says that the machine may be further than the row, so that nothing that
-	// the work does from here on counts as done for the first time.
+	// InDoubt says that the machine may be further than the row, so that nothing that the work does
+	// from now on is certain to happen for the first time.
 	InDoubt bool `json:"in_doubt,omitempty"`
 }
 
-// errUnknownOperation is a checkpoint that a newer release has written.
+// errUnknownOperation is the error for a checkpoint that a newer release has written.
 var errUnknownOperation = errors.New("operation is not known to this version")
 
-// encode returns the checkpoint's text, empty before the first one.
+// encode returns the text of the checkpoint, "" for the zero value.
 func (c checkpoint) encode() string {
 	if c == (checkpoint{}) {
 		return ""
@@ -59,28 +58,29 @@ func (c checkpoint) encode() string {
 	return string(text)
 }
 
-// finished is the checkpoint after an operation.
+// finished returns the checkpoint after an operation.
 func (c checkpoint) finished(done Ref) checkpoint {
 	return checkpoint{Done: done, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
-// passed is the checkpoint behind an operation that is passed over.
+// passed returns the checkpoint after an operation that was skipped.
 func (c checkpoint) passed(op Ref) checkpoint {
 	return checkpoint{Done: c.Done, Passed: op, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
-// began is the checkpoint of an operation that begins now. Whoever finds it knows
-// nothing of its effect.
+// began returns the checkpoint of an operation that begins now. A process that finds it knows
+// nothing about the effect of the operation.
 func (c checkpoint) began(op Ref, now time.Time) checkpoint {
 	return checkpoint{Done: c.Done, Operation: op, Attempt: driver.Unknown, Since: now, Failing: c.Failing, InDoubt: c.InDoubt}
 }
 
-// maxAbsences bounds Absences: work that ends the process each time must end too.
+// maxAbsences is the limit of Absences. Without it, work that crashes the process each time would
+// never end.
 const maxAbsences = 5
 
-// resumed is the checkpoint of work that could go on from due and does so now. The time in
-// between, in which every engine was away or busy, does not count for the operation under way:
-// what had no chance to be done is not too late.
+// resumed returns the checkpoint of work that could go on from due and goes on now. In between
+// every engine was away or busy. That time does not count for the operation in progress: an
+// operation is not too late for what it had no chance to do.
 func (c checkpoint) resumed(due, now time.Time) checkpoint {
 	if c.Operation == (Ref{}) || !now.After(due) || c.Absences == maxAbsences {
 		return c
@@ -92,7 +92,7 @@ func (c checkpoint) resumed(due, now time.Time) checkpoint {
 	return c
 }
 
-// continued is the checkpoint after a turn that asks for another one.
+// continued returns the checkpoint after a turn that asks for another one.
 func (c checkpoint) continued(out driver.Outcome) checkpoint {
 	c.Phase, c.Handle, c.Attempt = out.Phase, out.Handle, driver.Continued
 	c.Callback, c.Called, c.Due, c.Absences = false, false, time.Time{}, 0
@@ -102,7 +102,7 @@ func (c checkpoint) continued(out driver.Outcome) checkpoint {
 	return c
 }
 
-// firstAttempt is what a driver is told when an operation begins.
+// firstAttempt returns what to tell a driver when an operation begins.
 func (c checkpoint) firstAttempt() driver.Attempt {
 	if c.InDoubt {
 		return driver.Unknown
@@ -110,8 +110,8 @@ func (c checkpoint) firstAttempt() driver.Attempt {
 	return driver.Fresh
 }
 
-// next returns the operation that is in progress or follows, nil after the last one,
-// and errUnknownOperation when the list does not have the one that is in progress or was done.
+// next returns the operation that is in progress or follows, nil after the last one. It returns
+// errUnknownOperation when the list lacks the operation that is in progress or done.
 func (c checkpoint) next(operations []Operation) (*Operation, error) {
 	find := func(ref Ref) int {
 		return slices.IndexFunc(operations, func(o Operation) bool { return o.Ref == ref })
@@ -135,7 +135,7 @@ func (c checkpoint) next(operations []Operation) (*Operation, error) {
 	return &operations[at], nil
 }
 
-// numbered is a checkpoint of releases in which operations had numbers.
+// numbered is a checkpoint of releases that numbered operations.
 type numbered struct {
 	At       int       `json:"at"`
 	Begun    bool      `json:"begun"`
@@ -147,8 +147,8 @@ type numbered struct {
 	InDoubt  bool      `json:"in_doubt"`
 }
 
-// decode reads a checkpoint. One with numbers is read with the list of what they
-// counted.
+// decode reads a checkpoint. For a numbered checkpoint it uses the list of operations that the old
+// releases numbered.
 func decode(text string, t Task, script Script) (checkpoint, error) {
 	if text == "" {
 		return checkpoint{}, nil
@@ -164,7 +164,7 @@ func decode(text string, t Task, script Script) (checkpoint, error) {
 	return old.named(t, script)
 }
 
-// named gives the operations of a numbered checkpoint their names.
+// named converts a numbered checkpoint into one with names.
 func (old numbered) named(t Task, script Script) (checkpoint, error) {
 	c := checkpoint{numbered: true, Failing: old.Doomed, Since: old.Since, Phase: old.Phase, Callback: old.Callback, Called: old.Called, InDoubt: old.InDoubt}
 	var refs []Ref
@@ -186,9 +186,9 @@ func (old numbered) named(t Task, script Script) (checkpoint, error) {
 	return c, nil
 }
 
-// Doubt notes in the checkpoint of work that goes on at now after its database was in
-// doubt that machines may be further than it says. What is under way begins now as
-// far as its time counts.
+// Doubt marks the checkpoint of work that resumes at now: the database was in doubt, and the
+// machine may be further than the checkpoint says. The time limit of an operation in progress
+// begins anew.
 func Doubt(step string, now time.Time) (string, error) {
 	fields := map[string]json.RawMessage{}
 	if step != "" {
@@ -214,8 +214,8 @@ func Doubt(step string, now time.Time) (string, error) {
 	return string(text), err
 }
 
-// Call records a heartbeat in the checkpoint of parked work. It returns false when the
-// work does not wait for one.
+// Call records a heartbeat in the checkpoint of parked work. Waited is false when the work does not
+// wait for a heartbeat.
 func Call(step string) (called string, waited bool, err error) {
 	var fields map[string]json.RawMessage
 	if step == "" {

@@ -10,12 +10,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// childWait is how long an operation waits for a child node that is under work.
+// childWait is how long an operation waits for a child node that other work has locked.
 const childWait = 10 * time.Second
 
-// target returns the node whose machine the operation changes: the node of the
-// work, or a child of it, which is then under a lease of its own from the first
-// turn to the last.
+// target returns the node whose machine the operation changes: the node of the work, or a child of
+// it. A child has a lease of its own from the first turn to the last.
 func (s *session) target(ctx context.Context, op *Operation) (*node.Node, error) {
 	if op.Child == "" {
 		return s.node, nil
@@ -32,8 +31,7 @@ func (s *session) target(ctx context.Context, op *Operation) (*node.Node, error)
 	return s.child, nil
 }
 
-// childNode returns the child that an operation changes while it is leased to us,
-// else nil.
+// childNode returns the child that an operation changes if this process has its lease, else nil.
 func (s *session) childNode(op *Operation) *node.Node {
 	if s.child == nil || s.child.UUID != op.Child {
 		return nil
@@ -41,7 +39,7 @@ func (s *session) childNode(op *Operation) *node.Node {
 	return s.child
 }
 
-// leaseChild takes the lease of a child, or goes on with that of the turn before.
+// leaseChild takes the lease of a child, or continues with the lease of the previous turn.
 func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	child, err := tx.Node(op.Child)
 	if isNotFound(err) {
@@ -53,7 +51,7 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	if err := op.CheckChild(tx, s.node, child); err != nil {
 		return err
 	}
-	// The lease that this process has asked for is its own also when it did not hear that it got it.
+	// A lease that this process has requested is its own even if the answer was lost.
 	ours := child.Lease.Epoch == s.cp.ChildEpoch || child.Lease.Epoch == s.j.child.Epoch
 	if !ours || child.Lease.Owner != s.r.cfg.Hostname || !child.Lease.ExpiresAt.After(tx.Now()) {
 		if child.Lease, err = tx.AcquireLease(child.ID, s.r.cfg.Hostname, s.r.cfg.LeaseTTL); err != nil {
@@ -69,9 +67,8 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	return nil
 }
 
-// coverChild makes a call of the child end when the child's lease is lost, and first ends
-// what this process still does for the child under an earlier lease. The caller calls end
-// once.
+// coverChild makes a call to the child end when the child's lease is lost. First it ends whatever
+// this process still does for the child under an earlier lease. The caller calls end once.
 func (s *session) coverChild(ctx context.Context) (call context.Context, end func(), err error) {
 	lease := s.j.child
 	call, lost := context.WithCancelCause(ctx)
@@ -91,8 +88,8 @@ func (s *session) coverChild(ctx context.Context) (call context.Context, end fun
 	}, nil
 }
 
-// endChildTurn stores what a turn made of a child. A child has no provision state
-// for this, so that it cannot wait for its ramdisk.
+// endChildTurn stores the outcome of a turn on a child. A child has no waiting state for this, so
+// it cannot wait for its ramdisk.
 func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Outcome) error {
 	if out.Callback {
 		return fmt.Errorf("child node %s: %w", op.Child, node.Invalid("the step waits for the machine's ramdisk, which steps on child nodes cannot."))
@@ -126,7 +123,7 @@ func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Ou
 	})
 }
 
-// dropChild gives the child node back that the operation has changed, if any.
+// dropChild gives back the child node of the finished operation, if any.
 func (s *session) dropChild(tx *store.Tx, p *progress) error {
 	if s.j.child.Epoch == 0 {
 		return nil

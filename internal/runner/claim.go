@@ -9,17 +9,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Bounds of the claim loop.
+// Limits of the claim loop.
 const (
 	retryAfter = 2 * time.Second       // first wait before work is tried again; doubles
-	idlePoll   = 2 * time.Second       // longest pause of the loop: other processes may leave work
-	busyPoll   = 10 * time.Millisecond // how soon it checks again for room in the queue
+	idlePoll   = 2 * time.Second       // longest pause of the loop, because other processes may leave work
+	busyPoll   = 10 * time.Millisecond // pause while the queue has no room
 	claimBatch = 64                    // rows claimed in one transaction
-	claimPause = 20 * time.Millisecond // between two looks at the database, however much work ends
+	claimPause = 20 * time.Millisecond // least pause between two queries, however much work ends
 )
 
-// claimLoop claims work without a lease: work of an earlier process, work that failed
-// or waited and is due again, and work of processes that died.
+// claimLoop claims work without a lease: work of an earlier process, work that failed or waited and
+// is due again, and work of processes that died.
 func (r *Runner) claimLoop(ctx context.Context) {
 	ctx = WithInfo(ctx, &Info{Task: "claim"})
 	for !r.stopping() {
@@ -47,8 +47,8 @@ func (r *Runner) WakeClaim() {
 	}
 }
 
-// ClaimDue claims due work, as much as there is room for, and returns how long
-// nothing more will be due.
+// ClaimDue claims due work, as much as there is room for, and returns how long to wait before the
+// next call.
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	r.uptime.look(time.Now(), r.cfg.LeaseTTL)
 	wakeAt, sleeping := r.queue.wake(r.db.Now())
@@ -95,7 +95,7 @@ func (r *Runner) claimRows(ctx context.Context) (int, error) {
 	return len(claimed), nil
 }
 
-// untilDue returns how long no work is due, and whether some is due now.
+// untilDue returns the time until work is due, and whether some is due now.
 func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 	wait = idlePoll
 	err := r.db.Read(ctx, func(tx *store.Tx) error {
@@ -120,9 +120,9 @@ func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 	return max(wait, time.Millisecond), due
 }
 
-// scope is what this process may work on: what its owner leaves it, without rows
-// that only a newer version can read, and what it is at already. Behind a break in which no
-// process could renew its leases, each gets the time to do so.
+// scope returns what this process may work on: what its owner allows, without rows that only a
+// newer version can read, and without work that this process already has. After a break in which no
+// process could renew its leases, it gives each process the time to renew them.
 func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
 	now := r.db.Now()
 	scope, err := r.owner.Scope(tx)
@@ -130,21 +130,21 @@ func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
 	return scope, err
 }
 
-// ignored are rows whose checkpoints a newer version wrote. They are left to it,
-// and looked at again after a while.
+// ignored are rows whose checkpoints a newer version wrote. This process leaves them to that
+// version, and checks them again after a while.
 type ignored struct {
 	mu   sync.Mutex
-	rows map[int64]time.Time // until when, by the key of the work
+	rows map[int64]time.Time // end of ignoring, by the key of the work
 }
 
 const (
 	ignoreFor  = 10 * time.Minute
-	maxIgnored = 500 // rows; more are read again and again, which costs time and does no harm
+	maxIgnored = 500 // further rows are read again and again, which costs time but does no harm
 )
 
 func newIgnored() *ignored { return &ignored{rows: map[int64]time.Time{}} }
 
-// add notes a row and reports whether it is news.
+// add adds a row and reports whether it is new.
 func (i *ignored) add(id int64, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -160,7 +160,7 @@ func (i *ignored) list(now time.Time) []int64 {
 	defer i.mu.Unlock()
 	var ids []int64
 	for id, until := range i.rows {
-		if now.After(until.Add(ignoreFor)) { // gone, or done by the newer version
+		if now.After(until.Add(ignoreFor)) { // removed, or done by the newer version
 			delete(i.rows, id)
 		} else if now.Before(until) {
 			ids = append(ids, id)

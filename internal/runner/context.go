@@ -6,23 +6,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Info says what something is done for.
+// Info says for what purpose code runs.
 type Info struct {
-	Task      string // "work", or the loop or request that it belongs to
+	Task      string // "work", or the name of the loop or request
 	Work      store.WorkKind
 	Node      string // UUID
-	Operation Ref    // the one that was last begun or is next
-	Request   string // what calls of that operation are made for, see driver.Origin
+	Operation Ref    // the last operation begun, or the next one
+	Request   string // name for calls of that operation, see driver.Origin
 }
 
 type infoKey struct{}
 
-// WithInfo returns a context of what is done for info.
+// WithInfo returns a context with info.
 func WithInfo(ctx context.Context, info *Info) context.Context {
 	return context.WithValue(ctx, infoKey{}, info)
 }
 
-// InfoOf returns what a context is of; the zero value when it does not say.
+// InfoOf returns the info of a context; the zero value when it has none.
 func InfoOf(ctx context.Context) Info {
 	if info, ok := ctx.Value(infoKey{}).(*Info); ok {
 		return *info

@@ -11,12 +11,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// storeWithin bounds storing the outcome of a call that a client waits for.
+// storeWithin limits the time for storing the outcome of a call that a client waits for.
 const storeWithin = 10 * time.Second
 
-// Direct makes one call that changes a machine while a client waits, under a lease
-// and without work: when the process dies, the client knows that it got no answer.
-// Take returns the node inside a transaction when nobody works on it.
+// Direct makes one call that changes a machine while a client waits, under a lease and without
+// work. If the process dies, the client knows that it got no answer. Take runs inside a transaction
+// and returns the node, or an error if somebody works on it.
 func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) (*node.Node, error), change Change) error {
 	if !r.begin() {
 		return &node.UnavailableError{Reason: "This engine is being stopped: please retry."}
@@ -43,7 +43,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 	if err != nil {
 		return err
 	}
-	// The client may go; the call and the lease end all the same.
+	// The call and the lease end in order even if the client goes.
 	watched, lost := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer lost(nil)
 	r.leases.hold(lease)
@@ -56,8 +56,9 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 	defer end()
 	call, cancelCall := context.WithDeadline(watched, callDeadline(asked, r.cfg.CallTimeout))
 	defer cancelCall()
+	// The epoch makes the name of the request unique, because epochs never repeat.
 	out, failure := change(call, n, driver.Turn{Origin: driver.Origin{
-		Conductor: r.cfg.Hostname, Epoch: lease.Epoch, Request: "request " + strconv.FormatInt(lease.Epoch, 10), // epochs never repeat
+		Conductor: r.cfg.Hostname, Epoch: lease.Epoch, Request: "request " + strconv.FormatInt(lease.Epoch, 10),
 	}})
 	err = r.endDirect(watched, n, lease, out, failure)
 	r.freed.free(n.ID)
@@ -67,8 +68,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 	return err
 }
 
-// slow is the answer to a client when the BMC is busy with other calls or does not
-// answer.
+// slow returns the error for a client when the BMC is busy with other calls or does not answer.
 func (r *Runner) slow(n *node.Node) error {
 	return &node.DriverError{
 		Op: "call the BMC of node " + n.UUID, Retryable: true, Refused: true,
@@ -76,7 +76,7 @@ func (r *Runner) slow(n *node.Node) error {
 	}
 }
 
-// endDirect stores what a call made of the node and gives the lease back.
+// endDirect stores the outcome of a call in the node and gives the lease back.
 func (r *Runner) endDirect(ctx context.Context, n *node.Node, lease node.Lease, out driver.Outcome, failure error) error {
 	bounded, cancel := context.WithTimeout(ctx, storeWithin)
 	defer cancel()
@@ -104,8 +104,9 @@ func (r *Runner) endDirect(ctx context.Context, n *node.Node, lease node.Lease, 
 	}
 }
 
-// Ask makes a call that only reads while a client waits. Its context ends after
-// Config.CallTimeout, waiting for earlier calls of the same BMC included.
+// Ask makes a call that only reads while a client waits. The context of read ends
+// Config.CallTimeout after the beginning of Ask, which includes the wait for earlier calls to the
+// same BMC.
 func (r *Runner) Ask(ctx context.Context, n *node.Node, read func(context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, r.cfg.CallTimeout, r.slow(n))
 	defer cancel()

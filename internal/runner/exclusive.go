@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// exclusive keeps this process from calling one machine under two leases at once. A lease
-// that has run out by the database's clock only, because that clock was put forward or
-// the machine slept, does not end the calls that are made under it.
+// exclusive keeps this process from calling one machine under two leases at once. A lease may
+// expire only by the database's clock, because somebody put that clock forward or the engine's
+// machine slept. That does not end the calls under the lease.
 type exclusive struct {
 	mu    sync.Mutex
 	nodes map[int64]*underLease
@@ -24,9 +24,9 @@ type underLease struct {
 
 func newExclusive() *exclusive { return &exclusive{nodes: map[int64]*underLease{}} }
 
-// begin ends what is still done for the node under an earlier lease, and waits until it
-// has ended; lost ends what begins here. When a later lease is at work, this one is
-// lost. The caller calls end once.
+// begin ends whatever this process still does for the node under an earlier lease, and waits for
+// its end. Lost ends what begins here. If a later lease is in use already, begin returns
+// node.ErrLeaseLost. The caller calls end once.
 func (e *exclusive) begin(ctx context.Context, nodeID int64, lease node.Lease, lost context.CancelCauseFunc) (end func(), err error) {
 	own := &underLease{epoch: lease.Epoch, lost: lost, ended: make(chan struct{})}
 	for {
@@ -46,7 +46,7 @@ func (e *exclusive) begin(ctx context.Context, nodeID int64, lease node.Lease, l
 	}
 }
 
-// enter returns who is at the node, nil when own is from now on.
+// enter returns who works on the node, nil when own now does.
 func (e *exclusive) enter(nodeID int64, own *underLease) (earlier *underLease) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

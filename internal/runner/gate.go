@@ -10,22 +10,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/keylimit"
 )
 
-// Gate bounds how many calls to machines, and how many to one BMC, this process makes
-// at once. Calls that wait for one BMC do not delay calls to others. It is safe for
-// concurrent use.
+// Gate limits how many calls to machines, and how many to one BMC, this process makes at once.
+// Calls that wait for one BMC do not delay calls to others. It is safe for concurrent use.
 type Gate struct {
 	calls *semaphore.Weighted
 	bmcs  *keylimit.Limit
 }
 
-// NewGate returns a gate for so many calls at once, and so many to one BMC. Both
-// are at least 1.
+// NewGate returns a gate for this many calls at once, and this many to one BMC. Both are at least
+// 1.
 func NewGate(calls, perBMC int) *Gate {
 	return &Gate{calls: semaphore.NewWeighted(int64(calls)), bmcs: keylimit.New(perBMC)}
 }
 
-// Enter waits until the BMC of this name may be called. The caller calls leave
-// once, when it has heard the last answer. The error is that of ctx.
+// Enter waits until the BMC of this name may be called. The caller calls leave once, after the last
+// answer. The error is that of ctx.
 func (g *Gate) Enter(ctx context.Context, bmc string) (leave func(), err error) {
 	release, err := g.bmcs.Acquire(ctx, bmc)
 	if err != nil {

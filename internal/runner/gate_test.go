@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// enterAll has each of these BMCs called once, each call taking a second, and
-// returns when each call began.
+// enterAll calls each of these BMCs once, for a second each, and returns when each call began.
 func enterAll(t *testing.T, g *Gate, bmcs ...string) []time.Duration {
 	t.Helper()
 	began, done := make([]time.Duration, len(bmcs)), make(chan struct{})

@@ -12,22 +12,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Endings of an attempt that are no failure and need nothing more.
+// Ways in which an attempt ends without a failure; nothing more has to be done.
 var (
 	errDone      = errors.New("done")      // the row is gone, or is other work now
 	errFailed    = errors.New("failed")    // the failure is stored and the row is gone
-	errAsleep    = errors.New("asleep")    // the job keeps its lease and goes on in this process
-	errParked    = errors.New("parked")    // the lease is given back; the row says when it goes on
+	errAsleep    = errors.New("asleep")    // the job keeps its lease and continues in this process
+	errParked    = errors.New("parked")    // the lease is given back; the row says when the work continues
 	errPostponed = errors.New("postponed") // the same, after a failure that may pass
 	errStopped   = errors.New("stopped")   // the process ends
 )
 
-// endings is what each of them is for the observer.
+// endings maps each of these errors to the outcome for the observer.
 var endings = map[error]Outcome{
 	errDone: Done, errFailed: Failed, errAsleep: Waiting, errParked: Waiting, errPostponed: Postponed, errStopped: Stopped,
 }
 
-// ended returns which ending err is; false when it is none.
+// ended returns the outcome for err; false when err is not one of these.
 func ended(err error) (Outcome, bool) {
 	outcome, ok := endings[err]
 	return outcome, ok
@@ -48,7 +48,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 	outcome := r.endAttempt(attempt, j, err)
 	cancel(nil)
 	r.leases.watch(j.work.Lease, nil)
-	kind := string(j.info.Work) // the next attempt may begin before this one has ended
+	kind := string(j.info.Work) // read now, because the next attempt may begin before this one has ended
 	switch outcome {
 	case Waiting, Postponed:
 		r.goOn(ctx, j, err)
@@ -58,7 +58,7 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 	r.cfg.Observer.WorkEnded(kind, outcome, r.db.Now().Sub(began))
 }
 
-// goOn keeps a job whose lease this process keeps, and gives up the others.
+// goOn keeps a job whose lease this process keeps, and gives up other jobs.
 func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 	switch {
 	case errors.Is(err, errAsleep):
@@ -66,7 +66,7 @@ func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 		r.WakeClaim()
 	case errors.Is(err, errParked), errors.Is(err, errPostponed):
 		r.releaseJob(j)
-	default: // the database is away: what is stored is read again when it is back
+	default: // the database is not available: the row is read again when it is back
 		j.stale, j.node, j.hint, j.attempt = true, nil, nil, ""
 		r.sessions.Go(func() {
 			if r.pause(ctx, r.cfg.Jitter(retryAfter)) {
@@ -76,7 +76,7 @@ func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 	}
 }
 
-// releaseJob ends what Enqueue began.
+// releaseJob undoes Enqueue.
 func (r *Runner) releaseJob(j *Job) {
 	r.leases.release(j.work.Lease)
 	r.leases.release(j.child)
@@ -89,8 +89,8 @@ func (r *Runner) panicked(j *Job, panicked any) error {
 	return fmt.Errorf("internal error in %s: %v", j.work.Kind, panicked)
 }
 
-// attempt runs the script from where the row says. A panic on the way to or from an
-// operation is an error too.
+// attempt runs the script from where the row says. A panic before or after an operation is an error
+// too.
 func (r *Runner) attempt(ctx context.Context, j *Job) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -111,7 +111,7 @@ func (r *Runner) attempt(ctx context.Context, j *Job) (err error) {
 	return err
 }
 
-// endAttempt does what follows the end of an attempt and returns what it was.
+// endAttempt handles the end of an attempt and returns its outcome.
 func (r *Runner) endAttempt(ctx context.Context, j *Job, err error) Outcome {
 	outcome, ok := ended(err)
 	switch {
@@ -133,13 +133,13 @@ func (r *Runner) endAttempt(ctx context.Context, j *Job, err error) Outcome {
 		r.log.Debug("Node is gone, dropping its work", "work", j.work.Kind, "node", j.work.NodeUUID)
 		return Dropped
 	}
-	// The database is away, or a failure could not be stored. Nothing has been done
-	// that is not stored, or that the machine does not show: the row says how to go on.
+	// The database is not available, or a failure could not be stored. Everything that was done is
+	// stored, or the machine shows it, so the row says how to go on.
 	r.log.Warn("Work waits for the database", "work", j.work.Kind, "node", j.work.NodeUUID, "err", err)
 	return Postponed
 }
 
-// leave gives a row back that a newer version has written.
+// leave gives back a row that a newer version has written.
 func (r *Runner) leave(ctx context.Context, j *Job, cause error) {
 	if r.ignored.add(j.work.ID, r.db.Now()) {
 		r.log.Warn("Work is left to a newer version of the engine, which has begun it", "work", j.work.Kind, "node", j.work.NodeUUID, "err", cause)
@@ -149,8 +149,8 @@ func (r *Runner) leave(ctx context.Context, j *Job, cause error) {
 	}
 }
 
-// Knows reports whether this version can go on with work of a node, or only a newer
-// one.
+// Knows reports whether this version can go on with the work of a node; if not, only a newer
+// version can.
 func (r *Runner) Knows(w *store.Work, n *node.Node) bool {
 	script, known := r.owner.Script(w.Kind)
 	if !known {
@@ -176,7 +176,7 @@ func (r *Runner) gone(ctx context.Context, id int64) bool {
 	return errors.Is(err, node.ErrNotFound)
 }
 
-// open reads what a job needs to go on.
+// open prepares a session for the next attempt at a job.
 func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 	if j.node == nil || j.stale {
 		if err := r.read(ctx, j); err != nil {
@@ -207,7 +207,7 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 	return s, nil
 }
 
-// read reads the node of a job, and its row when that may be another than we know.
+// read reads the node of a job, and also the row if the job is stale.
 func (r *Runner) read(ctx context.Context, j *Job) error {
 	return r.db.ReadSingle(ctx, func(tx *store.Tx) error {
 		n, err := tx.NodeByID(j.work.NodeID)

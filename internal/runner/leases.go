@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// leases are those that this process has renewed: of jobs queued, running or
-// asleep, and of requests that wait for a machine.
+// leases are the leases that this process renews: those of jobs that are queued, running or asleep,
+// and of requests that call a machine.
 type leases struct {
 	mu   sync.Mutex
 	held map[int64]*heldLease // by epoch
@@ -20,12 +20,12 @@ type leases struct {
 
 type heldLease struct {
 	holders int
-	cancel  context.CancelCauseFunc // ends what is done under it; nil while nothing is
+	cancel  context.CancelCauseFunc // ends what runs under the lease; nil while nothing does
 }
 
 func newLeases() *leases { return &leases{held: map[int64]*heldLease{}} }
 
-// hold has a lease renewed until release is called as often as hold was.
+// hold has a lease renewed until release has been called as often as hold.
 func (l *leases) hold(lease node.Lease) {
 	if lease.Epoch == 0 {
 		return
@@ -52,8 +52,8 @@ func (l *leases) release(lease node.Lease) {
 	}
 }
 
-// watch has cancel called when a lease that is held is lost, at once when it was lost
-// already; nil ends that.
+// watch sets the function to call when a held lease is lost; it calls it at once if the lease is
+// already lost. Nil removes the function.
 func (l *leases) watch(lease node.Lease, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *leases) watch(lease node.Lease, cancel context.CancelCauseFunc) {
 	}
 }
 
-// lost ends what is done under leases that are no longer ours.
+// lost ends what runs under leases that this process has lost.
 func (l *leases) lost(epochs []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,13 +86,12 @@ func (l *leases) epochs() []int64 {
 	return slices.Sorted(maps.Keys(l.held))
 }
 
-// renewLoop keeps the leases of this process. A lease that it lost sight of,
-// because it did not learn that its commit succeeded, runs out, and the work is
-// claimed anew.
+// renewLoop renews the leases of this process. If this process does not know of a lease, because
+// the answer to its commit was lost, the lease runs out, and a process claims the work again.
 //
-// While the database does not answer, nothing needs to be ended: no call's deadline
-// is later than the end of the lease that was granted for it. A lease that runs out
-// meanwhile stays ours unless another process takes the node before it is renewed.
+// While the database does not answer, no call has to be ended: the deadline of a call is never
+// later than the end of the lease that was granted for it. A lease that expires meanwhile stays
+// with this process unless another process takes the node before the renewal.
 func (r *Runner) renewLoop(ctx context.Context) {
 	ctx = WithInfo(ctx, &Info{Task: "renew"})
 	for sleep(ctx, r.cfg.LeaseTTL/3) {
@@ -100,8 +99,7 @@ func (r *Runner) renewLoop(ctx context.Context) {
 	}
 }
 
-// RenewLeases renews the leases of this process, and ends what is done under those that
-// it has lost.
+// RenewLeases renews the leases of this process, and ends what runs under leases that it has lost.
 func (r *Runner) RenewLeases(ctx context.Context) {
 	epochs := r.leases.epochs()
 	if len(epochs) == 0 {
@@ -121,7 +119,7 @@ func (r *Runner) RenewLeases(ctx context.Context) {
 	}
 }
 
-// sleep waits and reports whether ctx lasted that long.
+// sleep waits and reports whether the time passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

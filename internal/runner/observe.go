@@ -13,7 +13,7 @@ const (
 	Waiting   Outcome = "waiting"   // for time to pass or an agent to call; not a failure
 	Lost      Outcome = "lost"      // another process took the node over
 	Dropped   Outcome = "dropped"   // the node was deleted
-	Left      Outcome = "left"      // to a newer version, which alone knows the operation
+	Left      Outcome = "left"      // to a newer version; only that version knows the operation
 	Stopped   Outcome = "stopped"   // by the end of the process; resumed by the next
 )
 

@@ -14,23 +14,23 @@ type Job struct {
 	work *store.Work // as last written
 	hint any         // see Task
 	node *node.Node  // as it was committed with the work; nil when it must be read
-	// attempt is what this process knows of the operation under way; empty when the
-	// checkpoint says it.
+	// attempt is what this process knows of the operation in progress; empty when the checkpoint
+	// says it.
 	attempt driver.Attempt
-	// deadline is until when the call may be made that Begin has begun; zero when none may.
+	// deadline is the end of the time for the call that Begin has begun; zero without such a call.
 	deadline time.Time
-	child    node.Lease // of the child node that the operation under way changes
-	info     Info       // what it does now, for the context of its attempt
-	claimed  bool       // it was found in the database, and has not gone on yet
+	child    node.Lease // lease of the child node that the operation in progress changes
+	info     Info       // what the job does now, for the context of its attempt
+	claimed  bool       // the job was claimed from the database, and has not gone on yet
 	stale    bool       // the row must be read again before anything is done
 }
 
-// NewJob returns work that its caller has stored under a lease of this process.
-// Node and hint are what the caller knows of it; both may be nil.
+// NewJob returns a job for work that the caller has stored under a lease of this process. Node and
+// hint are what the caller knows already; both may be nil.
 func NewJob(w *store.Work, n *node.Node, hint any) *Job { return &Job{work: w, node: n, hint: hint} }
 
-// queue hands jobs out in the order of their arrival. It has no bound of its own: a
-// node has at most one lease, so there are never more jobs than nodes.
+// queue hands out jobs in the order of their arrival. It needs no limit: a node has at most one
+// lease, so there are never more jobs than nodes.
 type queue struct {
 	mu      sync.Mutex
 	jobs    []*Job
@@ -81,8 +81,8 @@ func (q *queue) sleep(j *Job) {
 	q.asleep = append(q.asleep, j)
 }
 
-// wake queues the sleeping jobs that are due at now, and returns when the next
-// one is; ok is false when none sleeps.
+// wake queues the sleeping jobs that are due at now, and returns when the next one is due; ok is
+// false when none sleeps.
 func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,8 +111,8 @@ func (q *queue) close() {
 	q.arrived.Broadcast()
 }
 
-// uncalled returns the leases of waiting jobs whose machine is held for a call that Begin has
-// begun and nobody has made.
+// uncalled returns the leases of queued jobs whose machine is held for a call that Begin has begun
+// but nobody has made.
 func (q *queue) uncalled() []node.Lease {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -132,11 +132,11 @@ func (q *queue) waiting() int {
 	return len(q.jobs)
 }
 
-// keepHints is how many waiting jobs may keep their hint and their node in memory.
-// Later ones read them again, so that a storm of requests stays small.
+// keepHints is how many queued jobs may keep their hint and their node in memory. Further jobs read
+// the node again, so that a storm of requests takes little memory.
 const keepHints = 128
 
-// Enqueue starts work that its caller has stored; nil is none of ours.
+// Enqueue starts a job for work that the caller has stored. It ignores nil.
 func (r *Runner) Enqueue(j *Job) {
 	if j == nil {
 		return
@@ -150,9 +150,9 @@ func (r *Runner) Enqueue(j *Job) {
 
 // Load is how much a runner has to do.
 type Load struct {
-	Waiting int       // pieces of work that wait for their turn
-	Asleep  int       // pieces of work that wait for a time, with their lease
-	Wakes   time.Time // when the first of those goes on; zero when there is none
+	Waiting int       // pieces of work that wait for a session
+	Asleep  int       // pieces of work that wait for a time and keep their lease
+	Wakes   time.Time // when the first sleeping piece goes on; zero without one
 	Leases  []int64   // epochs of the leases that are renewed
 }
 

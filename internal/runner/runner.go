@@ -1,14 +1,14 @@
-// Package runner runs the work that is stored in the database. It claims rows of work,
-// runs their scripts operation by operation under a lease, stores the progress of each,
-// and resumes the work of processes that stopped. It depends on nodes, the store and
-// scripts, and knows no verb: its owner, the conductor, says which operations a kind of
-// work has and what their end means for the node.
+// Package runner runs the work that is stored in the database. It claims rows of work, runs their
+// scripts operation by operation under a lease, stores the progress of each, and resumes the work
+// of processes that stopped. It depends on nodes, the store and scripts, and knows no verb: its
+// owner, the conductor, says which operations a kind of work has and what their end means for the
+// node.
 //
-// Invariants: a call that changes a machine is made only under a lease that is valid
-// until after the call's deadline. That the call begins is on disk before the call, and
-// its outcome before the next one. After a temporary failure, work is tried again from
-// its row, not from memory. No other process works on the node before the deadline of a
-// call has passed, and the next one is told that the outcome of that call is unknown.
+// Invariants: A call that changes a machine is made only under a lease that is valid until after
+// the call's deadline. The database has the beginning of the call on disk before the call, and its
+// outcome before the next call. After a temporary failure, work is tried again from its row, not
+// from memory. No other process works on the node before the deadline of a call has passed, and the
+// process that then does is told that the outcome of that call is unknown.
 package runner
 
 import (
@@ -29,14 +29,14 @@ type Config struct {
 	Hostname string        // name in leases, unique among the processes of one database
 	LeaseTTL time.Duration // how long a lease is valid without renewal
 
-	CallTimeout    time.Duration // bound of one call to a machine, unless its operation has its own
-	ProcessTimeout time.Duration // bound of one operation that keeps a processor busy
+	CallTimeout    time.Duration // limit of one call to a machine, unless its operation has its own
+	ProcessTimeout time.Duration // limit of one operation that keeps a processor busy
 	Processors     int           // such operations at once
 	Sessions       int           // jobs in progress at once, most of which wait for machines
 
-	MaxAttempts     int           // how often work is tried when its failure may be temporary
+	MaxAttempts     int           // number of attempts when the failure may be temporary
 	CallbackTimeout time.Duration // time without a heartbeat in a waiting state before the work fails
-	// HeartbeatTimeout is the time in which an agent that runs sends a heartbeat.
+	// HeartbeatTimeout is the time within which a running agent sends a heartbeat.
 	HeartbeatTimeout time.Duration
 
 	Observer Observer
@@ -57,16 +57,16 @@ type Owner interface {
 	// Script returns the script of a kind of work; false for a kind that this version
 	// does not know.
 	Script(kind store.WorkKind) (Script, bool)
-	// BMC names the BMC that calls for the node go to.
+	// BMC returns the name of the BMC that calls for the node go to.
 	BMC(n *node.Node) string
 	// Scope says which work to leave to other processes.
 	Scope(tx *store.Tx) (store.WorkScope, error)
 	// Move applies a trigger to the provision state of a node.
 	Move(tx *store.Tx, n *node.Node, on node.Trigger) error
-	// Failed writes into the node that work has failed for good. Its script has
-	// written what is particular to it.
+	// Failed writes into the node that work has finally failed. The script has already written what
+	// is special to it.
 	Failed(tx *store.Tx, w *store.Work, n *node.Node, reason string) error
-	// Noted writes into the history what an operation of the work has to say of a machine.
+	// Noted writes a remark of an operation about a machine into the history.
 	Noted(tx *store.Tx, w *store.Work, n *node.Node, text string) error
 	// Ended records the end of work, after the script has changed the node.
 	Ended(tx *store.Tx, w *store.Work, before, after *node.Node) error
@@ -77,8 +77,8 @@ type Owner interface {
 type Observer interface {
 	// WorkEnded is called when one attempt at a piece of work ends.
 	WorkEnded(kind string, outcome Outcome, took time.Duration)
-	// LeaseWaited is called when a request found its node under work and waited.
-	// It got its turn, or gave up and was refused.
+	// LeaseWaited is called when a request had to wait for a locked node. It got its turn, or gave
+	// up and was refused.
 	LeaseWaited(took time.Duration, gotTurn bool)
 }
 
@@ -106,10 +106,10 @@ type Runner struct {
 	loops    sync.WaitGroup
 	sessions sync.WaitGroup
 
-	starting sync.Mutex // keeps sessions from beginning behind Stop's back
+	starting sync.Mutex // keeps sessions from beginning after Stop
 }
 
-// New returns a runner that does nothing before Start.
+// New returns a runner. It does nothing before Start.
 func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Runner {
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(d time.Duration) time.Duration { return d }
@@ -127,8 +127,8 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 	}
 }
 
-// Start begins to work. The caller has taken back the leases that an earlier
-// process of its name left, see store.Tx.DropLeases.
+// Start starts the work. The caller has already ended the leases that an earlier process of the
+// same name left, see store.Tx.DropLeases.
 func (r *Runner) Start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	r.uptime.begin(r.db.Now())
@@ -149,7 +149,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	r.starting.Unlock()
 	r.queue.close()
 	idle := make(chan struct{})
-	go func() { // ends with the sessions, whose calls have deadlines
+	go func() { // ends with the sessions; their calls have deadlines
 		r.sessions.Wait()
 		close(idle)
 	}()
@@ -170,7 +170,7 @@ func (r *Runner) Stop(ctx context.Context) error {
 	return nil
 }
 
-// giveBack gives every lease back. No machine is held for a call that was not made.
+// giveBack gives every lease back. It ends the holds of machines for calls that were never made.
 func (r *Runner) giveBack(tx *store.Tx) error {
 	for _, lease := range r.queue.uncalled() {
 		if err := tx.EndHold(&lease); err != nil {
@@ -180,11 +180,12 @@ func (r *Runner) giveBack(tx *store.Tx) error {
 	return tx.DropLeases(r.cfg.Hostname)
 }
 
-// Interrupted says that a write failed, as those of heartbeats do then.
+// Interrupted says that a write failed. Writes of heartbeats fail at the same time, so this process
+// may have missed agents.
 func (r *Runner) Interrupted() { r.uptime.interrupt() }
 
-// ListeningSince is since when this process hears agents without a break, by the database's
-// clock; the zero value before Start.
+// ListeningSince returns the time since which this process has received heartbeats without a break,
+// by the database's clock; the zero value before Start.
 func (r *Runner) ListeningSince() time.Time { return r.uptime.begun() }
 
 // stopping reports whether Stop was called.
@@ -197,7 +198,7 @@ func (r *Runner) stopping() bool {
 	}
 }
 
-// begin counts a session that Stop waits for; false when Stop was called. Its end is
+// begin counts a session that Stop waits for; it returns false after Stop. The session ends with
 // sessions.Done.
 func (r *Runner) begin() bool {
 	r.starting.Lock()
@@ -231,7 +232,7 @@ func (r *Runner) dispatch(ctx context.Context) {
 			return
 		}
 		if places.Acquire(ctx, 1) != nil || !r.begin() {
-			r.queue.push(j) // where Stop looks for it
+			r.queue.push(j) // Stop looks for it there
 			return
 		}
 		go func() { // Stop waits for it
@@ -242,9 +243,9 @@ func (r *Runner) dispatch(ctx context.Context) {
 	}
 }
 
-// RunNext makes one attempt at the work that has waited longest, in the calling
-// goroutine. It returns false when none waits. It is for owners that have not started
-// the runner, such as tests.
+// RunNext makes one attempt at the work that has waited longest, in the calling goroutine. It
+// returns false when no work waits. It is for owners that have not started the runner, such as
+// tests.
 func (r *Runner) RunNext(ctx context.Context) bool {
 	r.queue.mu.Lock()
 	if len(r.queue.jobs) == 0 {

@@ -12,25 +12,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// session is a running job: its node as last read, its progress, and what only this
-// process knows.
+// session is a running job: its node as last read, its progress, and what only this process knows.
 type session struct {
 	r      *Runner
 	j      *Job
 	script Script
 	node   *node.Node
 	cp     checkpoint
-	// attempt is what is known of the calls of the operation under way.
+	// attempt is what this process knows about the calls of the operation in progress.
 	attempt driver.Attempt
-	// deadline is until when calls may be made under the lease as it is now, by
-	// this process's clock; zero when none may.
+	// deadline is the end of the time for calls under the present lease, by this process's clock;
+	// zero when no call may be made.
 	deadline time.Time
-	child    *node.Node // the child node that the operation under way changes, while it is leased
-	// found is what operations have found out since the last commit, which the next one
-	// stores.
+	child    *node.Node // leased child node that the operation in progress changes
+	// found are the results of operations since the last commit. The next commit stores them.
 	found []Write
-	bmc   string // whose calls this session may make; empty for none
-	leave func() // gives that place back
+	bmc   string // BMC at which this session has a place; empty for none
+	leave func() // gives the place at the BMC back
 }
 
 func (s *session) task() Task { return s.taskOf(s.j.work, s.node, s.cp) }
@@ -39,8 +37,8 @@ func (s *session) taskOf(w *store.Work, n *node.Node, cp checkpoint) Task {
 	return Task{Work: w, Node: n, Hint: s.j.hint, Failing: cp.Failing}
 }
 
-// operations lists what is to be done, or how the machine is left in order once
-// the work fails.
+// operations lists the operations of the work, or, once the work fails, those that leave the
+// machine in order.
 func (s *session) operations(t Task) ([]Operation, error) {
 	switch {
 	case t.Failing == "":
@@ -57,7 +55,7 @@ func (s *session) step(ctx context.Context) error {
 	return s.failed(ctx, op, err)
 }
 
-// perform runs the next operation, or one turn of it, and returns it; nil for none. A
+// perform runs the next operation, or one turn of it, and returns that operation; nil for none. A
 // panic becomes an error, so that one bad document cannot end the process.
 func (s *session) perform(ctx context.Context) (op *Operation, err error) {
 	defer func() {
@@ -89,8 +87,8 @@ func (s *session) perform(ctx context.Context) (op *Operation, err error) {
 	return op, s.advance(ctx, nil, nil)
 }
 
-// endNumbered looks at the node as the last operation left it. The releases that
-// counted operations did so later than in the commit that stored its end.
+// endNumbered calls After of the last operation of a numbered checkpoint. Releases with numbered
+// operations called it only after the commit that stored the operation's end.
 func (s *session) endNumbered(operations []Operation) error {
 	if !s.cp.numbered {
 		return nil
@@ -103,8 +101,9 @@ func (s *session) endNumbered(operations []Operation) error {
 	return operations[done].After(s.node)
 }
 
-// skip passes over an operation. Before one that only finds something out, or is passed over, too, there is
-// nothing that a commit would save, unless it brought the node back to work.
+// skip skips an operation. It makes no commit before an operation that only reads or is skipped
+// too, because nothing would be saved by it. But if the node waits, it makes the commit that brings
+// the node back to work.
 func (s *session) skip(ctx context.Context, op *Operation) error {
 	passed := s.cp.passed(op.Ref)
 	next := s.following(passed)
@@ -115,7 +114,7 @@ func (s *session) skip(ctx context.Context, op *Operation) error {
 	return nil
 }
 
-// read finds something out and stores it.
+// read runs an operation that reads, and keeps its result.
 func (s *session) read(ctx context.Context, op *Operation) error {
 	within := op.Within
 	if op.Processor {
@@ -142,8 +141,8 @@ func (s *session) read(ctx context.Context, op *Operation) error {
 	return s.keep(ctx, op, write)
 }
 
-// keep goes on behind an operation that may be repeated, without a commit where one
-// would save nothing.
+// keep goes on after an operation that may be repeated. It makes no commit if nothing would be
+// saved by it.
 func (s *session) keep(ctx context.Context, op *Operation, write Write) error {
 	after := s.cp.finished(op.Ref)
 	next := s.following(after)
@@ -157,8 +156,8 @@ func (s *session) keep(ctx context.Context, op *Operation, write Write) error {
 	return nil
 }
 
-// following returns the operation behind a checkpoint, nil when there is none or the
-// node has to be read first.
+// following returns the operation after a checkpoint. It returns nil when there is none, or when
+// the node must first be read again.
 func (s *session) following(cp checkpoint) *Operation {
 	operations, err := s.operations(s.taskOf(s.j.work, s.node, cp))
 	if err != nil {
@@ -171,8 +170,8 @@ func (s *session) following(cp checkpoint) *Operation {
 	return next
 }
 
-// enter waits for a place at the BMC of a node, unless the session has it. When Stop
-// was called meanwhile, no call follows.
+// enter waits for a place at the BMC of a node, unless the session has one. It returns errStopped
+// when Stop was called meanwhile, so that no call follows.
 func (s *session) enter(ctx context.Context, n *node.Node) error {
 	bmc := s.r.owner.BMC(n)
 	if s.bmc == bmc {
@@ -198,9 +197,8 @@ func (s *session) exit() {
 	s.bmc, s.leave = "", nil
 }
 
-// leased returns the node, else node.ErrLeaseLost when it has passed on. Where the
-// lease has merely run out, what was done may still be stored: nobody else has
-// worked on the node since.
+// leased returns the node, or node.ErrLeaseLost when somebody else has had it. An expired lease
+// does not prevent storing an outcome, because nobody else has worked on the node since.
 func (s *session) leased(tx *store.Tx) (*node.Node, error) {
 	n, err := tx.NodeByID(s.j.work.NodeID)
 	if err == nil && n.Lease.Epoch != s.j.work.Lease.Epoch {
@@ -209,7 +207,7 @@ func (s *session) leased(tx *store.Tx) (*node.Node, error) {
 	return n, err
 }
 
-// change makes a turn of an operation that changes a machine, or begins it.
+// change begins an operation that changes a machine, or makes a turn of it.
 func (s *session) change(ctx context.Context, op *Operation) error {
 	target, err := s.target(ctx, op)
 	if err != nil {
@@ -248,7 +246,7 @@ func (s *session) change(ctx context.Context, op *Operation) error {
 	return s.turn(ctx, op, target)
 }
 
-// within bounds a call of an operation.
+// within returns the time limit of a call of the operation.
 func (s *session) within(op *Operation) time.Duration {
 	if op.Within > 0 {
 		return op.Within
@@ -256,7 +254,7 @@ func (s *session) within(op *Operation) time.Duration {
 	return s.r.cfg.CallTimeout
 }
 
-// explain adds to a failure what the operation was about.
+// explain adds to a failure what the operation was doing.
 func (o *Operation) explain(err error) error {
 	if o.Explain == nil {
 		return err
@@ -264,7 +262,7 @@ func (o *Operation) explain(err error) error {
 	return o.Explain(err)
 }
 
-// turn calls the machine. The lease covers the call to its deadline.
+// turn calls the machine. The lease covers the call up to its deadline.
 func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) error {
 	bounded, cancel := context.WithDeadline(ctx, s.deadline)
 	defer cancel()
@@ -277,7 +275,7 @@ func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) er
 		bounded = covered
 	}
 	known := s.attempt
-	s.attempt = driver.Unknown // until an answer says more, which a driver that panics has none
+	s.attempt = driver.Unknown // until an answer says more, even if the driver panics
 	out, err := op.Change(bounded, target, driver.Turn{
 		Attempt: known, Elapsed: s.r.db.Now().Sub(s.cp.Since), Phase: s.cp.Phase, Handle: s.cp.Handle, Called: s.cp.Called,
 		Origin: driver.Origin{Conductor: s.r.cfg.Hostname, Epoch: target.Lease.Epoch, Request: s.j.info.Request},
@@ -292,12 +290,12 @@ func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) er
 	s.attempt = driver.Continued
 	err = s.endTurn(ctx, op, out)
 	if unstored(err) && !op.Harmless {
-		return Final(err) // the turn was made, and must not be made again
+		return Final(err) // the turn was made, and must not be repeated
 	}
 	return err
 }
 
-// endTurn stores what a turn has brought.
+// endTurn stores the outcome of a turn.
 func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome) error {
 	switch {
 	case op.Child != "":
@@ -310,7 +308,7 @@ func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome
 	return s.wait(ctx, out)
 }
 
-// applied writes what a turn made of a machine.
+// applied returns the function that writes the outcome of a turn into the node; nil for nothing.
 func (s *session) applied(out driver.Outcome) Write {
 	if out.Apply == nil && out.Note == "" {
 		return nil
@@ -318,7 +316,7 @@ func (s *session) applied(out driver.Outcome) Write {
 	return func(tx *store.Tx, n *node.Node) error { return s.apply(tx, n, out) }
 }
 
-// apply writes into a node, and into its history, what a turn says.
+// apply writes the outcome of a turn into a node and its history.
 func (s *session) apply(tx *store.Tx, n *node.Node, out driver.Outcome) error {
 	if out.Apply != nil {
 		out.Apply(n)
@@ -329,7 +327,7 @@ func (s *session) apply(tx *store.Tx, n *node.Node, out driver.Outcome) error {
 	return s.r.owner.Noted(tx, s.j.work, n, out.Note)
 }
 
-// request names an operation of this work, the same at every attempt.
+// request returns the name of an operation of this work. It is the same in every attempt.
 func (s *session) request(op *Operation) string {
 	w := s.j.work
 	request := fmt.Sprintf("%d-%d %s", w.CreatedAt.UnixMicro(), w.ID, op.Name)

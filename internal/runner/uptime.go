@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// uptime is since when this process works on its database without a break. Before, it
-// could not hear any agent.
+// uptime is the time since which this process has used its database without a break. Before that
+// time it could not hear any agent.
 type uptime struct {
 	mu      sync.Mutex
 	since   time.Time // by the database's clock
-	looked  time.Time // by the machine's clock; zero before the first look
+	looked  time.Time // by the clock of the engine's machine; zero before the first look
 	broken  bool
-	resumed bool // since is the end of a break
+	resumed bool // true when since is the end of a break
 }
 
-// begin starts it anew.
+// begin starts the uptime anew.
 func (u *uptime) begin(now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.since, u.broken, u.resumed = now, false, false
 }
 
-// interrupt says that the database does not answer, or refuses to be changed.
+// interrupt says that the database does not answer or refuses changes.
 func (u *uptime) interrupt() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -38,15 +38,15 @@ func (u *uptime) resume(now time.Time) {
 	}
 }
 
-// settles reports whether a break lasts, or ended less than a while ago.
+// settles reports whether a break lasts, or ended less than while ago.
 func (u *uptime) settles(now time.Time, while time.Duration) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.broken || u.resumed && now.Sub(u.since) < while
 }
 
-// look is called at short intervals. After a longer one the process, or its machine, was
-// suspended in between. Wall is the machine's clock, which goes on then.
+// look is called at short intervals. After a longer interval, the process or its machine must have
+// been suspended, which is a break. Wall is the machine's clock, which goes on during that time.
 func (u *uptime) look(wall time.Time, longest time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -68,7 +68,8 @@ func TestAbsencesAreLeftOutOnlySoOften(t *testing.T) {
 	}
 }
 
-// TestQueuedWorkLearnsThatItsLeaseIsLost: nothing else would tell it before its first call.
+// TestQueuedWorkLearnsThatItsLeaseIsLost loses the lease of a queued job. Nothing else would
+// tell the job before its first call.
 func TestQueuedWorkLearnsThatItsLeaseIsLost(t *testing.T) {
 	l := newLeases()
 	lease := node.Lease{Epoch: 7}

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// never is the time until the due time of work that only a client resumes.
+	// never is the time after which work is due that only a client resumes.
 	never = 100 * 365 * 24 * time.Hour
-	// longWait is how long work waits without its lease, where the provision state
-	// keeps others from the node: heartbeats and changes of the node need it.
+	// longWait is the wait from which on work gives its lease back, if the provision state keeps
+	// others from the node. Heartbeats and changes of the node need the lease to be free.
 	longWait = 10 * time.Second
 )
 
@@ -45,8 +45,8 @@ func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 	})
 }
 
-// mayPark reports whether the node may go into a waiting state now. Nobody may abort how
-// failed work leaves its machine in order.
+// mayPark reports whether the node may go into a waiting state now. It may not while failed work
+// leaves its machine in order, because a client could abort that in a waiting state.
 func (s *session) mayPark() bool {
 	if s.cp.Failing != "" {
 		return false
@@ -55,14 +55,14 @@ func (s *session) mayPark() bool {
 	return err == nil || s.node.ProvisionState.Class() != node.Working
 }
 
-// note writes what a turn left for the next one.
+// note stores what a turn leaves for the next one.
 func (s *session) note(tx *store.Tx, p *progress, out driver.Outcome) error {
 	p.cp, p.work.Attempts = p.cp.continued(out), 0
 	return s.apply(tx, p.node, out)
 }
 
-// sleep keeps the lease, and the work in this process, until the next turn. What a
-// process finds that takes the row over is that the outcome is unknown.
+// sleep keeps the lease, and the work in this process, until the next turn. The stored checkpoint
+// tells a process that takes the row over that the outcome is unknown.
 func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Duration) error {
 	s.j.attempt = driver.Continued
 	next := s.cp.continued(out)
@@ -102,7 +102,7 @@ func (s *session) park(ctx context.Context, out driver.Outcome) error {
 	})
 }
 
-// waitOn gives the lease back of work whose wait is not over.
+// waitOn gives back the lease of work that has to wait longer.
 func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
 	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
 		p.work.NotBefore, p.ending = tx.Now().Add(wait), errParked
@@ -110,10 +110,10 @@ func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
 	})
 }
 
-// awaitAgent returns how much longer the operation under way waits for its agent, 0 when
-// its next turn may come. An agent that is silent for too long is an error, but this process
-// may have been away, or without its database, for all that time: it gives agents that run
-// the time in which they must send a heartbeat.
+// awaitAgent returns how much longer the operation in progress waits for its agent, 0 when its next
+// turn may begin. An agent that is silent for too long is an error. But this process may have been
+// away, or without its database, for all that time, so it first gives running agents the time in
+// which they must send a heartbeat.
 func (s *session) awaitAgent() (time.Duration, error) {
 	now, limit := s.r.db.Now(), s.node.ProvisionUpdatedAt.Add(s.r.cfg.CallbackTimeout)
 	wait, err := stillWaits(s.cp, s.node, now, limit)
@@ -128,9 +128,9 @@ func (s *session) awaitAgent() (time.Duration, error) {
 	return wait, err
 }
 
-// stillWaits returns how much longer the operation under way waits for its agent,
-// 0 when its next turn may come, and an error when the agent is silent at the time at
-// which it may be no longer. Every heartbeat counts as a change of the provision state.
+// stillWaits returns how much longer the operation in progress waits for its agent, 0 when its next
+// turn may begin. It returns an error when the agent has been silent until the limit. Every
+// heartbeat counts as a change of the provision state.
 func stillWaits(cp checkpoint, n *node.Node, now, until time.Time) (time.Duration, error) {
 	if n.ProvisionState.Class() != node.Waiting || !cp.Callback || cp.Called {
 		return 0, nil
@@ -149,8 +149,7 @@ func stillWaits(cp checkpoint, n *node.Node, now, until time.Time) (time.Duratio
 	return 0, nil
 }
 
-// clockGrain is the shortest time worth waiting for: due times are stored in
-// microseconds.
+// clockGrain is the shortest time worth waiting for, because due times are stored in microseconds.
 const clockGrain = time.Millisecond
 
 // timeoutError ends a wait that has lasted too long.
@@ -158,11 +157,12 @@ type timeoutError struct {
 	state  node.State
 	since  time.Time
 	silent time.Duration
-	// refusal is that of a heartbeat during the wait; the zero value means that none was refused.
+	// refusal is the refusal of a heartbeat during the wait; the zero value means that none was
+	// refused.
 	refusal node.HeartbeatRefusal
 }
 
-// bootAdvice is where to look when no ramdisk was heard.
+// bootAdvice says where to look when the ramdisk has not called.
 const bootAdvice = "See that the machine boots the ramdisk (its console, the DHCP server's log) and that the ramdisk reaches api.public_url."
 
 func (e *timeoutError) Error() string {

@@ -29,7 +29,8 @@ func TestEveryWaitForARamdiskThatTimesOutSaysWhatToLookAt(t *testing.T) {
 	}
 }
 
-// TestRefusedHeartbeatIsTheAdviceOfItsWait holds because such a ramdisk runs and reaches the engine.
+// TestRefusedHeartbeatIsTheAdviceOfItsWait checks the advice after a refused heartbeat: the ramdisk
+// runs and reaches the engine, so advice about its boot would mislead.
 func TestRefusedHeartbeatIsTheAdviceOfItsWait(t *testing.T) {
 	refusal := node.HeartbeatRefusal{Reason: "no-token", URL: "https://192.0.2.1:9999"}
 	text := (&timeoutError{state: node.CleanWait, refusal: refusal}).Error()

@@ -23,8 +23,8 @@ type waiting struct {
 
 func newWaiters() *waiters { return &waiters{nodes: map[int64]*waiting{}} }
 
-// join returns what is closed when this process gives the node's lease back. The
-// caller calls leave once.
+// join returns a channel that is closed when this process gives the node's lease back. The caller
+// calls leave once.
 func (w *waiters) join(nodeID int64) (freed <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -43,7 +43,7 @@ func (w *waiters) join(nodeID int64) (freed <-chan struct{}, leave func()) {
 	}
 }
 
-// free wakes those that wait for a node.
+// free wakes the requests that wait for a node.
 func (w *waiters) free(nodeID int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,17 +53,16 @@ func (w *waiters) free(nodeID int64) {
 	}
 }
 
-// How often a request reads whether another process has given a node back.
+// Pauses between queries whether another process has given a node back.
 const (
 	firstPoll   = 25 * time.Millisecond // doubles
 	longestPoll = 400 * time.Millisecond
 )
 
-// WhenFree makes a request again until the node that refused it with a
-// *node.LockedError is no longer under work, but for no longer than wait. Passes tells
-// whether a refusal is one of those. In between it only reads: it is woken when this
-// process gives the node back, and polls with growing pauses for a node that another
-// process has.
+// WhenFree repeats a request that was refused with a *node.LockedError until the node is free, but
+// for no longer than wait. Passes reports whether an error is such a refusal. Between the tries it
+// only reads. It wakes up when this process gives the node back, and polls with growing pauses when
+// another process has the node.
 func (r *Runner) WhenFree(ctx context.Context, wait time.Duration, passes func(error) bool, request func() error) error {
 	err := request()
 	if err == nil || !passes(err) || wait <= 0 {
@@ -79,8 +78,8 @@ func (r *Runner) WhenFree(ctx context.Context, wait time.Duration, passes func(e
 	return err
 }
 
-// awaitFree waits until nobody works on the node that a refusal names. It returns
-// false when ctx ended first.
+// awaitFree waits until nobody works on the node that a refusal names. It returns false when ctx
+// ended first, or when the refusal names no node.
 func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	var locked *node.LockedError
 	if !errors.As(refusal, &locked) {
@@ -92,7 +91,7 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 		return err
 	})
 	if err != nil {
-		return ctx.Err() == nil // the request tells why
+		return ctx.Err() == nil // the next request reports the error
 	}
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
 		freed, leave := r.freed.join(key.ID)
@@ -116,7 +115,7 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	}
 }
 
-// held reports whether somebody works on a node, as far as the database tells.
+// held reports whether the database has a lease in force on a node.
 func (r *Runner) held(ctx context.Context, ident string) bool {
 	held := false
 	err := r.db.ReadSingle(ctx, func(tx *store.Tx) error {

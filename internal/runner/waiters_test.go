@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// waitersWorld is a node in an embedded database, whose clock is that of the bubble
-// which the test runs in, and a runner that does nothing.
+// waitersWorld is a node in an embedded database and a runner that does nothing. The clock of the
+// database is that of the test's bubble.
 type waitersWorld struct {
 	t     *testing.T
 	store *store.Store
@@ -48,7 +48,7 @@ func (w *waitersWorld) write(fn func(*store.Tx) error) {
 	}
 }
 
-// lease gives the node to somebody and returns how that is ended.
+// lease leases the node to somebody and returns a function that ends the lease.
 func (w *waitersWorld) lease(owner string) (release func()) {
 	w.t.Helper()
 	var lease node.Lease
