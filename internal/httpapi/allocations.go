@@ -42,7 +42,7 @@ func (a *api) allocations() *collection[node.Allocation] {
 	}
 }
 
-// allocatedNodeFilter is nodeFilter with a 400 for an unknown node, as in a new allocation.
+// allocatedNodeFilter is nodeFilter, but an unknown node is a 400, as in a new allocation.
 func allocatedNodeFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
 	filter, err := nodeFilter(a, r, ident)
 	if errors.Is(err, node.ErrNotFound) {

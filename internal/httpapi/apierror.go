@@ -19,7 +19,7 @@ const (
 	bareForm                    // the fault itself, for request bodies over their limit
 )
 
-// apiError is an error that this package reports itself.
+// apiError is an error that this package itself reports.
 type apiError struct {
 	status  int
 	form    errorForm
@@ -74,7 +74,7 @@ var domainStatus = []struct {
 	{http.StatusServiceUnavailable, is(context.DeadlineExceeded, "The engine did not answer in time, please retry.")},
 }
 
-// as matches errors of type T. Clients may read their text.
+// as matches errors of type T. Clients may read the text of such an error.
 func as[T error](err error) (string, bool) {
 	var target T
 	if !errors.As(err, &target) {
@@ -83,13 +83,13 @@ func as[T error](err error) (string, bool) {
 	return target.Error(), true
 }
 
-// is matches a sentinel error; clients read text instead of its own.
+// is matches a sentinel error. Clients read text instead of the error's own text.
 func is(sentinel error, text string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return text, errors.Is(err, sentinel) }
 }
 
-// statusOf is the only place that decides the status of an error. The client reads
-// the returned error. An unexpected error becomes a 500; its reason is in the log only.
+// statusOf returns the status and the text for the client. It is the only place that decides the
+// status of an error. An unexpected error becomes a 500, and only the log has its reason.
 func statusOf(err error) *apiError {
 	var own *apiError
 	if errors.As(err, &own) {

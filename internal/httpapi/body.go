@@ -27,8 +27,8 @@ const (
 // maxDepth is the largest nesting depth of JSON in a request.
 const maxDepth = 25
 
-// maxDrained bounds how much of a refused body is read and discarded, in bytes. A
-// client that is still writing would not read the answer.
+// maxDrained is how much of a refused body is read and discarded, in bytes. A client that is still
+// writing would not read the answer.
 const maxDrained = 64 << 20
 
 func bodyTooLarge(limit int64) *apiError {
@@ -38,12 +38,12 @@ func bodyTooLarge(limit int64) *apiError {
 	}
 }
 
-// trustedLength bounds the memory, in bytes, that is allocated for the announced
-// length of a body, and then at once as bytes arrive.
+// trustedLength is how much memory, in bytes, is allocated for the announced length of a body, and
+// then at each step as bytes arrive.
 const trustedLength = 64 << 10
 
-// readBody reads the JSON body of a request. It checks the body for
-// UTF-8 and nesting depth only. An empty body is nil.
+// readBody reads the JSON body of a request. It checks only that the body is UTF-8 and not nested
+// too deep. An empty body is nil.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
@@ -74,9 +74,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	return body, nil
 }
 
-// readParts reads to the end, at first into a buffer of the given size and then into parts,
-// which are joined at the end: a buffer that grows leaves copies of itself behind, and
-// hundreds of bodies may arrive for a long time.
+// readParts reads to the end, first into a buffer of the given size and then into parts, which it
+// joins at the end. A growing buffer would leave copies of itself behind, and hundreds of bodies
+// may be arriving for a long time.
 func readParts(from io.Reader, first int64) ([]byte, error) {
 	var full [][]byte
 	part := make([]byte, 0, first)
@@ -96,12 +96,11 @@ func readParts(from io.Reader, first int64) ([]byte, error) {
 	}
 }
 
-// refuseBody returns the error for a body over its limit. It reads the body to its
-// end first, unless the client waits for permission to send it (RFC 9110, section
-// 10.1.1).
+// refuseBody returns the error for a body over its limit. It first reads the body to its end,
+// unless the client waits for permission to send it (RFC 9110, section 10.1.1).
 func refuseBody(r *http.Request, limit int64) error {
 	if r.Header.Get("Expect") == "" {
-		_, _ = io.CopyN(io.Discard, uncharged(r.Body), maxDrained) // only lets the client finish; the error does not matter
+		_, _ = io.CopyN(io.Discard, uncharged(r.Body), maxDrained) // only lets the client finish
 	}
 	return bodyTooLarge(limit)
 }
@@ -138,8 +137,8 @@ func depth(text []byte) int {
 	return deepest
 }
 
-// checkNumbers refuses numbers outside the range of float64. Once stored, such a
-// number would make every list that contains it unreadable for clients.
+// checkNumbers refuses numbers outside the range of float64. If such a number were stored, clients
+// could read no list that contains it.
 func checkNumbers(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -159,8 +158,8 @@ func checkNumbers(text []byte) error {
 	return nil
 }
 
-// decodeBody reads a JSON body of at most limit bytes into target. It refuses keys
-// that target does not have.
+// decodeBody reads a JSON body of at most limit bytes into target. Keys that target lacks are an
+// error.
 func decodeBody(w http.ResponseWriter, r *http.Request, limit int64, target any) error {
 	body, err := readBody(w, r, limit)
 	if err != nil {

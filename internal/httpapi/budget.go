@@ -12,17 +12,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of the total size, in bytes, of the bodies of unauthenticated requests that
-// are being read and processed. Half of it is what one source may have: of inspections,
-// hundreds of usual documents or one of the largest. Growing buffers may take several
-// times as much memory until the garbage collector has run. Heartbeats have their own, so
-// that no inspection is in their way.
+// Limits, in bytes, of the total size of the bodies of unauthenticated requests that are being read
+// and processed. One source can have at most half of it: for inspections, hundreds of usual
+// documents or one of the largest. Growing buffers may take several times as much memory until the
+// garbage collector has run. Heartbeats have a limit of their own, so that no inspection can block
+// them.
 const (
 	maxInspectionBytes = 34 << 20
 	maxHeartbeatBytes  = 4 << 20
 )
 
-// How many lines the log has about closed bodies, in a second and at once.
+// How many lines about closed bodies go to the log, each second and at once.
 const (
 	closedASecond = 1
 	closedAtOnce  = 100
@@ -35,11 +35,11 @@ const (
 	slowBodyGrace = 10 * time.Second
 )
 
-// longAgo is a deadline that is over.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
-// bodyBudget bounds the total size of the bodies of one kind of request. It is safe for
-// concurrent use.
+// bodyBudget limits the total size of the bodies of one kind of request. It is safe for concurrent
+// use.
 type bodyBudget struct {
 	size int64
 	now  func() time.Time
@@ -47,7 +47,7 @@ type bodyBudget struct {
 
 	mu       sync.Mutex
 	free     int64
-	arriving map[*budgetedBody]bool // those that have not arrived as a whole
+	arriving map[*budgetedBody]bool // bodies that have not arrived completely
 	taken    map[ramdiskSource]int64
 }
 
@@ -55,8 +55,8 @@ func newBodyBudget(size int64, now func() time.Time, log *slog.Logger) *bodyBudg
 	return &bodyBudget{size: size, free: size, now: now, log: loglimit.New(log, closedASecond, closedAtOnce), arriving: map[*budgetedBody]bool{}, taken: map[ramdiskSource]int64{}}
 }
 
-// charge makes a source pay for the body of a request until leave is called. Reading
-// beyond the budget fails with node.ErrBusy, which agents retry.
+// charge charges a source for the body of a request until leave is called. When the budget is
+// exhausted, reading the body fails with node.ErrBusy. Agents retry after that.
 func (b *bodyBudget) charge(w http.ResponseWriter, r *http.Request, source ramdiskSource) (leave func()) {
 	body := &budgetedBody{
 		ReadCloser: r.Body, budget: b, source: source, sender: r.RemoteAddr, began: b.now(),
@@ -81,15 +81,15 @@ func (b *bodyBudget) leave(body *budgetedBody) {
 	}
 }
 
-// arrived says that the whole body is there.
+// arrived says that the whole body has arrived.
 func (b *bodyBudget) arrived(body *budgetedBody) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.arriving, body)
 }
 
-// take charges a body for bytes that have arrived. When there is no room, it closes
-// another body in favour of the next try.
+// take charges a body for bytes that have arrived. When there is no room, it closes another body,
+// so that the next try may succeed.
 func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
 	b.mu.Lock()
 	if b.fits(b.taken[body.source], n) {
@@ -107,8 +107,8 @@ func (b *bodyBudget) take(body *budgetedBody, n int64) bool {
 	return false
 }
 
-// fits reports whether a source that holds taken bytes may have n more. It never holds
-// more than remains free then, and a quarter of the whole is for sources that hold little.
+// fits reports whether a source that holds taken bytes may have n more. A source never gets more
+// than then remains free, and a quarter of the budget is reserved for sources that hold little.
 func (b *bodyBudget) fits(taken, n int64) bool {
 	if taken+n <= b.size/128 {
 		return n <= b.free
@@ -116,10 +116,10 @@ func (b *bodyBudget) fits(taken, n int64) bool {
 	return taken+n <= b.free-n && b.free-n >= b.size/4
 }
 
-// makeRoom ends bodies that keep the source out: those of sources with no less that
-// arrive too slowly, or, if there are none, the largest of a source that holds more. An
-// agent whose post is cut gives up, so that happens only when somebody finds no room. The
-// caller holds the lock, and logs the lines without it.
+// makeRoom closes bodies that keep the source out. It closes those that arrive too slowly, of
+// sources that hold at least as much. If there are none, it closes the largest body of a source
+// that holds more. An agent whose post is cut gives up, so bodies are closed only when another
+// source finds no room. The caller holds the lock, and logs the lines after releasing it.
 func (b *bodyBudget) makeRoom(source ramdiskSource) (lines [][]slog.Attr) {
 	own, now := b.taken[source], b.now()
 	var closed []*budgetedBody
@@ -138,7 +138,7 @@ func (b *bodyBudget) makeRoom(source ramdiskSource) (lines [][]slog.Attr) {
 	}
 	for _, body := range closed {
 		delete(b.arriving, body)
-		_ = body.cut(longAgo) // if that fails, it ends with the read timeout
+		_ = body.cut(longAgo) // on failure, the body ends with the read timeout
 		lines = append(lines, []slog.Attr{
 			slog.String("source", body.sender), slog.Int64("bytes", body.taken), slog.Int("seconds", int(now.Sub(body.began).Seconds())),
 		})
@@ -146,15 +146,15 @@ func (b *bodyBudget) makeRoom(source ramdiskSource) (lines [][]slog.Attr) {
 	return lines
 }
 
-// budgetedBody is charged as bytes arrive, so that a client cannot exhaust the budget
-// by announcing a large body and sending nothing. The lock of the budget guards it.
+// budgetedBody is charged as its bytes arrive, so that a client cannot exhaust the budget by
+// announcing a large body and sending nothing. The lock of the budget guards it.
 type budgetedBody struct {
 	io.ReadCloser
 	budget *bodyBudget
 	source ramdiskSource
 	sender string // for the log
 	began  time.Time
-	cut    func(time.Time) error // sets when reading ends
+	cut    func(time.Time) error // sets the deadline for reading
 	taken  int64
 }
 
@@ -174,7 +174,7 @@ func (b *budgetedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// uncharged returns a body that is read to be dropped.
+// uncharged returns a reader of a body that does not charge the budget, for discarding the body.
 func uncharged(body io.ReadCloser) io.Reader {
 	if charged, ok := body.(*budgetedBody); ok {
 		return charged.ReadCloser

@@ -8,17 +8,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// collection serves list, create, show, patch and delete for one kind of record. Kinds
-// differ only in the values of these fields.
+// collection serves list, create, show, patch and delete for one kind of record. The kinds differ
+// only in the values of these fields.
 type collection[T any] struct {
 	api   *api
 	table *table[T]
 	path  string // below /v1, "volume/connectors"
 	name  string // key of a list, "connectors"
 	named bool   // a name may stand for the UUID in paths
-	// since is the microversion 1.N that introduced the kind, patchSince the one that
-	// introduced PATCH, and detailSince that of the argument detail; 0 means since.
-	// writeBelow is the status of older writes; 0 means 404.
+	// since is the microversion 1.N that introduced the kind, patchSince that of PATCH, and
+	// detailSince that of the argument detail; 0 means since. writeBelow is the status for writes
+	// with an older version; 0 means 404.
 	since, patchSince, detailSince, writeBelow int
 
 	detailPath bool // GET .../detail lists all fields
@@ -27,8 +27,8 @@ type collection[T any] struct {
 	uuid       func(*T) string
 	defaults   func() *T           // a new record with its defaults; nil means the zero value
 	check      func(*T, int) error // rules between the fields of a record, by version
-	// restore replaces masks that a client wrote by the stored secrets; nil when
-	// records have no secrets. For a new record, old is the zero value.
+	// restore replaces masks in a client's request with the stored secrets; nil when records have
+	// no secrets. For a new record, old is the zero value.
 	restore   func(old, changed *T) error
 	exclusive [][]string // groups of filters; a request may use one group only
 }
@@ -50,7 +50,7 @@ func (s *collection[T]) routes() []route {
 	return routes
 }
 
-// kind is the kind in error texts, such as "port group".
+// kind returns the kind for error texts, such as "port group".
 func (s *collection[T]) kind() string { return s.table.kind }
 
 // ident returns the UUID or name of the record in the path.

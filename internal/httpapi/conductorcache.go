@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// conductorCacheAge bounds the age of the cached list of conductors. Whether a
-// conductor is alive is known to a minute only, so a second costs no accuracy.
+// conductorCacheAge is the greatest age of the cached list of conductors. Whether a conductor is
+// alive is known only to a minute, so a second costs no accuracy.
 const conductorCacheAge = time.Second
 
 // conductorCache keeps the list of conductors for conductorCacheAge, so that showing
@@ -24,9 +24,8 @@ type conductorCache struct {
 	known []node.Conductor
 }
 
-// conductors returns all conductors as of at most conductorCacheAge before now. While
-// the database is unavailable it returns the last known list. The caller must not
-// change it.
+// conductors returns all conductors, at most conductorCacheAge old. While the database is
+// unavailable, it returns the last known list. The caller must not change the list.
 func (r *conductorCache) conductors(ctx context.Context, engine Service, now time.Time) ([]node.Conductor, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,10 +66,10 @@ func (a *api) nodesOfConductor(r *http.Request) (func(context.Context, node.Quer
 	return own.page, nil
 }
 
-// conductorNodes reads the nodes of one conductor. The database has no column for
-// the conductor of a node, so page reads nodes until it has a full page. When what it
-// read is cut, it returns with node.ErrPageCut the nodes that it has, which are at least
-// one, because the next page begins after the last of them.
+// conductorNodes reads the nodes of one conductor. The database has no column for the conductor of
+// a node, so page reads nodes until it has a full page. If a page that it read was cut, it returns
+// the nodes that it has with node.ErrPageCut. These are at least one, because the next page begins
+// after the last of them.
 type conductorNodes struct {
 	read            func(context.Context, node.Query) ([]*node.Node, error)
 	hostname, group string

@@ -6,9 +6,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// NodeControl reads and changes the machine behind a node. What the node's drivers
-// do not support is a *node.NotSupportedError. A change of a locked node is a
-// *node.LockedError.
+// NodeControl reads and changes the machine behind a node. A request that the node's drivers do not
+// support is a *node.NotSupportedError. A change of a locked node is a *node.LockedError.
 type NodeControl interface {
 	// Validate checks every driver interface and changes nothing.
 	Validate(ctx context.Context, ident string) (map[node.InterfaceKind]node.Validation, error)
@@ -18,8 +17,8 @@ type NodeControl interface {
 	// support is a *node.ValidationError.
 	SetBootDevice(ctx context.Context, ident string, device node.BootDevice) error
 	InjectNMI(ctx context.Context, ident string) error
-	// SetBootMode and SetSecureBoot return when the request is durable. In a state in
-	// which the engine works on the node it is a *node.ConflictError.
+	// SetBootMode and SetSecureBoot return when the request is durable. While the engine works on
+	// the node, the error is a *node.ConflictError.
 	SetBootMode(ctx context.Context, ident, mode string) error
 	SetSecureBoot(ctx context.Context, ident string, on bool) error
 	// SetRAIDConfig stores the configuration that the next cleaning builds. A node

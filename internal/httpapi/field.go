@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/role"
 )
 
-// view is what writing an item depends on besides the item.
+// view is everything besides the item that writing an item depends on.
 type view struct {
 	version int // microversion 1.N
 	role    role.Role
@@ -42,7 +42,7 @@ func viewWith[T any](a *api, r *http.Request, fields []*field[T]) (*view, error)
 	return v, nil
 }
 
-// access is who may write a field, and when.
+// access says who may write a field, and when.
 type access int
 
 const (
@@ -62,15 +62,15 @@ type field[T any] struct {
 	// clearSince is the first microversion 1.N in which a patch may remove the value;
 	// 0 means every version.
 	clearSince int
-	// lateOperations says that a request older than the field may patch it by any
-	// operation but the first. Ironic looks at the first alone, and tests of its
+	// lateOperations says that a request with an older version than the field may patch the field
+	// by any operation but the first. Ironic checks only the first operation, and tests of its
 	// clients rely on that.
 	lateOperations bool
 	instead        string // another field; a POST may have only one of the two
 	// needsConductors says that the value depends on the list of conductors.
 	needsConductors bool
-	// role is the least role that may read and write the field; None means every role.
-	// Others read {}, so only objects have one.
+	// role is the least role that may read and write the field; None means every role. Others read
+	// {}, so only objects may have a role.
 	role role.Role
 	value[T]
 
@@ -79,10 +79,10 @@ type field[T any] struct {
 
 // value writes a field as JSON and reads it from JSON.
 type value[T any] struct {
-	// append is nil for fields that are never shown.
+	// append writes the value. It is nil for fields that are never shown.
 	append func(dst []byte, v *view, item *T) []byte
-	// read sets the field from JSON; null resets it to its default. The caller adds
-	// the field name to its error. Nil for fields that clients cannot write.
+	// read sets the field from JSON; null resets it to its default. The caller adds the field name
+	// to its error. It is nil for fields that clients cannot write.
 	read func(item *T, raw json.RawMessage) error
 	// text returns the JSON of the value. It is nil unless a patch may address parts
 	// of the value.
@@ -99,7 +99,7 @@ type table[T any] struct {
 	brief  [maxVersion + 1][]*field[T]
 }
 
-// inLists returns the fields as those of lists without detail.
+// inLists marks the fields as fields of lists without detail, and returns them.
 func inLists[T any](fields []field[T]) []field[T] {
 	for i := range fields {
 		fields[i].brief = fields[i].append != nil
@@ -129,8 +129,8 @@ func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 	return t
 }
 
-// find returns the field of this name. An unknown name is a 400, a field newer than
-// the version of the request a 406.
+// find returns the field of this name. An unknown name is a 400. A field newer than the version of
+// the request is a 406.
 func (t *table[T]) find(name string, version int) (*field[T], error) {
 	f := t.byName[name]
 	if f == nil {

@@ -12,7 +12,7 @@ type filter struct {
 	name  string
 	since int // microversion 1.N
 	parse func(text string) (node.Filter, error)
-	// find replaces parse for arguments that name another item.
+	// find is used instead of parse for arguments that name another item.
 	find func(a *api, r *http.Request, text string) (node.Filter, error)
 }
 
@@ -120,8 +120,8 @@ func boolFilter(name, field string, op node.FilterOp) func(string) (node.Filter,
 	}
 }
 
-// nodeFilter keeps items of the node that the argument names, which must exist. Before 1.5
-// there are no names.
+// nodeFilter keeps items of the node that the argument names. The node must exist. Before 1.5 nodes
+// have no names.
 func nodeFilter(a *api, r *http.Request, ident string) (node.Filter, error) {
 	ident, err := checkIdent(ident, versionOf(r))
 	if err != nil {

@@ -33,14 +33,14 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 
 func versionOf(r *http.Request) int { return callOf(r).version }
 
-// How many lines the log has about failed requests of public routes, in a second and at
-// once. Anybody can send these while the database is away.
+// How many lines about failed requests of public routes go to the log, each second and at once.
+// Anybody can send such requests while the database is not available.
 const (
 	failuresASecond = 1
 	failuresAtOnce  = 100
 )
 
-// requestFailed is the message about a request that somebody should look at.
+// requestFailed is the log message for a request that somebody should look at.
 const requestFailed = "Request failed"
 
 // writeError answers with err, and logs it when somebody should look at it.
@@ -66,8 +66,8 @@ func (a *api) writeError(w http.ResponseWriter, r *http.Request, c *call, err er
 	writeJSON(w, shown.status, shown.body())
 }
 
-// logLevel returns the level at which a failed request is logged, if it is logged at
-// all. Mistakes of the client are in its answer, and a reached limit is expected.
+// logLevel returns the level at which to log a failed request, and whether to log it at all. The
+// client reads its own mistakes in the answer, and a reached limit is expected.
 func logLevel(err error, status int) (slog.Level, bool) {
 	switch {
 	case status == http.StatusInternalServerError:
@@ -103,7 +103,7 @@ func answer(w http.ResponseWriter, status int, build func(dst []byte) []byte) er
 	})
 }
 
-// withBuffer builds a body in a pooled buffer, which has it until use returns.
+// withBuffer builds a body in a pooled buffer, which is in use until use returns.
 func withBuffer(build func(dst []byte) []byte, use func(body []byte) error) error {
 	buffer := buffers.Get().(*[]byte)
 	body := build((*buffer)[:0])

@@ -1,9 +1,9 @@
 // Package httpapi serves the Bare Metal API v1 over HTTP.
 //
-// It implements the wire format: versions, fields, limits and error bodies. The Engine
-// carries requests out. Tables of routes, fields, filters, and of the verbs in package
-// node, define the microversion that introduced each of them. Handlers, refusals and the
-// generated documentation all use these tables.
+// It implements the wire format: versions, fields, limits and error bodies. The Engine carries out
+// the requests. Tables of routes, fields and filters, and the verbs in package node, define the
+// microversion that introduced each of them. Handlers, refusals and the generated documentation all
+// use these tables.
 package httpapi
 
 //go:generate go test -run "^(TestStatusPageIsUpToDate|TestAPIPageIsUpToDate)$" -update .
@@ -37,15 +37,16 @@ type Options struct {
 	InspectionStatus int
 	// AllowMD5 lets agents verify images by MD5 checksums.
 	AllowMD5 bool
-	// LookupKeys are keys that ramdisks get of their nodes besides those that agents read,
-	// for hardware managers of one's own. One that ends with * stands for all that begin so.
+	// LookupKeys are keys that ramdisks may read of their nodes besides the keys that agents read,
+	// for an operator's own hardware managers. A key that ends with * stands for all keys with that
+	// prefix.
 	LookupKeys []string
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For names the
-	// ramdisk that posted. Without any, the sender of the request is the source.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header names the ramdisk
+	// that posted. Without proxies, the sender of the request is the source.
 	TrustedProxies []netip.Prefix
-	// Middleware wraps the handler of every path, unknown paths included. It runs
-	// inside the router, so Pattern of the request names the route, and public tells
-	// whether the route is for everybody. Authentication belongs here. Nil means none.
+	// Middleware wraps the handler of every path, including unknown paths. It runs inside the
+	// router, so Pattern of the request names the route. Public says whether the route is for
+	// everybody. Authentication belongs here. Nil means none.
 	Middleware func(next http.Handler, public bool) http.Handler
 	// User returns the authenticated user of a request, by its context. Nil means that
 	// there are no users.
@@ -55,8 +56,8 @@ type Options struct {
 	Role func(context.Context) role.Role
 	// Drivers names the hardware types that nodes may use; required.
 	Drivers *driver.Registry
-	// Logger gets a line per request at level debug, and the reason of 5xx answers.
-	// Nil means slog.Default.
+	// Logger gets one line for each request at level debug, and the reasons of 5xx answers. Nil
+	// means slog.Default.
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -73,7 +74,7 @@ type api struct {
 
 	largeAnswers, largeBodies *largeQueue
 
-	failures            *loglimit.Logger // of requests of nobody
+	failures            *loglimit.Logger // failed requests without a user
 	agents, inspections *ramdiskLimit    // lookups and heartbeats, inspection data
 }
 

@@ -17,7 +17,8 @@ type list[T any] struct {
 	detail bool   // the request is for path/detail, which lists all fields
 	// detailSince is the microversion 1.N that introduced the argument detail.
 	detailSince int
-	// knowsBrief says that read knows node.Query.Brief. A page of a short list is small then, whatever else its items have.
+	// knowsBrief says that read supports node.Query.Brief. A page of a short list is then small,
+	// whatever other fields its items have.
 	knowsBrief bool
 	// unpaged is set when at most one item matches the conditions.
 	unpaged    bool
@@ -26,8 +27,8 @@ type list[T any] struct {
 	uuid       func(*T) string
 }
 
-// maxPageBytes is after how many bytes of text a page ends, so that a list of large items
-// does not take all memory. A page of usual nodes has a tenth of it.
+// maxPageBytes is the number of bytes of text after which a page ends, so that a list of large
+// items does not take all memory. A page of usual nodes has a tenth of it.
 const maxPageBytes = 8 << 20
 
 // writeList answers with the page that the arguments of the request select.
@@ -68,7 +69,7 @@ func writeList[T any](a *api, w http.ResponseWriter, r *http.Request, l list[T])
 	return p.write(w, c, v)
 }
 
-// isBrief reports whether all fields are in lists without detail.
+// isBrief reports whether lists without detail have all of the fields.
 func isBrief[T any](fields []*field[T]) bool {
 	for _, f := range fields {
 		if !f.brief {
@@ -87,7 +88,8 @@ func writeItem[T any](a *api, w http.ResponseWriter, r *http.Request, status int
 	return answer(w, status, func(dst []byte) []byte { return appendItem(dst, v, item, fields) })
 }
 
-// showItem answers a request to read one item. A large answer lasts until the client has read it, and takes a slot.
+// showItem answers a request to read one item. A large answer stays in memory until the client has
+// read it, so it takes a slot.
 func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fields []*field[T]) error {
 	v, err := viewWith(a, r, fields)
 	if err != nil {
@@ -105,7 +107,7 @@ func showItem[T any](a *api, w http.ResponseWriter, r *http.Request, item *T, fi
 	})
 }
 
-// suffixed returns the path that lists all fields, if detail is set.
+// suffixed returns the path of a list. If detail is set, that is the path that lists all fields.
 func suffixed(path string, detail bool) string {
 	if detail {
 		return path + "/detail"

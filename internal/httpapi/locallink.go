@@ -38,7 +38,7 @@ var localLinkForms = [][]string{
 // datapathID is the form of the ID of a virtual switch: 16 hexadecimal digits.
 var datapathID = regexp.MustCompile(`^[0-9a-fA-F]{16}$`)
 
-// checkLocalLink reports what is wrong with a local_link_connection. It must be empty,
+// checkLocalLink returns what is wrong with a local_link_connection. A connection must be empty,
 // unmanaged, or one of localLinkForms.
 func checkLocalLink(link node.Object, version int) error {
 	if link.IsEmpty() {

@@ -12,29 +12,29 @@ import (
 // mask is shown to clients in place of a secret.
 const mask = node.Mask
 
-// isSecretFromOperators is node.SecretKey for those who do not read driver_info, and so not
-// where BMCs are and what machines boot.
+// isSecretFromOperators is node.SecretKey for roles that may not read driver_info. It also hides
+// the keys that say where BMCs are and what machines boot.
 func isSecretFromOperators(key []byte) bool {
 	return string(key) == "lookup_bmc_addresses" || string(key) == node.RamdiskBootKey || string(key) == node.FirmwareFileKey || node.SecretKey(key)
 }
 
-// rescueKeys are the keys of instance_info that the engine writes itself, until the agent has
-// the password.
+// rescueKeys are keys of instance_info that the engine itself writes. They exist until the agent
+// has the password.
 var rescueKeys = []string{node.RescueHashKey, node.RescuePasswordKey}
 
-// masking is what of an object is masked.
+// masking says which parts of an object are masked.
 type masking struct {
-	secret func(key []byte) bool // whether the value of a key is masked
+	secret func(key []byte) bool // reports whether the value of a key is masked
 	urls   func(dst, text []byte) []byte
 }
 
 // Maskings of the objects of the API.
 var (
 	maskSecrets = masking{isSecretFromOperators, node.AppendMaskedURLs}
-	// keepQueries is for administrators: clients compare the URLs of images with those
-	// that they wrote.
+	// keepQueries is for administrators. It keeps the queries of URLs, because clients compare the
+	// URLs of images with those that they wrote.
 	keepQueries = masking{node.SecretKey, node.AppendMaskedUsers}
-	// keepWritten shows what clients wrote.
+	// keepWritten masks nothing that clients wrote.
 	keepWritten = masking{
 		func(key []byte) bool { return slices.Contains(rescueKeys, string(key)) },
 		func(dst, text []byte) []byte { return append(dst, text...) },
@@ -82,7 +82,7 @@ func appendMasked(dst []byte, o node.Object, m masking) []byte {
 	return dst
 }
 
-// stringEnd returns the index behind the JSON string that begins at i.
+// stringEnd returns the index after the JSON string that begins at i.
 func stringEnd(text []byte, i int) int {
 	for i++; i < len(text); i++ {
 		switch text[i] {
@@ -95,7 +95,7 @@ func stringEnd(text []byte, i int) int {
 	return len(text)
 }
 
-// valueEnd returns the index behind the JSON value that begins at i.
+// valueEnd returns the index after the JSON value that begins at i.
 func valueEnd(text []byte, i int) int {
 	depth := 0
 	for i < len(text) {

@@ -50,8 +50,8 @@ func (a *api) middleware(router http.Handler) http.Handler {
 	})
 }
 
-// recovered turns a panic of this request into a 500. It passes on
-// http.ErrAbortHandler, with which net/http aborts an answer.
+// recovered turns a panic of this request into a 500. It does not stop http.ErrAbortHandler, with
+// which net/http aborts an answer.
 func (a *api) recovered(w http.ResponseWriter, r *http.Request, c *call) {
 	cause := recover()
 	if cause == nil {
@@ -63,10 +63,10 @@ func (a *api) recovered(w http.ResponseWriter, r *http.Request, c *call) {
 	a.writeError(w, r, c, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
 }
 
-// checkOrigin refuses requests that a web page of another site makes a browser send.
-// An engine on loopback needs no password, so this check alone protects it from such
-// pages. Clients other than browsers do not send these headers. A page whose own host name
-// has come to resolve to this machine is of the same origin, and is known by that name.
+// checkOrigin refuses requests that a web page of another site makes a browser send. An engine on
+// loopback needs no password, so only this check protects it from such pages. Clients other than
+// browsers do not send the headers that it checks. CheckHost refuses a page whose own host name has
+// been made to resolve to this machine: that page has the same origin, but names a foreign host.
 func (a *api) checkOrigin(origins *http.CrossOriginProtection, r *http.Request) error {
 	if a.options.CheckHost != nil {
 		if err := a.options.CheckHost(r.Host); err != nil {
@@ -109,12 +109,12 @@ func setHeaders(h http.Header, r *http.Request, requestID string) {
 	}
 }
 
-// versioned reports whether a path depends on the microversion. Clients learn the
-// supported versions from the root document, so it accepts every version header.
+// versioned reports whether a path depends on the microversion. Clients learn the supported
+// versions from the root document, so that document accepts every version header.
 func versioned(urlPath string) bool { return urlPath != "/" && urlPath != healthPath }
 
-// canonicalPath rewrites the path of the request to the only path of its resource. It
-// removes trailing and double slashes and adds the /v1 that bookmark links lack.
+// canonicalPath rewrites the path of the request to the canonical path of its resource. It removes
+// trailing and double slashes and adds the /v1 that bookmark links lack.
 func canonicalPath(r *http.Request) {
 	asked := r.URL.EscapedPath()
 	clean := path.Clean("/" + asked)

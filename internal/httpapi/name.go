@@ -23,7 +23,7 @@ var (
 	hostNamePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 )
 
-// reservedNames are words in paths below /v1/nodes, which name no node.
+// reservedNames are words in paths below /v1/nodes, so no node may have them as its name.
 var reservedNames = []string{
 	"detail", "states", "vendor_passthru", "management", "maintenance", "validate", "ports", "portgroups", "volume",
 	"traits", "vifs", "bios", "firmware", "inventory", "history", "children", "allocation", "vmedia", "properties",
@@ -37,7 +37,7 @@ func checkNodeName(name string, version int) error {
 	return checkName(name, version)
 }
 
-// checkName reports why name cannot be a name. It accepts "", which means no name.
+// checkName returns why name cannot be a name. It accepts "", which means no name.
 func checkName(name string, version int) error {
 	switch {
 	case name == "":
@@ -56,12 +56,12 @@ func checkName(name string, version int) error {
 	return nil
 }
 
-// suffixSince is the first microversion 1.N in which ".json" at the end of an identifier
-// is part of it.
+// suffixSince is the first microversion 1.N in which ".json" at the end of an identifier belongs to
+// the identifier.
 const suffixSince = 91
 
-// nodeIdent returns the UUID or name of the node in the path. Before suffixSince it
-// ignores ".json" at the end, unless a node has that very name.
+// nodeIdent returns the UUID or name of the node in the path. Before suffixSince it ignores ".json"
+// at the end, unless a node has exactly that name.
 func (a *api) nodeIdent(r *http.Request) (string, error) {
 	ident, err := checkIdent(r.PathValue("ident"), versionOf(r))
 	stem, suffixed := strings.CutSuffix(ident, ".json")

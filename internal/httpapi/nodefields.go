@@ -131,8 +131,8 @@ func nodeLinks(part string) value[node.Node] {
 	})
 }
 
-// instanceMasking shows administrators instance_info as clients wrote it: these compare it
-// with what they want.
+// instanceMasking returns the masking of instance_info for a role. Administrators read it as
+// clients wrote it, because their clients compare it with what they want.
 func instanceMasking(r role.Role) masking {
 	if r >= admin {
 		return keepWritten

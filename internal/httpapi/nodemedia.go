@@ -17,7 +17,7 @@ var (
 	mediumSources = []string{"http", "local", "swift"}
 )
 
-// maxImageURL is the longest URL of an image, in characters.
+// maxImageURL is the longest URL of an image, in bytes.
 const maxImageURL = 4096
 
 // attachMedium answers 204 when the request is accepted. Whether the machine gets the
@@ -71,8 +71,8 @@ func (a *api) detachMedia(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// readMediaTypes reads the device types in the body of a request, which need not have one.
-// openstacksdk sends them there, and baremetal in the query.
+// readMediaTypes reads the device types in the body of a request. The body is optional:
+// openstacksdk sends the types there, and baremetal sends them in the query.
 func readMediaTypes(w http.ResponseWriter, r *http.Request) ([]string, error) {
 	body, err := readBody(w, r, maxBody)
 	if err != nil || len(body) == 0 {

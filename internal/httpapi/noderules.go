@@ -15,9 +15,9 @@ var patchStates = []node.State{
 	node.AdoptFailed, node.RescueFailed, node.UnrescueFailed, node.ServiceHold, node.ServiceFailed,
 }
 
-// hardwareChangeStates are the states in which the resource class of a node may change.
-// Its driver and interfaces may change in these and in maintenance, and its allocation may
-// then end with its instance_uuid.
+// hardwareChangeStates are the states in which the resource class of a node may change. The driver
+// and the interfaces may change in these states and in maintenance. In the same cases, removing the
+// instance_uuid may end an allocation.
 var hardwareChangeStates = []node.State{node.Enroll, node.Inspecting, node.InspectWait, node.Manageable, node.Available}
 
 // strictInspectingSince is the first microversion 1.N in which a patch of a node during
@@ -33,9 +33,9 @@ func checkPatch(n *node.Node, edits []edit[node.Node], version int) error {
 	return nil
 }
 
-// checkHardware checks whether the state of old allows the changes of its hardware. A field
-// that a client set to the value that it has is no change. The resource class of a node
-// in use stays in maintenance, too, because whoever placed the instance reckons with it.
+// checkHardware checks whether the state of old allows the changes of its hardware. A field that a
+// client set to its present value is no change. Even maintenance does not allow changing the
+// resource class of a node in use, because whoever placed the instance relies on it.
 func checkHardware(old, n *node.Node) error {
 	if slices.Contains(hardwareChangeStates, old.ProvisionState) {
 		return nil
@@ -51,7 +51,7 @@ func checkHardware(old, n *node.Node) error {
 	return nil
 }
 
-// changedHardware returns the first field of driver and interfaces that differs, or "".
+// changedHardware returns the first changed field among driver and interfaces, or "".
 func changedHardware(old, n *node.Node) string {
 	if n.Driver != old.Driver {
 		return "driver"
@@ -113,9 +113,8 @@ func checkConsistent(old, n *node.Node) error {
 	return nil
 }
 
-// canonicalCapabilities reports whether the capabilities in properties are missing or
-// one string, which is the form that clients read. In instance_info they may be an
-// object too.
+// canonicalCapabilities reports whether the capabilities in properties are missing or one string,
+// which is the form that clients read. In instance_info they may also be an object.
 func canonicalCapabilities(properties node.Object) bool {
 	if !bytes.Contains(properties, []byte(`"capabilities"`)) {
 		return true
@@ -161,9 +160,9 @@ func mirrorInstanceName(old, n *node.Node) {
 	}
 }
 
-// restoreSecrets replaces the masks that a client wrote by the stored secrets. Those of a BMC
-// are not for the address of another one, which the client may have chosen without knowing
-// them.
+// restoreSecrets replaces the masks in a client's request with the stored secrets. It refuses to do
+// so when the address of the BMC changes: a client that does not know the secrets could otherwise
+// have them sent to an address of its choice.
 func restoreSecrets(old, n *node.Node) error {
 	for _, part := range []struct {
 		field   string

@@ -26,7 +26,8 @@ func TestCreatedNodeIsCompleteAndMasked(t *testing.T) {
 		"name": "metal3~worker-7", "driver": "fake-hardware", "provision_state": "enroll", "target_provision_state": nil,
 		"power_state": nil, "maintenance": false, "inspect_interface": "agent", "power_interface": "fake",
 		"driver_info": map[string]any{"redfish_address": "https://192.0.2.17", "redfish_password": "******"},
-		"properties":  map[string]any{"cpu_arch": "x86_64"}, "conductor_group": "rack-1", "conductor": nil, // rack-1 has none
+		// The group rack-1 has no conductor.
+		"properties": map[string]any{"cpu_arch": "x86_64"}, "conductor_group": "rack-1", "conductor": nil,
 		"automated_clean": nil, "created_at": "2031-03-04T10:11:12+00:00", "updated_at": nil, "traits": []any{},
 		"auto_discovered": false, "reservation": nil,
 		"links": []any{

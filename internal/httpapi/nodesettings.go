@@ -145,7 +145,7 @@ func timeValue(t time.Time) json.RawMessage { return appendTime(nil, t) }
 // firmwareSince is the microversion 1.N that introduced firmware components.
 const firmwareSince = 86
 
-// listFirmware shows all of each component, with detail and without.
+// listFirmware shows all fields of each component, with or without detail.
 func (a *api) listFirmware(w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	detail, err := boolArg(c.query, "detail", false)

@@ -122,7 +122,7 @@ func (a *api) patchNode(w http.ResponseWriter, r *http.Request) error {
 	return writeItem(a, w, r, http.StatusOK, changed, nodeTable.detail[c.version])
 }
 
-// sizeOf is about how many bytes what clients have stored in a node has.
+// sizeOf returns about how many bytes clients have stored in a node.
 func sizeOf(n *node.Node) int {
 	return len(n.InstanceInfo) + len(n.DriverInfo) + len(n.Properties) + len(n.Extra) + len(n.NetworkData)
 }
@@ -144,8 +144,7 @@ type nodePatch struct {
 	}
 }
 
-// apply applies the patch to n. It depends only on p and n, so that it can run more
-// than once.
+// apply applies the patch to n. It depends only on p and n, so it can run more than once.
 func (p nodePatch) apply(n *node.Node) error {
 	old := *n
 	if err := checkPatch(n, p.edits, p.version); err != nil {

@@ -13,12 +13,12 @@ type page[T any] struct {
 	items  []*T
 	fields []*field[T]
 	limit  int
-	cut    bool            // it ended before its limit, and others follow
+	cut    bool            // the page ended before its limit, and more items follow
 	last   func(*T) string // UUID of an item
 }
 
-// write sends the page. A full or cut page links to the next one as next and as
-// <name>_links, because some clients read only the one and some only the other.
+// write sends the page. A full or cut page has the link to the next page twice, as next and as
+// <name>_links, because some clients read only one of them.
 func (p page[T]) write(w http.ResponseWriter, c *call, v *view) error {
 	return answer(w, http.StatusOK, func(dst []byte) []byte {
 		dst = append(dst, `{"`...)

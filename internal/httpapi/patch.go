@@ -35,9 +35,9 @@ type edit[T any] struct {
 // maxPatchOps is how many operations a patch may have.
 const maxPatchOps = 1000
 
-// parsePatch parses a patch and checks everything that does not depend on the item:
-// operations, paths, fields, versions, roles and access. The edits of one field follow each
-// other in their order; fields do not depend on each other.
+// parsePatch parses a patch and checks everything that does not depend on the item: operations,
+// paths, fields, versions, roles and access. It groups the edits of each field and keeps their
+// order; fields do not depend on each other.
 func parsePatch[T any](body []byte, t *table[T], c *call) ([]edit[T], error) {
 	var ops []patchOp
 	if len(body) == 0 || body[0] != '[' {
@@ -125,9 +125,9 @@ func (e edit[T]) apply(item *T) error {
 	return nil
 }
 
-// applyInside applies edits of parts of one field to item, all at once, because each time
-// the whole value is parsed. Its errors are *node.ValidationError of the first edit that
-// cannot be applied.
+// applyInside applies edits of parts of one field to item. It applies them all at once, because
+// every application parses the whole value. The error is a *node.ValidationError about the first
+// edit that cannot be applied.
 func applyInside[T any](edits []edit[T], item *T) error {
 	field, before := edits[0].field, []byte(edits[0].field.text(item))
 	after, err := patched(before, edits)
@@ -140,8 +140,8 @@ func applyInside[T any](edits []edit[T], item *T) error {
 	return nil
 }
 
-// culprit returns the error of the first of the edits that cannot be applied; at least one
-// cannot. It halves them, so that it does no more than applying all of them once does.
+// culprit returns the error of the first edit that cannot be applied; there must be one. It halves
+// the list at each step, so it does no more work than applying all edits once.
 func culprit[T any](value []byte, edits []edit[T]) error {
 	for len(edits) > 1 {
 		half := len(edits) / 2
@@ -156,8 +156,8 @@ func culprit[T any](value []byte, edits []edit[T]) error {
 	return edits[0].cannot(err)
 }
 
-// patched returns the value of a field after edits of its parts. An error is about the last
-// of them when those before it can be applied.
+// patched returns the value of a field after edits of its parts. If all edits but the last can be
+// applied, an error is about the last.
 func patched[T any](value []byte, edits []edit[T]) ([]byte, error) {
 	ops := make([]patchOp, len(edits))
 	for i, e := range edits {

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// portFilters has the filters of the port list. The lists of one node or port group
-// take only the first.
+// portFilters has the filters of the port list. The lists of one node or port group have only the
+// first filter.
 var portFilters = []filter{
 	{name: "address", since: 1, parse: addressFilter},
 	{name: "node", since: 1, find: nodeFilter},

@@ -99,7 +99,7 @@ func (change portPatch) apply(p *node.Port, n *node.Node) error {
 		return invalidField("name", err)
 	}
 	if bytes.Equal(p.LocalLinkConnection, old.LocalLinkConnection) {
-		return nil // its form may be one that this version does not have
+		return nil // an unchanged value may have a form that this version does not have
 	}
 	return checkPortLocalLink(p, change.version)
 }
@@ -115,8 +115,8 @@ func checkPortState(old, p *node.Port, n *node.Node) error {
 	return nil
 }
 
-// changedBinding returns the first field that differs of those that describe the
-// connection of a port to its network, or "".
+// changedBinding returns the first changed field among those that describe the connection of a port
+// to its network, or "".
 func changedBinding(old, p *node.Port) string {
 	switch {
 	case p.PortgroupUUID != old.PortgroupUUID:

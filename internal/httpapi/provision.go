@@ -32,8 +32,8 @@ var provisionKeys = map[string]provisionKey{
 // disable_ramdisk.
 const disableForServiceSince = 108
 
-// Microversions 1.N in which abort became possible in one more state. Older requests are
-// refused there.
+// Microversions 1.N in which abort became possible in one more state. Requests with older versions
+// are refused in that state.
 const (
 	abortInspectionSince = 41
 	abortDeploymentSince = 110
@@ -73,7 +73,7 @@ func acceptedAt(w http.ResponseWriter, c *call, ident, part string) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// checkAbort refuses aborts that the version of the request does not have.
+// checkAbort refuses aborts that the version of the request does not support.
 func (a *api) checkAbort(r *http.Request, ident string, verb node.Verb) error {
 	version := versionOf(r)
 	if verb.On != node.OnAbort || version >= abortDeploymentSince {

@@ -94,15 +94,15 @@ func pageOrder(c *call) (limit int, desc bool, err error) {
 	return limit, desc, nil
 }
 
-// fieldsSince and detailSince are the microversions 1.N that introduced the arguments
-// fields and detail of lists that are older than these.
+// fieldsSince and detailSince are the microversions 1.N that introduced the arguments fields and
+// detail. They apply to lists that existed before.
 const (
 	fieldsSince = 8
 	detailSince = 43
 )
 
-// listFields returns the fields of the items in a list: those in the argument fields,
-// all fields for detail=true, which 1.since introduced, otherwise the brief fields.
+// listFields returns the fields of the items in a list: those in the argument fields, all fields
+// for detail=true (since 1.since), otherwise the brief fields.
 func listFields[T any](c *call, t *table[T], detailPath bool, since int) ([]*field[T], error) {
 	asked := listArg(c.query, "fields")
 	if c.query.Has("fields") && c.version < fieldsSince {

@@ -21,8 +21,8 @@ const (
 	lookupShapeSince  = 84 // continue_inspection answers like lookup, with a token
 )
 
-// errUnknownMachine is the answer to every machine that the engine does not serve. It
-// does not tell the reason, because machines are not authenticated.
+// errUnknownMachine is the answer to every machine that the engine does not serve. It does not give
+// the reason, because machines are not authenticated.
 var errUnknownMachine = &apiError{
 	status:  http.StatusNotFound,
 	message: "The requested resource could not be found.",
@@ -49,8 +49,7 @@ func (a *api) ramdiskMiddleware(handle apiHandler) apiHandler {
 	}
 }
 
-// maxLookupAddresses is how many addresses a lookup may have, more than machines have
-// interfaces.
+// maxLookupAddresses is how many addresses a lookup may have. Machines have fewer interfaces.
 const maxLookupAddresses = 256
 
 func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
@@ -59,7 +58,7 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) 
 	if request.NodeUUID != "" && !isUUID(request.NodeUUID) {
 		return badRequest("Invalid value for argument node_uuid: want a UUID, got %q", request.NodeUUID)
 	}
-	if request.NodeUUID == "" { // which needs no addresses
+	if request.NodeUUID == "" { // with node_uuid, addresses are not needed
 		addresses := listArg(c.query, "addresses")
 		if len(addresses) > maxLookupAddresses {
 			return badRequest("A lookup has %d addresses, more than %d; send node_uuid instead.", len(addresses), maxLookupAddresses)
@@ -84,13 +83,13 @@ func (a *api) lookup(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) 
 	return a.writeLookup(w, c, http.StatusOK, found) // agents accept no other status
 }
 
-// lookupFields are the fields of its node that a ramdisk gets.
+// lookupFields are the fields of the node that its ramdisk gets.
 var lookupFields = []*field[node.Node]{
 	nodeTable.byName["uuid"], nodeTable.byName["properties"], nodeTable.byName["instance_info"],
 	nodeTable.byName["driver_internal_info"], nodeTable.byName["links"],
 }
 
-// forRamdisk returns a node with what a ramdisk may read of it.
+// forRamdisk returns a copy of a node with only what its ramdisk may read.
 func (a *api) forRamdisk(n *node.Node) *node.Node {
 	shown := *n
 	for _, o := range []*node.Object{&shown.Properties, &shown.InstanceInfo, &shown.DriverInternalInfo} {
@@ -152,7 +151,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	}
 	beat, reason, err := request.check(versionOf(r))
 	if err != nil {
-		_ = turn.do(r.Context(), func(ctx context.Context) error { // without room there is no note; the answer is the same
+		_ = turn.do(r.Context(), func(ctx context.Context) error { // without room, it is not recorded
 			a.engine.HeartbeatRefused(ctx, ident, reason, request.callback())
 			return nil
 		})
@@ -172,8 +171,8 @@ func (request heartbeatRequest) callback() string {
 	return *request.CallbackURL
 }
 
-// check checks everything about a heartbeat that does not depend on the node. The reason
-// is that of the error, if there is one.
+// check checks everything about a heartbeat that does not depend on the node. If there is an error,
+// the reason is the one to record.
 func (request heartbeatRequest) check(version int) (node.Heartbeat, node.RefusalReason, error) {
 	callback := request.callback()
 	for _, part := range []struct {
@@ -215,8 +214,8 @@ func (request heartbeatRequest) check(version int) (node.Heartbeat, node.Refusal
 	}, "", nil
 }
 
-// continueInspection accepts the document of a ramdisk. Agents send no version header
-// here, and get only the UUID of the node.
+// continueInspection accepts the document of a ramdisk. Agents send no version header here, so they
+// get only the UUID of the node.
 func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *ramdiskTurn) error {
 	c := callOf(r)
 	nodeUUID := strings.ToLower(c.query.Get("node_uuid"))
@@ -251,8 +250,8 @@ func (a *api) continueInspection(w http.ResponseWriter, r *http.Request, turn *r
 	})
 }
 
-// retriedByAgents answers 503 where other requests are answered 409: of all releases of the
-// agent only new ones post again after a 409. Others go on without inspection.
+// retriedByAgents turns errors that are a 409 for other requests into a 503. Only new releases of
+// the agent post again after a 409; older ones go on without inspection.
 func retriedByAgents(err error) error {
 	if errors.Is(err, node.ErrLocked) || errors.Is(err, node.ErrLeaseLost) {
 		return fmt.Errorf("the node is busy: %w", node.ErrBusy)

@@ -13,37 +13,37 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of the requests of one kind that ramdisks send.
+// Limits of the requests of one kind that ramdisks send.
 const (
-	ramdiskSlots      = 32              // that are carried out at once
-	maxWaitingRamdisk = 1024            // that wait for it
-	maxRamdiskWait    = 5 * time.Second // and how long
-	maxHeldUpRamdisk  = 1024            // that wait for others meanwhile: a lease, an agent, their enrolment
+	ramdiskSlots      = 32              // requests that are carried out at once
+	maxWaitingRamdisk = 1024            // requests that wait for a slot
+	maxRamdiskWait    = 5 * time.Second // longest wait for a slot
+	maxHeldUpRamdisk  = 1024            // requests that wait for a lease, an agent or their enrolment
 )
 
-// Bodies of so many bytes are large: as many are decoded or stored at once as there are
-// processors.
+// Sizes from which on bodies are large. Only as many large bodies are decoded or stored at once as
+// there are processors.
 const (
 	largeBody = 16 << 10 // decoding it takes most of a millisecond
 	largePost = 64 << 10 // parsing and storing it takes milliseconds
 )
 
-// ramdiskSource is who sends requests of ramdisks, as far as one can tell without
-// passwords: a network, or a node that waits for its ramdisk.
+// ramdiskSource is the sender of ramdisks' requests, as far as it can be told without passwords: a
+// network, or a node that waits for its ramdisk.
 type ramdiskSource struct {
 	network  fairqueue.Network
 	nodeUUID string
 }
 
-// ramdiskLimit bounds the requests of one kind that ramdisks send, and shares what it
-// allows among their sources. It is safe for concurrent use.
+// ramdiskLimit limits the requests of one kind that ramdisks send, and shares the slots among their
+// sources. It is safe for concurrent use.
 type ramdiskLimit struct {
 	api    *api
 	bodies *bodyBudget
 	queue  *fairqueue.Queue[ramdiskSource]
-	large  *fairqueue.Queue[ramdiskSource] // of those whose large body is decoded or stored
-	heldUp *fairqueue.Queue[ramdiskSource] // of those that wait for others
-	asking *fairqueue.Queue[ramdiskSource] // of those whose node is looked at before anything else
+	large  *fairqueue.Queue[ramdiskSource] // requests whose large body is decoded or stored
+	heldUp *fairqueue.Queue[ramdiskSource] // requests that wait for something else
+	asking *fairqueue.Queue[ramdiskSource] // requests whose node is looked up before anything else
 }
 
 func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
@@ -56,9 +56,10 @@ func newRamdiskLimit(a *api, bytes int64) *ramdiskLimit {
 	}
 }
 
-// bounded wraps a handler that takes its turn when it has read the request. A source with
-// too many waiting requests is refused before the body is read. A request that names a
-// node which waits for its ramdisk does not depend on what else comes from its network.
+// bounded wraps a handler that takes its turn after it has read the request. It refuses the request
+// of a source with too many waiting requests before it reads the body. A request that names a node
+// which waits for its ramdisk is a source of its own, so that it does not depend on other requests
+// from its network.
 func (l *ramdiskLimit) bounded(named func(*http.Request) string, next func(http.ResponseWriter, *http.Request, *ramdiskTurn) error) apiHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		turn := &ramdiskTurn{limit: l, source: ramdiskSource{network: fairqueue.NetworkOf(sourceOf(r, l.api.options.TrustedProxies))}}
@@ -78,11 +79,11 @@ func (l *ramdiskLimit) bounded(named func(*http.Request) string, next func(http.
 func nodeOfQuery(r *http.Request) string { return strings.ToLower(callOf(r).query.Get("node_uuid")) }
 func nodeOfPath(r *http.Request) string  { return strings.ToLower(r.PathValue("ident")) }
 
-// errTooManyRamdisks refuses a request for which there is no room; ramdisks retry it.
+// errTooManyRamdisks refuses a request for which there is no room. Ramdisks retry it.
 var errTooManyRamdisks = fmt.Errorf("accept request of a ramdisk: too many others wait: %w", node.ErrBusy)
 
-// awaited reports whether a node waits for its ramdisk. It asks the database for a few
-// requests at a time only.
+// awaited reports whether a node waits for its ramdisk. It queries the database for only a few
+// requests at a time, and returns false for the others.
 func (l *ramdiskLimit) awaited(ctx context.Context, source ramdiskSource, uuid string) bool {
 	if !isUUID(uuid) {
 		return false
@@ -114,14 +115,14 @@ func (t *ramdiskTurn) decode(ctx context.Context, body []byte, target any) error
 	return decodeRequired(body, target)
 }
 
-// do carries the request out when it is its source's turn. Where act only waits for
-// others, it gives the slot back before, see fairqueue.Release.
+// do carries out the request when it is the turn of its source. While act only waits for something
+// else, it gives its slot back, see fairqueue.Release.
 func (t *ramdiskTurn) do(ctx context.Context, act func(context.Context) error) error {
 	return t.in(ctx, act, t.limit.queue)
 }
 
-// store is do for a request that stores its body. A large one takes a slot of the others
-// only when it has one of the large ones.
+// store is do for a request that stores its body. A large body needs a slot for large bodies first,
+// and only then takes one of the other slots.
 func (t *ramdiskTurn) store(ctx context.Context, body []byte, act func(context.Context) error) error {
 	if len(body) < largePost {
 		return t.do(ctx, act)
@@ -129,7 +130,7 @@ func (t *ramdiskTurn) store(ctx context.Context, body []byte, act func(context.C
 	return t.in(ctx, act, t.limit.large, t.limit.queue)
 }
 
-// in acts with a slot of each queue.
+// in runs act with a slot of each queue.
 func (t *ramdiskTurn) in(ctx context.Context, act func(context.Context) error, queues ...*fairqueue.Queue[ramdiskSource]) error {
 	hold := fairqueue.Hold{Wait: func() (func(), bool) { return t.limit.heldUp.TryEnter(t.source) }}
 	defer hold.End()

@@ -28,8 +28,8 @@ func newVersionDocument(base string) versionDocument {
 	}
 }
 
-// showRoot answers GET /. Agents and clients read the version range there. Scripts look
-// for the name.
+// showRoot answers GET /. Agents and clients read the range of versions there. Scripts look for the
+// value of name.
 func (a *api) showRoot(w http.ResponseWriter, r *http.Request) error {
 	document := newVersionDocument(callOf(r).base)
 	return answerValue(w, map[string]any{
@@ -40,8 +40,7 @@ func (a *api) showRoot(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// rootResources are the resources in the answer to GET /v1. Clients detect features by
-// them.
+// rootResources are the resources in the answer to GET /v1, by which clients detect features.
 var rootResources = []struct {
 	name  string
 	since int

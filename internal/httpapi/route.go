@@ -22,11 +22,11 @@ type route struct {
 	// orUnversioned also accepts requests of the minimum version, which includes
 	// requests without a version header.
 	orUnversioned bool
-	// role is the least role that may send the request. A public route needs neither a
-	// role nor a user; its answer is the one for nobody.
+	// role is the least role that may send the request. A public route needs neither a role nor a
+	// user, and answers everybody as it answers nobody.
 	role    role.Role
 	public  bool
-	args    []string // query arguments; any other argument is a 400
+	args    []string // query arguments; other arguments are a 400
 	handler apiHandler
 }
 
@@ -59,7 +59,7 @@ func (a *api) role(r *http.Request) role.Role {
 	return a.options.Role(r.Context())
 }
 
-// needsRole refuses what only users with another role may do.
+// needsRole returns the error for a request that needs another role.
 func needsRole(what string, needed, has role.Role) error {
 	return &node.ForbiddenError{Reason: fmt.Sprintf("%s needs the role %s; this user has the role %s, by the file of the setting api.role_file.", what, needed, has)}
 }
@@ -86,9 +86,8 @@ func (res *resource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hiddenFrom reports whether the path is a part of an item, such as /v1/nodes/x/vmedia,
-// that does not exist in this version. It answers 404 to every method then, as in
-// Ironic.
+// hiddenFrom reports whether the path is a part of an item, such as /v1/nodes/x/vmedia, that does
+// not exist in this version. Every method then gets a 404, as in Ironic.
 func (res *resource) hiddenFrom(version int) bool {
 	for _, rt := range res.methods {
 		if rt.visible(version) || rt.below != 0 || !strings.Contains(rt.pattern, "/{ident}/") {
@@ -161,7 +160,7 @@ func (c *call) parseQuery(raw string, allowed []string) error {
 	return nil
 }
 
-// newRouter builds the mux from a route table. Its patterns have no method, so that an
+// newRouter builds the mux from a route table. The patterns of the mux have no method, so that an
 // unknown method gets the 405 of this API and not that of net/http.
 func newRouter(a *api, routes []route) http.Handler {
 	resources := map[string]*resource{}

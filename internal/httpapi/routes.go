@@ -21,12 +21,12 @@ const (
 	admin    = role.Admin
 )
 
-// routes returns every route of the API. A route newer than maxVersion is hidden from
-// every request.
+// routes returns every route of the API. A route newer than maxVersion is hidden from every
+// request.
 //
-// The roles follow three rules. A reader may read. An operator may also change everything
-// but delete no records; maintenance, media, traits and VIFs are parts of a node. Vendor
-// methods do what no table knows, so that only an administrator may call them.
+// The roles follow three rules. A reader may read. An operator may also change everything, but may
+// not delete records; maintenance, media, traits and VIFs are not records but parts of a node. Only
+// an administrator may call vendor methods, because no table says what they do.
 func (a *api) routes() []route {
 	var all []route
 	for _, part := range [][]route{

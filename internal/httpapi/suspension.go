@@ -8,19 +8,19 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// ownPrefix begins the paths of requests that the Bare Metal API does not have. They
-// know no microversion.
+// ownPrefix is the beginning of the paths of requests that the Bare Metal API does not have. They
+// have no microversions.
 const ownPrefix = "/ingot/"
 
-// Suspensions shows and ends what engines hold back until a person lets it go on.
+// Suspensions shows and ends what engines hold back until a person resumes it.
 type Suspensions interface {
 	// Suspension returns the zero value when nothing is suspended.
 	Suspension(ctx context.Context) (node.Suspension, error)
 	SuspendedNodes(ctx context.Context) ([]*node.SuspendedNode, error)
-	// Resume lets everything go on. It is idempotent.
+	// Resume resumes everything. It is idempotent.
 	Resume(ctx context.Context, user string) error
-	// ResumeNode and DropSuspended decide about the work of one node. Without suspended
-	// work it is a *node.ConflictError.
+	// ResumeNode and DropSuspended decide about the suspended work of one node. If there is none,
+	// the error is a *node.ConflictError.
 	ResumeNode(ctx context.Context, ident, user string) error
 	DropSuspended(ctx context.Context, ident, user string) error
 }
@@ -41,9 +41,9 @@ type suspensionDocument struct {
 	Reason    *string `json:"reason"`
 	Detail    *string `json:"detail"` // for people
 	Since     any     `json:"since"`
-	Nodes     int     `json:"nodes"`     // with suspended work
+	Nodes     int     `json:"nodes"`     // nodes with suspended work
 	Differing int     `json:"differing"` // nodes whose machine was seen in another power state
-	EndedAt   any     `json:"ended_at"`  // when the suspension before ended
+	EndedAt   any     `json:"ended_at"`  // end of the previous suspension
 }
 
 func (a *api) showSuspension(w http.ResponseWriter, r *http.Request) error {
@@ -61,14 +61,14 @@ func (a *api) showSuspension(w http.ResponseWriter, r *http.Request) error {
 	return answerValue(w, document)
 }
 
-// suspendedNodeDocument is what waits for a person on one node.
+// suspendedNodeDocument is what waits on one node for a person's decision.
 type suspendedNodeDocument struct {
 	UUID               string   `json:"uuid"`
 	Name               *string  `json:"name"`
 	ProvisionState     string   `json:"provision_state"`
 	Work               []string `json:"work"` // kinds of suspended work
 	PowerState         *string  `json:"power_state"`
-	ObservedPowerState *string  `json:"observed_power_state"` // null when the machine was not seen to differ
+	ObservedPowerState *string  `json:"observed_power_state"` // null when no difference was seen
 	ObservedAt         any      `json:"observed_at"`
 }
 
@@ -136,7 +136,7 @@ func (a *api) endNodeSuspension(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// user is the authenticated user of a request, "" when there are no users.
+// user returns the authenticated user of a request, "" when there are no users.
 func (a *api) user(r *http.Request) string {
 	if a.options.User == nil {
 		return ""

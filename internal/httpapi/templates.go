@@ -68,7 +68,7 @@ func checkTemplate(name string, steps node.Array) error {
 	return nil
 }
 
-// stepsOf is an array of steps. The key place of each step has its position.
+// stepsOf is an array of steps. The key place of a step has the position of the step.
 func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	return value[T]{
 		append: func(dst []byte, v *view, item *T) []byte {
@@ -88,14 +88,14 @@ func stepsOf[T any](place string, at func(*T) *node.Array) value[T] {
 	}
 }
 
-// maskedSteps are the steps that users below administrators read: secrets in their
-// arguments are masked.
+// maskedSteps returns the steps as users below administrators read them, with the secrets in their
+// arguments masked.
 func maskedSteps(steps node.Array) []byte {
 	return appendMasked(nil, node.Object(steps.String()), maskSecrets)
 }
 
-// restoreSteps keeps the stored steps when a client writes back the masked ones that it
-// read. Steps have no lasting place, so other steps with masks are refused.
+// restoreSteps keeps the stored steps when a client writes back the masked steps that it read.
+// Steps can change their places, so it refuses other steps with masks.
 func restoreSteps(stored node.Array, changed *node.Array) error {
 	switch {
 	case !bytes.Contains(*changed, []byte(mask)) || bytes.Equal(*changed, stored):
@@ -107,14 +107,14 @@ func restoreSteps(stored node.Array, changed *node.Array) error {
 	return node.Invalid("The steps have %s in place of a secret. Give the secrets themselves when the steps change.", mask)
 }
 
-// sameValue reports whether two JSON texts are the same but for the order of keys.
+// sameValue reports whether two JSON texts are equal, apart from the order of keys.
 func sameValue(a, b []byte) bool {
 	var left, right any
 	return json.Unmarshal(a, &left) == nil && json.Unmarshal(b, &right) == nil && reflect.DeepEqual(left, right)
 }
 
-// readTemplateSteps checks that every step has interface, step, args and its place, and
-// no other key, and that no deploy step is repeated.
+// readTemplateSteps reads steps. It checks that every step has the keys interface, step, args and
+// place, and no other key, and that no deploy step is repeated.
 func readTemplateSteps(raw json.RawMessage, place string) (node.Array, error) {
 	text, err := node.ParseArray(raw)
 	if err != nil || len(text) == 0 {

@@ -13,9 +13,8 @@ const (
 	maskedValue = "=" + mask // in its query
 )
 
-// restoreMasked replaces masks in changed by the stored secrets. A client sends masks
-// when it writes back what it read. A mask without a stored secret is a
-// *node.ValidationError.
+// restoreMasked replaces masks in changed with the stored secrets. A client sends masks when it
+// writes back what it read. A mask without a stored secret is a *node.ValidationError.
 func restoreMasked(field string, stored, changed node.Object) (node.Object, error) {
 	if !bytes.Contains(changed, []byte(mask)) {
 		return changed, nil
@@ -27,8 +26,7 @@ func restoreMasked(field string, stored, changed node.Object) (node.Object, erro
 	return node.ObjectOf(values.(map[string]any)), nil
 }
 
-// unmask returns changed with every mask replaced by the value at the same place in
-// stored.
+// unmask returns changed with every mask replaced by the stored value at the same place.
 func unmask(path string, stored, changed any) (any, error) {
 	switch value := changed.(type) {
 	case map[string]any:
@@ -54,8 +52,8 @@ func unmask(path string, stored, changed any) (any, error) {
 	return changed, nil
 }
 
-// unmaskList returns the stored list when changed is what a client reads of it. Elements
-// have no lasting place, so another list with masks is refused.
+// unmaskList returns the stored list when changed is the masked form of it that a client reads.
+// Elements can change their places, so it refuses another list with masks.
 func unmaskList(path string, stored any, changed []any) (any, error) {
 	const key = "list"
 	given, before := node.ObjectOf(map[string]any{key: changed}), node.ObjectOf(map[string]any{key: stored})
@@ -74,7 +72,7 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 	if changed != mask {
 		return unmask(path, stored, changed)
 	}
-	if !node.SecretKey([]byte(key)) && stored != mask { // an earlier version stored it
+	if !node.SecretKey([]byte(key)) && stored != mask { // an earlier version stored a mask
 		return nil, node.Invalid("%s is %s, which stands for a stored secret, but that key holds none. Give the value itself.", path, mask)
 	}
 	if stored == nil {
@@ -83,13 +81,13 @@ func unmaskItem(path, key string, stored, changed any) (any, error) {
 	return stored, nil
 }
 
-// hasMaskedURL reports whether a text has a mask where reading masks URLs.
+// hasMaskedURL reports whether a text has a mask at a place where URLs are masked.
 func hasMaskedURL(text string) bool {
 	_, query, found := strings.Cut(text, "?")
 	return strings.Contains(text, maskedUser) || found && strings.Contains(query, maskedValue)
 }
 
-// isMaskedFrom reports whether value is what one of the roles reads of the stored text.
+// isMaskedFrom reports whether value is the stored text in the form that one of the roles reads.
 func isMaskedFrom(value, stored string) bool {
 	text := []byte(stored)
 	return string(node.AppendMaskedUsers(nil, text)) == value || string(node.AppendMaskedURLs(nil, text)) == value

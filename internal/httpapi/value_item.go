@@ -82,7 +82,7 @@ func numberOf[T any](at func(*T) *int64) value[T] {
 	}
 }
 
-// wordListOf is an array of strings, kept in the order of the client; each must pass check.
+// wordListOf is an array of strings, kept in the order of the client. Each string must pass check.
 func wordListOf[T any](at func(*T) *node.Words, check func(string) error) value[T] {
 	return value[T]{
 		append: func(dst []byte, _ *view, item *T) []byte { return appendWords(dst, *at(item)) },

@@ -86,7 +86,7 @@ func vendorMethod(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// listDriverMethods lists the methods that need no node. Other vendor methods belong to the
+// listDriverMethods lists the vendor methods that need no node. Other vendor methods belong to the
 // interfaces of nodes.
 func (a *api) listDriverMethods(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.hardwareType(r)

@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// The range of microversions 1.N that this engine supports. A number may be advertised
-// only when everything up to it is implemented, because clients rely on it. Inspection
-// rules (1.96) are the exception: clients look for them in GET /v1, which does not list
-// them.
+// The range of microversions 1.N that this engine supports. Clients rely on a version being
+// implemented with everything up to it, so maxVersion may not be higher than that. Inspection rules
+// (1.96) are the exception: clients look for them in GET /v1, which does not list them.
 const (
 	minVersion = 1
 	maxVersion = 110
@@ -25,7 +24,7 @@ const (
 	maxVersionHeader      = "X-Openstack-Ironic-Api-Maximum-Version"
 )
 
-// versionText has the text of every version, so that answers need not format it.
+// versionText has the texts of all versions, so that answers need not format them.
 var versionText = func() (texts [maxVersion + 1]string) {
 	for n := range texts {
 		texts[n] = "1." + strconv.Itoa(n)
