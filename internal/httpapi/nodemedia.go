@@ -38,7 +38,7 @@ func (a *api) attachMedium(w http.ResponseWriter, r *http.Request) error {
 	case medium.ImageURL == "":
 		return badRequest("The request needs the key image_url.")
 	case err != nil || len(medium.ImageURL) > maxImageURL || image.Host == "" || !slices.Contains(mediumSchemes, image.Scheme):
-		return badRequest("The image_url must be a URL of at most %d characters with one of the schemes %s.", maxImageURL, node.Choices(mediumSchemes))
+		return badRequest("The image_url must be a URL of at most %d bytes with one of the schemes %s.", maxImageURL, node.Choices(mediumSchemes))
 	case medium.Source != "" && !slices.Contains(mediumSources, medium.Source):
 		return badRequest("The image_download_source must be one of %s, got %q.", node.Choices(mediumSources), node.CutText(medium.Source))
 	}
