@@ -318,17 +318,22 @@ func impossible(why string) decision {
 // do not count: the host operator goes on trying.
 func unready(h *v1alpha1.BareMetalHost) string {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
-	state := h.Status.Provisioning.State
 	switch {
 	case paused:
 		return fmt.Sprintf("host %s is paused by the annotation %s", h.Name, v1alpha1.PausedAnnotation)
 	case !h.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("host %s is being deleted", h.Name)
-	case state != v1alpha1.StateProvisioned && state != v1alpha1.StateExternallyProvisioned:
-		return fmt.Sprintf("host %s is not provisioned, its state is %q", h.Name, state)
+	case !isDeployed(h):
+		return fmt.Sprintf("host %s is not provisioned, its state is %q", h.Name, h.Status.Provisioning.State)
 	default:
 		return ""
 	}
+}
+
+// isDeployed reports whether the machine of a host runs what was deployed on it, unless it is off.
+func isDeployed(h *v1alpha1.BareMetalHost) bool {
+	state := h.Status.Provisioning.State
+	return state == v1alpha1.StateProvisioned || state == v1alpha1.StateExternallyProvisioned
 }
 
 // held goes on with a requested cycle whose hold is set. While it is stuck, health checks may

@@ -71,8 +71,8 @@ func (g *Guard) Hold(ctx context.Context, machine *clusterv1.Machine, set func()
 	return "", set()
 }
 
-// members are the Machines of the control plane to which a Machine belongs, but for those that never had a Node: its
-// majority is one of members of etcd, and these are none yet.
+// members are the Machines of the control plane to which a Machine belongs, but for those that cannot have booted yet: its
+// majority is one of members of etcd, and these are none.
 func (g *Guard) members(ctx context.Context, machine *clusterv1.Machine) ([]clusterv1.Machine, error) {
 	var machines clusterv1.MachineList
 	err := g.live.List(ctx, &machines, client.InNamespace(machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
@@ -93,7 +93,9 @@ func (g *Guard) members(ctx context.Context, machine *clusterv1.Machine) ([]clus
 	return members, nil
 }
 
-// mayBeMember reports whether a Machine of the control plane has or had a Node, or that is not known.
+// mayBeMember reports whether a Machine of the control plane may have booted, has a Node, or that is not known. Having no
+// Node does not tell: with the feature ControlPlaneKubeletLocalMode kubeadm joins etcd before kubelet registers one, and a
+// machine that dies in between has its vote for good.
 func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, error) {
 	if m.Status.NodeRef.Name != "" { // which Cluster API never removes
 		return true, nil
@@ -101,6 +103,9 @@ func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, er
 	m3m, err := related.Metal3Machine(ctx, g.live, m)
 	if err != nil {
 		return false, fmt.Errorf("read the Metal3Machine of Machine %s: %w", m.Name, err)
+	}
+	if booted, err := g.mayHaveBooted(ctx, m3m); booted || err != nil {
+		return booted, err
 	}
 	c, err := g.workloads.Client(ctx, types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName})
 	if err != nil {
@@ -110,14 +115,24 @@ func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, er
 	return err != nil || node != nil, nil
 }
 
-// providerIDs are those that the Node of a Metal3Machine, which may be nil, may have. kubelet may have registered it before the
-// machine has its own.
+// mayHaveBooted reports whether the host of a Metal3Machine, which may be nil, was ever seen deployed. The machine has its provider ID
+// from then on, also when its host is lost or a move has dropped what the host shows.
+func (g *Guard) mayHaveBooted(ctx context.Context, m *v1beta2.Metal3Machine) (bool, error) {
+	if m == nil || m.Spec.ProviderID != "" {
+		return m != nil, nil
+	}
+	h, err := related.Host(ctx, g.live, m)
+	if err != nil {
+		return false, fmt.Errorf("read the host of Metal3Machine %s: %w", m.Name, err)
+	}
+	return h != nil && isDeployed(h), nil
+}
+
+// providerIDs are those that the Node of a Metal3Machine without one, which may be nil, may have: kubelet may have
+// registered it before the machine has its own.
 func providerIDs(m *v1beta2.Metal3Machine) (ids []string) {
 	if m == nil {
 		return nil
-	}
-	if m.Spec.ProviderID != "" {
-		ids = append(ids, m.Spec.ProviderID)
 	}
 	if host, chosen := related.HostName(m); chosen {
 		ids = append(ids, v1beta2.ProviderIDPrefix+host.String()+"/"+m.Name)
@@ -134,7 +149,7 @@ func isControlPlane(m *clusterv1.Machine) bool {
 // endangered says why a Machine of the control plane cannot be powered off, or is empty, and whether that lasts whatever becomes of
 // the others: those that are ready have to be the majority. Without it etcd cannot be written, so that
 // the Node could not be deleted and the host would stay off. A machine whose host is off or held off,
-// by whomever, is not ready, whatever its Machine says. One that is no member can be powered off.
+// by whomever, is not ready, whatever its Machine says. One that is no member may be powered off.
 func endangered(machine *clusterv1.Machine, members []clusterv1.Machine, hosts []v1alpha1.BareMetalHost) (why string, lasting bool) {
 	if !slices.ContainsFunc(members, func(m clusterv1.Machine) bool { return m.UID == machine.UID }) {
 		return "", false

@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// neverHadANode has a Machine of the control plane that is not there yet, as in the middle of an upgrade.
-func (w *world) neverHadANode(i int) {
+// hasNoNode has a Machine of the control plane whose machine was started and has no Node.
+func (w *world) hasNoNode(i int) {
 	w.Helper()
 	w.changeMachine(i, func(m *clusterv1.Machine) { m.Status.NodeRef.Name, m.Status.Conditions = "", nil })
 	if err := w.nodes.Delete(w.Context(), w.theNode(i)); err != nil {
@@ -21,26 +22,73 @@ func (w *world) neverHadANode(i int) {
 	}
 }
 
-func TestAMachineOfTheControlPlaneThatNeverHadANodeIsNotNeededForItsMajority(t *testing.T) {
-	w := newControlPlane(t, 4)
-	w.neverHadANode(3)
-	w.changeMachine(2, func(m *clusterv1.Machine) { m.Status.Conditions = nil })
-	w.request(2)
-	if w.passes(2); !isHeld(w.host(2)) {
-		t.Errorf("condition %q, want two of three others to be the majority", w.reason(2))
+// isBeingDeployed has a Machine of the control plane that is not there yet, as in the middle of an upgrade.
+func (w *world) isBeingDeployed(i int) {
+	w.Helper()
+	w.hasNoNode(i)
+	w.changeHost(i, func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateProvisioning })
+	w.dropProviderID(i)
+}
+
+// dropProviderID leaves a machine without its provider ID.
+func (w *world) dropProviderID(i int) {
+	w.Helper()
+	w.changeMachine(i, func(m *clusterv1.Machine) { m.Spec.ProviderID = "" })
+	m := read(w, w.mgmt, &v1beta2.Metal3Machine{}, testNamespace, name("m3m", i))
+	m.Spec.ProviderID = ""
+	if err := w.mgmt.Update(w.Context(), m); err != nil {
+		w.Fatal(err)
 	}
 }
 
-func TestAMachineOfTheControlPlaneThatNeverHadANodeIsPoweredOffAndOn(t *testing.T) {
-	w := newControlPlane(t, 2)
-	w.neverHadANode(1)
-	w.request(1)
-	if w.passes(1); !isHeld(w.host(1)) {
-		t.Fatalf("condition %q, want the host held off", w.reason(1))
+func TestAMachineOfTheControlPlaneThatCannotHaveBootedIsNotNeededForItsMajority(t *testing.T) {
+	for name, never := range map[string]func(w *world, i int){
+		"its host is being deployed": (*world).isBeingDeployed,
+		"it has no host": func(w *world, i int) {
+			w.isBeingDeployed(i)
+			w.changeHost(i, func(h *v1alpha1.BareMetalHost) { h.Spec.ConsumerRef = nil })
+		},
+		"it has no Metal3Machine": func(w *world, i int) {
+			w.hasNoNode(i)
+			w.changeMachine(i, func(m *clusterv1.Machine) { m.Spec.InfrastructureRef.Name = "gone" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newControlPlane(t, 4)
+			never(w, 3)
+			w.changeMachine(2, func(m *clusterv1.Machine) { m.Status.Conditions = nil })
+			w.request(2)
+			if w.passes(2); !isHeld(w.host(2)) {
+				t.Errorf("condition %q, want two of three others to be the majority", w.reason(2))
+			}
+		})
 	}
-	w.live(1)
-	if isRequested(w.theMachine(1)) || isHeld(w.host(1)) || !w.isRunning("host-1") {
-		t.Errorf("Machine %v, host %v, on: %t", w.theMachine(1).Annotations, w.host(1).Annotations, w.isRunning("host-1"))
+}
+
+// TestAMachineOfTheControlPlaneThatMayHaveBootedCountsForItsMajorityWithoutANode has a machine that has joined etcd and died
+// before kubelet registered its Node.
+func TestAMachineOfTheControlPlaneThatMayHaveBootedCountsForItsMajorityWithoutANode(t *testing.T) {
+	for name, started := range map[string]func(w *world, i int){
+		"its host is deployed": func(w *world, i int) { w.hasNoNode(i); w.dropProviderID(i) },
+		"it was, before a move": func(w *world, i int) {
+			w.hasNoNode(i)
+			w.changeHost(i, func(h *v1alpha1.BareMetalHost) { h.Status.Provisioning.State = v1alpha1.StateNone })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newControlPlane(t, 4)
+			started(w, 3)
+			for _, hangs := range []int{0, 3} {
+				w.changeMachine(0, func(m *clusterv1.Machine) { m.Status.Conditions = nil })
+				if why, _, err := w.r.Guard.Endangered(t.Context(), w.theMachine(hangs)); err != nil || why == "" {
+					t.Errorf("machine %d: %q, %v, want two of four not to be the majority", hangs, why, err)
+				}
+			}
+			w.request(0)
+			if w.passes(0); isHeld(w.host(0)) || w.reason(0) != v1beta2.WaitingForControlPlaneReason {
+				t.Errorf("condition %q, host %v", w.reason(0), w.host(0).Annotations)
+			}
+		})
 	}
 }
 
@@ -56,7 +104,7 @@ func TestAMachineThatTheControlPlaneCanNeverDoWithoutIsNotFencedAndThatIsShown(t
 
 func TestAMachineOfTheControlPlaneMayBeAMemberAsLongAsItsNodeIsNotKnown(t *testing.T) {
 	w := newControlPlane(t, 2)
-	w.neverHadANode(1)
+	w.isBeingDeployed(1)
 	for _, silent := range []bool{true, false} {
 		w.silent = silent
 		why, lasting, err := w.r.Guard.Endangered(t.Context(), w.theMachine(0))
@@ -70,14 +118,8 @@ func TestAMachineOfTheControlPlaneMayBeAMemberAsLongAsItsNodeIsNotKnown(t *testi
 // provisioned.
 func TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave(t *testing.T) {
 	w := newControlPlane(t, 2)
-	w.neverHadANode(1)
-	w.changeMachine(1, func(m *clusterv1.Machine) { m.Spec.ProviderID = "" })
-	m3m := read(w, w.mgmt, &v1beta2.Metal3Machine{}, testNamespace, name("m3m", 1))
-	id := m3m.Spec.ProviderID
-	m3m.Spec.ProviderID = ""
-	if err := w.mgmt.Update(t.Context(), m3m); err != nil {
-		t.Fatal(err)
-	}
+	id := w.theMachine(1).Spec.ProviderID
+	w.isBeingDeployed(1)
 	guard := NewGuard(w.mgmt, w, func(_ context.Context, _ client.Client, _ *clusterv1.Machine, ids ...string) (*corev1.Node, error) {
 		if slices.Contains(ids, id) {
 			return &corev1.Node{}, nil

@@ -85,8 +85,8 @@ func TestTheOnlyMachineOfAControlPlaneIsRebooted(t *testing.T) {
 	l.clean()
 }
 
-// neverHadANode has another Machine of the control plane that is not there yet, as in the middle of an upgrade.
-func (l *life) neverHadANode() {
+// isNotThereYet has another Machine of the control plane without a host, as in the middle of an upgrade.
+func (l *life) isNotThereYet() {
 	l.Helper()
 	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &clusterv1.Machine{})
 	other.Status.NodeRef.Name, other.Status.Conditions = "", nil
@@ -95,21 +95,21 @@ func (l *life) neverHadANode() {
 	}
 }
 
-func TestAMachineOfTheControlPlaneThatNeverHadANodeIsNotNeededForItsMajority(t *testing.T) {
+func TestAMachineOfTheControlPlaneThatCannotHaveBootedIsNotNeededForItsMajority(t *testing.T) {
 	t.Parallel()
 	for name, life := range map[string]func(t *testing.T) *life{
 		"the other one": func(t *testing.T) *life {
 			t.Helper()
 			l := newLife(t, nil)
 			l.joinControlPlane(2)
-			l.neverHadANode()
+			l.isNotThereYet()
 			return l
 		},
 		"this one": func(t *testing.T) *life {
 			t.Helper()
 			l := newStart(t, nil)
 			l.choose()
-			l.deploy()
+			l.errs(v1alpha1.ErrorProvisioning)
 			l.joinControlPlane(2)
 			return l
 		},
@@ -123,11 +123,24 @@ func TestAMachineOfTheControlPlaneThatNeverHadANodeIsNotNeededForItsMajority(t *
 	}
 }
 
+// TestAMachineOfTheControlPlaneThatHasBootedIsNotPoweredOffBecauseItHasNoNode has a machine that may be the second member of etcd.
+func TestAMachineOfTheControlPlaneThatHasBootedIsNotPoweredOffBecauseItHasNoNode(t *testing.T) {
+	t.Parallel()
+	l := newStart(t, nil)
+	l.choose()
+	l.deploy()
+	l.joinControlPlane(2)
+	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+	if h := l.host(); len(h.Annotations) > 0 {
+		t.Errorf("the host has %v", h.Annotations)
+	}
+}
+
 func TestAMachineOfTheControlPlaneWhoseNodeIsNotKnownIsNeededForItsMajority(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
 	l.joinControlPlane(2)
-	l.neverHadANode()
+	l.isNotThereYet()
 	l.unreachable = errAway
 	l.leftAloneFor(time.Hour, "while the workload cluster is away")
 	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
