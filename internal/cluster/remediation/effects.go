@@ -65,7 +65,7 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case unmarkHost:
 		return r.patch(ctx, s.host, func() { delete(s.host.Annotations, v1alpha1.UnhealthyAnnotation) })
 	case tellOwner:
-		return r.tellOwner(ctx, s.machine)
+		return r.tellOwner(ctx, s)
 	case forgetRequest:
 		return r.patchMachineStatus(ctx, s.machine, func() {
 			meta.RemoveStatusCondition(&s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition)
@@ -178,13 +178,13 @@ func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
 
 // tellOwner sets the condition at which the owner of a Machine replaces it, as a
 // MachineHealthCheck without a template does.
-func (r *Reconciler) tellOwner(ctx context.Context, machine *clusterv1.Machine) error {
-	return r.patchMachineStatus(ctx, machine, func() {
-		meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
+func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
+	return r.patchMachineStatus(ctx, s.machine, func() {
+		meta.SetStatusCondition(&s.machine.Status.Conditions, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 			Reason:             clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-			Message:            "Waiting for remediation: the machine did not become healthy after its host was powered off and on",
-			LastTransitionTime: metav1.NewTime(r.Now()),
+			Message:            "Waiting for remediation. " + s.givenUp(),
+			LastTransitionTime: metav1.NewTime(s.now),
 		})
 	})
 }

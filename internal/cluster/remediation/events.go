@@ -83,7 +83,7 @@ func eventOf(s *scope, a action) (kind, reason, note string) {
 		}
 		return good, eventHostReleased, "The host may be powered on again"
 	case tellOwner:
-		return bad, eventHandedOver, fmt.Sprintf("The machine did not become healthy in %d attempts: its host is marked as unhealthy, and its owner has to replace it", s.attempts())
+		return bad, eventHandedOver, s.givenUp() + ": its host is marked as unhealthy, and its owner has to replace it"
 	}
 	return "", "", ""
 }

@@ -126,7 +126,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.skipped = skipped && skip != v1beta2.SkipRemediationMarker // which suspends health checks for the recovery by annotation
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
-	s.early = isEarly(s)
+	s.early, s.heldUp = startOf(s)
 	s.reopens = s.phase == v1beta2.RemediationFailed && shownReason(m) == string(noHost) && (s.early || s.obstacle == "")
 	if s.host != nil {
 		s.hold = holdStateOf(m, s.host)
@@ -159,6 +159,14 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 // attempts is how many attempts began. It is one too many for what an earlier version began, which counted attempts where
 // retries are counted now; such a machine gets as many attempts as it would have got then.
 func (s *scope) attempts() int32 { return s.remediation.Status.RetryCount + 1 }
+
+// givenUp says why the machine is given up.
+func (s *scope) givenUp() string {
+	if s.remediation.Status.LastRemediated == nil {
+		return fmt.Sprintf("The host had an error for %s and could not be deployed", s.timeout)
+	}
+	return fmt.Sprintf("The machine did not become healthy in %d attempts", s.attempts())
+}
 
 // isHeld reports whether something of the remediation holds the host off, which may be from an earlier
 // attempt or from before a move.
@@ -209,28 +217,33 @@ func obstacleOf(s *scope) obstacle {
 	}
 }
 
-// isEarly reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
-// cycle would only interrupt its first boot. One whose deployment fails has no such time, nor one whose host has another error
-// for the timeout: a shorter one, such as a BMC that refuses a login, does not keep the engine from deploying. Neither has one
-// whose remediation had begun before it was moved to another cluster, which leaves a hold under a former key or a backup of
-// the Node.
-func isEarly(s *scope) bool {
+// startOf reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
+// cycle would only interrupt its first boot, and whether it will never boot, because its host has had an error for the timeout. A
+// shorter error, such as a BMC that refuses a login, does not keep the engine from deploying. A deployment that fails
+// ends that time at once, unless recovery by annotation comes next, which is only for machines that were deployed. Neither
+// is so of one whose remediation had begun before it was moved to another cluster, which leaves a hold under a former key or a
+// backup of the Node.
+func startOf(s *scope) (early, heldUp bool) {
 	m := s.metal3Machine
 	switch {
 	case m == nil, s.host != nil && s.isHeld(), s.backup, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
-		return false
+		return false, false
+	case m.Spec.ProviderID == "" && s.obstacle == noHost:
+		return true, false
 	case m.Spec.ProviderID == "":
-		return s.obstacle == noHost || s.host.Status.ErrorType != v1alpha1.ErrorProvisioning && !s.isHeldUp()
+		heldUp = s.isHeldUp()
+		return !heldUp && (s.host.Status.ErrorType != v1alpha1.ErrorProvisioning || s.strategy == v1beta2.AnnotationRemediation), heldUp
 	default:
 		deployed := meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
-		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime)
+		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime), false
 	}
 }
 
-// isHeldUp reports whether the host has an error that is shown for the timeout.
+// isHeldUp reports whether the host has an error that is shown for the timeout. While the machine is skipped that goes on being
+// shown, so that it is known afterwards.
 func (s *scope) isHeldUp() bool {
 	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
-	return s.host.Status.ErrorType != "" && shown != nil && shown.Reason == v1beta2.HostErrorReason && s.isOver(&shown.LastTransitionTime)
+	return !s.skipped && s.host.Status.ErrorType != "" && shown != nil && shown.Reason == v1beta2.HostErrorReason && s.isOver(&shown.LastTransitionTime)
 }
 
 // readProof looks whether the host is proven to be off, and since when.

@@ -110,6 +110,8 @@ type facts struct {
 	// early means that the machine has not had its time to become a Node: it has no host yet, is being
 	// deployed, or boots for the first time.
 	early bool
+	// heldUp means that nothing can be deployed on its host, so that a power cycle would change nothing, and could not be proven.
+	heldUp bool
 	// reopens means that it failed because it had no host, and has or will have one.
 	reopens     bool
 	strategy    v1beta2.RemediationType
@@ -202,6 +204,8 @@ func next(f facts) action {
 		return wait(f)
 	case f.skipped && f.isUntouched():
 		return waitWhileSkipped
+	case f.phase == "" && f.heldUp:
+		return giveUp(f)
 	case f.phase != v1beta2.RemediationRunning:
 		return begin
 	case f.strategy == v1beta2.AnnotationRemediation:
@@ -351,10 +355,20 @@ func wait(f facts) action {
 		return extend
 	case f.retriesLeft:
 		return begin
+	default:
+		return giveUp(f)
+	}
+}
+
+// giveUp has the owner of the machine replace it on another host.
+func giveUp(f facts) action {
+	switch {
 	case !f.unhealthy:
 		return markHost
-	default:
+	case !f.told:
 		return tellOwner
+	default:
+		return handOver
 	}
 }
 

@@ -99,7 +99,7 @@ func waitsForStart(s *scope) *metav1.Condition {
 	case s.obstacle == noHost:
 		return goesOn(v1beta2.WaitingForHostReason, "The Metal3Machine has no host yet; see its condition %s", v1beta2.AssociateBareMetalHostCondition)
 	case s.metal3Machine.Spec.ProviderID == "" && s.host.Status.ErrorType != "":
-		return stuck(v1beta2.HostErrorReason, "The host is not deployed and has an error. If that does not end, the first attempt begins after %s%s", s.timeout, because(s.host.Status.ErrorMessage))
+		return stuck(v1beta2.HostErrorReason, "The host is not deployed and has an error. If that does not end, the owner of the machine has to replace it after %s%s", s.timeout, because(s.host.Status.ErrorMessage))
 	case s.metal3Machine.Spec.ProviderID == "":
 		return goesOn(v1beta2.WaitingForHostReason, "The host is being deployed")
 	default:
@@ -129,7 +129,7 @@ func atTheEnd(s *scope) *metav1.Condition {
 	case s.paused:
 		return nil
 	case s.phase == v1beta2.RemediationDeletingMachine:
-		return goesOn(v1beta2.MachineHandedOverReason, "The machine did not become healthy in %d attempts, and its owner has to replace it", s.attempts())
+		return goesOn(v1beta2.MachineHandedOverReason, "%s, and its owner has to replace it", s.givenUp())
 	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
 		return stuck(string(s.obstacle), "%s", explain(s.obstacle))
 	default:

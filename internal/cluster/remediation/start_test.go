@@ -11,13 +11,15 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 )
 
-// newStart is a life in which the Machine never had a Node, and has no host yet.
+// newStart is a life in which the Machine never had a Node, and has no host yet. What proves that its host is off is what counts elsewhere.
 func newStart(t *testing.T, change func(*life, *v1beta2.Metal3Remediation)) *life {
 	t.Helper()
 	l := newLife(t, change)
-	l.dead = true
+	l.dead, l.r.ProvenOff = true, fencing.ProvenOff
+	l.state(v1alpha1.StateAvailable)
 	if err := l.workload.Delete(t.Context(), l.node()); err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +38,25 @@ func (l *life) writeMachine(change func(*v1beta2.Metal3Machine)) {
 	l.write(m, func() { change(m) })
 }
 
+// state has the host in a state, and known to the engine.
+func (l *life) state(state v1alpha1.ProvisioningState) {
+	l.Helper()
+	h := l.host()
+	h.Status.Provisioning.State, h.Status.Provisioning.ID = state, "6f3e9b0e-2c50-4a8d-9fd2-4f0d8c5b9c11"
+	if err := l.management.Status().Update(l.Context(), h); err != nil {
+		l.Fatal(err)
+	}
+}
+
 func (l *life) choose() {
 	l.Helper()
+	l.state(v1alpha1.StateProvisioning)
 	l.writeMachine(func(m *v1beta2.Metal3Machine) { m.Annotations = map[string]string{v1beta2.HostAnnotation: ns + "/web"} })
 }
 
 func (l *life) deploy() {
 	l.Helper()
+	l.state(v1alpha1.StateProvisioned)
 	l.writeMachine(func(m *v1beta2.Metal3Machine) { m.Spec.ProviderID = v1beta2.ProviderIDPrefix + ns + "/web/edge-0" })
 	m := l.machine()
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
@@ -105,6 +119,7 @@ func TestAMachineWhoseDeploymentFailsIsRemediatedAtOnce(t *testing.T) {
 	if took := l.now.Sub(began); took > 2*time.Minute {
 		t.Errorf("the attempt began after %s", took)
 	}
+	l.untilPhase(waiting)
 }
 
 // TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials has a host that goes on being deployed: only what
@@ -125,28 +140,60 @@ func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 	}
 }
 
-func TestAMachineWhoseHostCannotBeDeployedIsRemediatedAfterTheTimeout(t *testing.T) {
+// TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout has a host that cannot be proven to be off, or that recovery by
+// annotation waits for.
+func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, v1alpha1.ErrorPreparation} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			l := newStart(t, nil)
-			l.choose()
-			l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
-			l.now = l.now.Add(time.Hour) // of deployment
-			l.errs(kind)
-			began := l.now
-			l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
-			l.until("the hold", func() bool { return l.host().Annotations[holdKey(l.remediation())] != "" })
-			if took := l.now.Sub(began); took < timeout || took > timeout+3*time.Minute {
-				t.Errorf("the host is held off after %s, want the timeout of ten minutes", took)
+	for name, way := range ways {
+		for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, v1alpha1.ErrorPreparation, v1alpha1.ErrorPowerManagement, v1alpha1.ErrorProvisioning} {
+			if name != "annotation" && kind == v1alpha1.ErrorProvisioning {
+				continue // which is remediated at once
 			}
-			l.untilPhase(deleting)
-			if n := l.told(v1beta2.HostErrorReason); n != 1 {
-				t.Errorf("%d events, want one", n)
-			}
-		})
+			t.Run(name+", "+string(kind), func(t *testing.T) {
+				t.Parallel()
+				l := newStart(t, way)
+				l.choose()
+				l.shows(metav1.ConditionTrue, v1beta2.WaitingForHostReason)
+				l.now = l.now.Add(time.Hour) // of deployment
+				l.errs(kind)
+				began := l.now
+				l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
+				l.counted("ingot_remediation_stuck", 1)
+				l.untilPhase(deleting)
+				if took := l.now.Sub(began); took < timeout || took > timeout+3*time.Minute {
+					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
+				}
+				m, h := l.machine(), l.host()
+				if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition); c == nil || c.Status != metav1.ConditionFalse {
+					t.Errorf("condition %+v, want the owner to replace the machine", c)
+				}
+				if len(h.Annotations) != 1 || h.Annotations[v1alpha1.UnhealthyAnnotation] == "" || len(m.Annotations) > 0 || l.cycles > 0 {
+					t.Errorf("the host has %v and was off %d times, the Machine has %v; want only the mark", h.Annotations, l.cycles, m.Annotations)
+				}
+				l.counted("ingot_remediation_total", 0)
+				for _, reason := range []string{v1beta2.HostErrorReason, eventHandedOver} {
+					if n := l.told(reason); n != 1 {
+						t.Errorf("%d events %s, want one", n, reason)
+					}
+				}
+			})
+		}
 	}
+}
+
+func TestAMachineThatSomebodyKeepsFromBeingRemediatedIsNotReplacedBecauseItsHostCannotBeDeployed(t *testing.T) {
+	t.Parallel()
+	l := newStart(t, nil)
+	l.choose()
+	l.errs(v1alpha1.ErrorRegistration)
+	l.skip("maintenance")
+	l.leftAloneFor(time.Hour, "while it is skipped")
+	if n := l.told(v1beta2.HostErrorReason); n != 1 {
+		t.Errorf("%d events, want one", n)
+	}
+	l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
+	l.endSkip()
+	l.untilPhase(deleting)
 }
 
 // TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce has a remediation with a new UID and no status, as after a
