@@ -110,6 +110,7 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		if s.node.Busy {
 			return false, result{requeueAfter: powerPoll, stop: true}, nil
 		}
+		request.Lost = request.Lost && request.URL == wantedURL(&d, used) // another image is not to be in the drive
 		done, res, err := p.check(ctx, s, &d, request)
 		return done && (request.Lost || attachedURL(&d) == wantedURL(&d, used)), res, err
 	}

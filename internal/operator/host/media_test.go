@@ -234,3 +234,80 @@ func TestMachineThatHadItsImageIsPoweredOnWithoutIt(t *testing.T) {
 		})
 	}
 }
+
+// drive is an engine with one virtual drive.
+type drive struct {
+	nodeView
+	image string
+}
+
+func (e *drive) HasImage(context.Context, string) (bool, error) { return e.image != "", nil }
+
+func (e *drive) AttachImage(_ context.Context, _, url string) error {
+	e.image = url
+	return nil
+}
+
+func (e *drive) DetachImage(context.Context, string) error {
+	e.image = ""
+	return nil
+}
+
+// TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt has an image attached once more when somebody else decides
+// that the machine is to have another one, or is to be deployed anew.
+func TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt(t *testing.T) {
+	const a, b = "https://images/a.iso", "https://images/b.iso"
+	for name, tt := range map[string]struct {
+		url   string
+		state v1alpha1.ProvisioningState
+		fails bool
+		want  string
+	}{
+		"another image":                               {b, v1alpha1.StateProvisioned, false, b},
+		"another image, and that one fails":           {b, v1alpha1.StateProvisioned, true, b},
+		"the machine is deployed":                     {a, v1alpha1.StateProvisioning, false, ""},
+		"the machine is deployed, and that one fails": {a, v1alpha1.StateProvisioning, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+			d.Spec.URL = a
+			d.Status.AttachedImage = &v1alpha1.AttachedImageReference{URL: a}
+			api, engine := newAPI(t, d), &drive{}
+			p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Minute}
+			state, lastError := v1alpha1.StateProvisioned, ""
+			pass := func() bool {
+				t.Helper()
+				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.State = true, state }), testNow, time.Minute)
+				s.node = &provisioner.Node{ID: "n1", LastError: lastError}
+				ready, _, err := p.reconcile(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return ready
+			}
+			for engine.image == "" {
+				if pass() {
+					t.Fatal("the image is not attached once more")
+				}
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+				t.Fatal(err)
+			}
+			d.Spec.URL, state = tt.url, tt.state
+			if err := api.Update(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if tt.fails {
+				engine.image, lastError = "", "the BMC refuses the image"
+			}
+			for i := 0; !pass(); i++ {
+				if lastError = ""; i > 5 {
+					t.Fatalf("the machine stays off with image %q, status %+v", engine.image, d.Status)
+				}
+			}
+			if engine.image != tt.want {
+				t.Errorf("the machine goes on with image %q, want %q", engine.image, tt.want)
+			}
+		})
+	}
+}
