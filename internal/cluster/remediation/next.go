@@ -313,6 +313,8 @@ func putInService(f facts) action {
 // recoverByAnnotation has the host recovered by the annotation of its Machine.
 func recoverByAnnotation(f facts) action {
 	switch {
+	case f.skipped && !f.released && !f.recovering && (f.request == currentRequest || f.request == outdatedRequest):
+		return withdraw // which nothing was done for yet
 	case !f.released && f.request == fulfilledRequest:
 		return release
 	case !f.released && f.request == currentRequest:

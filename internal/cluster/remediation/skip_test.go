@@ -46,6 +46,32 @@ func TestNothingIsBegunAndNoMachineGivenUpThatSomebodyKeepsFromBeingRemediated(t
 	}
 }
 
+// TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkipped has nobody act on the annotation until then, as
+// when other hosts of the cluster are being fenced.
+func TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkipped(t *testing.T) {
+	t.Parallel()
+	for name, attempt := range map[string]func(l *life){
+		"in the first attempt": func(*life) {},
+		"in the second":        func(l *life) { l.untilWaitAfter(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, ways["annotation"])
+			attempt(l)
+			l.fencing = false
+			requested := func() bool { _, ok := l.machine().Annotations[v1beta2.ExternalRemediationAnnotation]; return ok }
+			l.until("the request", requested)
+			l.skip("maintenance")
+			l.until("its end", func() bool { return !requested() })
+			l.fencing = true // its turn has come
+			l.leftAloneFor(time.Hour, "while it is skipped")
+			l.shows(metav1.ConditionTrue, v1beta2.RemediationSkippedReason)
+			l.endSkip()
+			l.untilPhase(deleting)
+		})
+	}
+}
+
 func TestWhatWasBegunGoesOnUntilTheHostIsOnAlthoughTheMachineIsSkippedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for way, change := range ways {
