@@ -212,14 +212,16 @@ func (p media) olderError(ctx context.Context, s *scope) (string, error) {
 // check records the outcome of a request that the engine has ended. A machine that has its image then is powered on at once, because
 // not every BMC shows such a drive as full. Some engines keep the
 // message of an older failure, so that the BMC decides when there is one, or, where the engine does
-// not show its drives, whether the message is an older one.
+// not show its drives, whether the message is an older one. That decides, too, where the BMC cannot tell about a machine that had
+// the image before, which is not kept off for that.
 func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	attach := request.Action == v1alpha1.DataImageAttach
 	if s.node.LastError != "" {
 		there, err := p.engine.HasImage(ctx, s.node.ID)
+		untold := errors.Is(err, provisioner.ErrUnsupported) || err != nil && request.Lost && ctx.Err() == nil
 		switch {
-		case errors.Is(err, provisioner.ErrUnsupported) && request.OlderError == fingerprint(s.node.LastError):
-		case errors.Is(err, provisioner.ErrUnsupported), err == nil && there != attach:
+		case untold && request.OlderError == fingerprint(s.node.LastError):
+		case untold, err == nil && there != attach:
 			return p.fail(ctx, s, d, request, s.node.LastError)
 		case err != nil:
 			return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)

@@ -253,6 +253,71 @@ func (e *drive) DetachImage(context.Context, string) error {
 	return nil
 }
 
+// silentDrive is an engine that accepts images, and whose drives are empty until they cannot be read any more.
+type silentDrive struct {
+	nodeView
+	read error
+}
+
+func (e *silentDrive) HasImage(context.Context, string) (bool, error)  { return false, e.read }
+func (*silentDrive) AttachImage(context.Context, string, string) error { return nil }
+func (*silentDrive) DetachImage(context.Context, string) error         { return nil }
+func (*silentDrive) Reread(context.Context, string) (provisioner.Node, error) {
+	return provisioner.Node{Busy: true, LastError: olderFailure}, nil
+}
+
+const olderFailure = "the drive is stuck"
+
+// TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt has a request for an image accepted, and then drives
+// that cannot be read.
+func TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lastError       string
+		had             bool
+		ready, attached bool
+	}{
+		"the engine has failed":                           {"the BMC answers 500", true, true, false},
+		"the engine shows an older failure":               {olderFailure, true, true, true},
+		"the engine has failed for one that had no image": {"the BMC answers 500", false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+			d.Spec.URL = "https://images/a.iso"
+			if tt.had {
+				d.Status.AttachedImage = &v1alpha1.AttachedImageReference{URL: d.Spec.URL}
+			}
+			api, engine := newAPI(t, d), &silentDrive{}
+			p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Minute}
+			pass := func(lastError string) (bool, error) {
+				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+					h.Spec.Online, h.Status.Provisioning.State = true, v1alpha1.StateProvisioned
+				}), testNow, time.Minute)
+				s.node = &provisioner.Node{ID: "n1", LastError: lastError}
+				ready, _, err := p.reconcile(t.Context(), s)
+				return ready, err
+			}
+			for d.Status.Request == nil || !d.Status.Request.Accepted {
+				if ready, err := pass(olderFailure); ready || err != nil {
+					t.Fatalf("ready %v, %v before the image is asked for", ready, err)
+				}
+				if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+					t.Fatal(err)
+				}
+			}
+			engine.read = fmt.Errorf("%w: the BMC did not answer in time", provisioner.ErrUnreachable)
+			if ready, err := pass(tt.lastError); ready != tt.ready || (err != nil) == tt.ready {
+				t.Errorf("ready %v, %v; want %v", ready, err, tt.ready)
+			}
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+				t.Fatal(err)
+			}
+			if (d.Status.AttachedImage != nil) != tt.attached || (d.Status.Request == nil) != tt.ready {
+				t.Errorf("status %+v, want attached: %v", d.Status, tt.attached)
+			}
+		})
+	}
+}
+
 // TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt has an image attached once more when somebody else decides
 // that the machine is to have another one, or is to be deployed anew.
 func TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt(t *testing.T) {
