@@ -56,8 +56,11 @@ func (r *Reconciler) effect(ctx context.Context, p *pass, do action) error {
 
 // addHold sets the hold if others still let the host be fenced.
 func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
-	r.Guard.holding.Lock()
-	defer r.Guard.holding.Unlock()
+	release, err := r.Guard.enter(ctx, p.machine)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if err := r.readOthers(ctx, &p.facts); err != nil {
 		return err
 	}

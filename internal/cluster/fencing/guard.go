@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
+	"github.com/ingot-metal/ingot/internal/keylimit"
 )
 
 // Guard keeps control planes from losing their majority because hosts are held off. All
@@ -28,9 +28,9 @@ type Guard struct {
 	// workloads and findNode tell whether a Machine has a Node.
 	workloads workloads
 	findNode  findNode
-	// holding is held while others are counted and a hold is set, so that two holds are not set by
-	// the same count.
-	holding sync.Mutex
+	// holding lets one controller at a time count the others of a cluster and set a hold, so that two holds are not set by
+	// the same count. Each cluster has a place of its own, because counting may wait for the workload cluster.
+	holding *keylimit.Limit
 }
 
 // findNode is how the Node of a Machine is found: see Config.
@@ -38,7 +38,7 @@ type findNode = func(ctx context.Context, c client.Client, machine *clusterv1.Ma
 
 // NewGuard returns a guard that reads with live, from the API server and not from a cache, and looks for Nodes with find.
 func NewGuard(live client.Reader, workloads workloads, find findNode) *Guard {
-	return &Guard{live: live, workloads: workloads, findNode: find}
+	return &Guard{live: live, workloads: workloads, findNode: find, holding: keylimit.New(1)}
 }
 
 // Endangered says why the control plane would lose its majority without this Machine, or is empty. Lasting means
@@ -63,12 +63,24 @@ func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (why
 // Hold calls set, which holds the host of a Machine off, unless the control plane would lose its
 // majority by it. Then it says why, and set is not called.
 func (g *Guard) Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error) {
-	g.holding.Lock()
-	defer g.holding.Unlock()
+	release, err := g.enter(ctx, machine)
+	if err != nil {
+		return "", err
+	}
+	defer release()
 	if why, _, err = g.Endangered(ctx, machine); err != nil || why != "" {
 		return why, err
 	}
 	return "", set()
+}
+
+// enter waits until nobody else counts the machines of a cluster. The caller calls release once.
+func (g *Guard) enter(ctx context.Context, machine *clusterv1.Machine) (release func(), err error) {
+	release, err = g.holding.Acquire(ctx, machine.Namespace+"/"+machine.Spec.ClusterName)
+	if err != nil {
+		return nil, fmt.Errorf("wait for other holds of cluster %s/%s: %w", machine.Namespace, machine.Spec.ClusterName, err)
+	}
+	return release, nil
 }
 
 // members are the Machines of the control plane to which a Machine belongs, but for those that cannot have booted yet: its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -112,6 +113,44 @@ func TestAMachineOfTheControlPlaneMayBeAMemberAsLongAsItsNodeIsNotKnown(t *testi
 			t.Errorf("silent %t: %q, lasting %t, %v", silent, why, lasting, err)
 		}
 	}
+}
+
+// TestAHoldWaitsForThoseOfItsClusterAndOfNoOther has a hold that takes long, as one whose workload cluster does not answer.
+func TestAHoldWaitsForThoseOfItsClusterAndOfNoOther(t *testing.T) {
+	w := newWorld(t, 3)
+	of := func(i int, cluster string) *clusterv1.Machine {
+		m := w.theMachine(i)
+		m.Spec.ClusterName = cluster
+		return m
+	}
+	slow, same, other := of(0, testCluster), of(1, testCluster), of(2, "another")
+	synctest.Test(t, func(t *testing.T) {
+		guard := NewGuard(w.mgmt, w, w.findNode)
+		answer, held := make(chan struct{}), make(chan string, 3)
+		hold := func(m *clusterv1.Machine, set func()) {
+			_, err := guard.Hold(t.Context(), m, func() error {
+				set()
+				held <- m.Name
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		go hold(slow, func() { <-answer })
+		synctest.Wait()
+		go hold(same, func() {})
+		go hold(other, func() {})
+		synctest.Wait()
+		if len(held) != 1 || <-held != other.Name {
+			t.Error("want the hold in another cluster to be set, and no other, while one takes long")
+		}
+		close(answer)
+		synctest.Wait()
+		if len(held) != 2 || <-held != slow.Name {
+			t.Error("want the holds of a cluster to be set one after the other")
+		}
+	})
 }
 
 // TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave has a Node that kubelet has registered before its Machine is known to be
