@@ -3,6 +3,7 @@ package ironic
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/ingot-metal/ingot/internal/ironic"
@@ -39,8 +40,6 @@ var faults = []struct {
 	{ironic.ErrRejected, 0, "", provisioner.ErrInvalid},
 
 	{ironic.ErrDenied, 0, "", provisioner.ErrDenied},
-
-	{ironic.ErrOverloaded, 503, "read boot device: ", provisioner.ErrFailed}, // Ingot: a BMC that may do it later
 
 	// Another server at the endpoint counts as an engine that does not answer, because
 	// nothing is known about the node then.
@@ -83,6 +82,21 @@ func translateOfBMC(err error) error {
 		return &kindError{kind: provisioner.ErrFailed, err: err}
 	}
 	return translate(err)
+}
+
+// laterOfBMC begin the sentences with which Ingot says that a BMC may tell its boot device later: it has failed, or is busy
+// with earlier calls.
+var laterOfBMC = []string{"read boot device: ", "call the BMC of node "}
+
+// translateOfAccess is translateOfBMC for reading the boot device. An engine that is away has the same status as a BMC
+// that may answer later.
+func translateOfAccess(err error) error {
+	var failed *ironic.Error
+	if errors.As(err, &failed) && errors.Is(err, ironic.ErrOverloaded) &&
+		slices.ContainsFunc(laterOfBMC, func(text string) bool { return strings.Contains(failed.Message, text) }) {
+		return &kindError{kind: provisioner.ErrFailed, err: err}
+	}
+	return translateOfBMC(err)
 }
 
 // kindError is an error of the client under a kind of the operator.

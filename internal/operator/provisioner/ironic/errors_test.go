@@ -50,6 +50,7 @@ func TestErrorsHaveOneOfTheOperatorsKinds(t *testing.T) {
 		"credentials":                 {401, "Authorization required", provisioner.ErrDenied},
 		"protected node":              {403, "Node a is protected and cannot be undeployed, rebuilt or deleted.", provisioner.ErrDenied},
 		"no worker":                   {503, "Requested action cannot be performed due to lack of free conductor workers.", provisioner.ErrUnreachable},
+		"busy BMC":                    {503, "call the BMC of node a: earlier calls to it took longer than 30s; check that it answers, and try again.", provisioner.ErrUnreachable},
 		"error in the engine":         {500, "oops", provisioner.ErrUnreachable},
 		"proxy without an engine":     {502, "", provisioner.ErrUnreachable},
 	} {

@@ -53,6 +53,7 @@ func TestAccessToABMCIsCheckedByReadingThroughTheNode(t *testing.T) {
 		"the BMC answers":          {200, "", nil},
 		"the BMC refuses":          {500, "Redfish exception occurred. Error: unable to access", provisioner.ErrFailed},
 		"the BMC may answer later": {503, "read boot device: the BMC did not answer in time", provisioner.ErrFailed},
+		"the BMC is busy":          {503, "call the BMC of node a: earlier calls to it took longer than 30s; check that it answers, and try again.", provisioner.ErrFailed},
 		"the node is locked":       {409, "Node a is locked by host c1, please retry after the current operation is completed.", provisioner.ErrBusy},
 		"the node is gone":         {404, "Node a could not be found.", provisioner.ErrNotFound},
 		"the engine is no more":    {503, "Service unavailable", provisioner.ErrUnreachable},

@@ -222,7 +222,7 @@ func (e *Engine) Update(ctx context.Context, id string, r provisioner.Registrati
 // CheckAccess reads the boot device; see [provisioner.Registrar]. Both engines' drivers ask the BMC
 // for it.
 func (e *Engine) CheckAccess(ctx context.Context, id string) error {
-	return translateOfBMC(e.client.ReadBootDevice(ctx, id))
+	return translateOfAccess(e.client.ReadBootDevice(ctx, id))
 }
 
 // Version returns the microversion; see [provisioner.Reader].
