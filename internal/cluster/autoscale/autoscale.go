@@ -1,10 +1,10 @@
-// Package autoscale makes the size of MachineDeployments and MachineSets follow the number of
-// hosts that their machines can use, where the annotation metal3.io/autoscale-to-hosts asks for it.
+// Package autoscale makes the size of MachineDeployments and MachineSets follow the number of hosts
+// that their machines can use, where the annotation metal3.io/autoscale-to-hosts asks for it.
 //
-// A pass looks at a namespace, because a host is counted for one set only. It reads the namespace
-// (read.go), checks what each set asks for (set.go), counts hosts, decides on the size (size.go) and on the
-// Machines that go first (machines.go), and writes what differs. What is decided later is in
-// an annotation of the set, so a pass can be lost at any point.
+// A pass covers a whole namespace, because each host is counted for one set only. It reads the
+// namespace (read.go), checks what each set asks for (set.go), counts hosts, decides on the size
+// (size.go) and on the Machines that go first (machines.go), and writes what differs. What a later
+// pass needs to know is in an annotation of the set, so a pass can be lost at any point.
 package autoscale
 
 import (
@@ -31,7 +31,8 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Now is the time.
 	Now func() time.Time
-	// Filter says which sets the controller changes. Hosts are counted for the others, too, because those get them.
+	// Filter selects the sets that the controller changes. Hosts are counted for the other sets,
+	// too, because those sets get hosts as well.
 	Filter related.Filter
 }
 
@@ -78,7 +79,7 @@ type outcome struct {
 	machines []machine
 }
 
-// decide decides about all sets of a namespace.
+// decide returns what to do with each set of a namespace, by the key of the set.
 func (r *Reconciler) decide(s *snapshot) map[string]outcome {
 	refused := map[*set]*refusal{}
 	for _, one := range s.sets {

@@ -28,11 +28,12 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts;hardwaredata;hardwareclassifications,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// joinDelay is the wait between a change and the pass, in which other changes join it.
+// joinDelay is how long a pass waits after a change, so that it covers the changes that follow.
 const joinDelay = 100 * time.Millisecond
 
-// Controller returns the controller that runs the reconciler for changes in cache. The caller starts and
-// stops it. KubeadmControlPlanes are watched if the cluster knows them now.
+// Controller returns the controller that runs the reconciler for changes in cache. The caller
+// starts and stops it. It watches KubeadmControlPlanes only if the API server knows this kind when
+// Controller is called.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	_, err := r.Client.RESTMapper().RESTMapping(controlPlaneKind.GroupKind(), controlPlaneKind.Version)
 	switch {
@@ -59,22 +60,25 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	return watch.Controller("autoscale", options, sources...)
 }
 
-// watched asks for a pass over the namespace of an object that comes, goes or changes.
+// watched returns a source that asks for a pass over the namespace of an object when the object is
+// created or deleted, or when changed reports a change.
 func watched[T client.Object](cache cache.Cache, obj T, changed func(a, b T) bool) source.Source {
 	return source.Kind(cache, obj, watch.Namespace[T](joinDelay), watch.Updates(changed))
 }
 
-// specChanged sees changes of what others ask for, the beginning of a deletion included.
+// specChanged reports whether an update changed the spec, labels, annotations or owners of an
+// object, or began its deletion.
 func specChanged[T client.Object](a, b T) bool {
 	return watch.Generation(a, b) || watch.Deletion(a, b) || watch.Annotations(a, b) || watch.Labels(a, b) || watch.Owners(a, b)
 }
 
-// deploymentChanged also sees when a rollout begins or ends.
+// deploymentChanged reports what specChanged reports, and also whether a rollout began or ended.
 func deploymentChanged(a, b *clusterv1.MachineDeployment) bool {
 	return specChanged(a, b) || isRolling(a) != isRolling(b)
 }
 
-// hostChanged sees what decides whether a host is counted and for whom.
+// hostChanged reports whether an update changed what decides whether a host is counted, and for
+// which set.
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return eligible.Unusable(a) != eligible.Unusable(b) || eligible.Withdrawn(a) != eligible.Withdrawn(b) ||
 		a.Spec.InspectionMode != b.Spec.InspectionMode || !equality.Semantic.DeepEqual(a.Spec.ConsumerRef, b.Spec.ConsumerRef) ||

@@ -10,13 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// controlPlaneKind is the kind of control plane that is told that it cannot follow hosts.
+// controlPlaneKind is the kind of the control planes whose condition says that they cannot follow
+// hosts.
 var controlPlaneKind = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Kind: "KubeadmControlPlane"}
 
-// controlPlane is an object of that kind. Of its fields only the conditions are used.
+// controlPlane is an object of controlPlaneKind. Of its fields, only the conditions are used.
 type controlPlane struct{ *unstructured.Unstructured }
 
-// newControlPlane returns an object of the kind, to be watched.
+// newControlPlane returns an empty object of controlPlaneKind, for a watch.
 func newControlPlane() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(controlPlaneKind)
@@ -36,12 +37,12 @@ func (s *snapshot) readControlPlanes(ctx context.Context, from client.Reader, na
 	return nil
 }
 
-// status is what is read of the status.
+// status is the part of an object's status that GetConditions and SetConditions use.
 type status struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// GetConditions returns the conditions of the object; those that cannot be read are none.
+// GetConditions returns the conditions of the object, or none if they cannot be read.
 func (c *controlPlane) GetConditions() []metav1.Condition {
 	fields, _, _ := unstructured.NestedMap(c.Object, "status")
 	var read status
@@ -54,7 +55,7 @@ func (c *controlPlane) GetConditions() []metav1.Condition {
 // SetConditions replaces the conditions of the object.
 func (c *controlPlane) SetConditions(conditions []metav1.Condition) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status{conditions})
-	if err == nil { // conditions can always be written
+	if err == nil { // cannot fail for conditions
 		_ = unstructured.SetNestedField(c.Object, fields["conditions"], "status", "conditions")
 	}
 }

@@ -185,7 +185,8 @@ func TestHostsAreCountedOnceAndOnlyIfMachinesCanUseThem(t *testing.T) {
 					h.UID, h.Spec.ConsumerRef.UID = "h1", "earlier"
 					h.Annotations[v1beta2.ConsumerHostUIDAnnotation] = "h1"
 				}),
-				host("2", "a", usedBy(clusterv1.GroupVersion.Group, deploymentKind, "d"), func(h *v1alpha1.BareMetalHost) { // moved here with it
+				// The host and its owner were moved here from another management cluster.
+				host("2", "a", usedBy(clusterv1.GroupVersion.Group, deploymentKind, "d"), func(h *v1alpha1.BareMetalHost) {
 					h.UID, h.Spec.ConsumerRef.UID = "h2", "elsewhere"
 					h.Annotations[v1beta2.ConsumerHostUIDAnnotation] = "there"
 				}),

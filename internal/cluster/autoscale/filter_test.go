@@ -32,7 +32,8 @@ func TestSetsWithoutTheLabelThatTheFilterWantsKeepTheirSizeAndTheirHosts(t *test
 	other := deployment("other", labelled("red"))
 	none := deployment("none")
 	own := deployment("own", labelled("blue"))
-	for _, d := range []*clusterv1.MachineDeployment{other, none} { // older: the host is counted for the first
+	// Both are older, so the host is counted for the first of them.
+	for _, d := range []*clusterv1.MachineDeployment{other, none} {
 		*d.Spec.Replicas = 0
 		d.CreationTimestamp.Time = time.Unix(1, 0)
 	}

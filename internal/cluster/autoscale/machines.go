@@ -23,10 +23,10 @@ func (m machine) isMarked() bool {
 	return m.Annotations[clusterv1.DeleteMachineAnnotation] == v1beta2.AutoscaleDeletionMark
 }
 
-// marks decides which Machines of a set are marked, so that Cluster API deletes them first, and
-// which are not marked any more, when the set will have so many replicas. The newest Machines
-// without a host are marked, as many as there are too many. During a rollout there may be more than
-// replicas, and that is no surplus: marks only go from Machines that hold a host.
+// marks decides which Machines of a set to mark, so that Cluster API deletes them first, and which
+// marks to remove, for a set that will have planned replicas. It marks the newest Machines without
+// a host, as many as are surplus. During a rollout a set can have more Machines than replicas,
+// which is no surplus: marks then only removes the marks of Machines that hold a host.
 func marks(machines []machine, planned int32, rolling bool) (mark, unmark []machine) {
 	var without []machine
 	chosen := map[string]bool{}

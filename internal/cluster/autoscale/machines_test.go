@@ -63,7 +63,9 @@ func TestNewestMachinesWithoutHostGoFirst(t *testing.T) {
 		if diff := cmp.Diff([]string{tc.mark, tc.unmark}, []string{names(mark), names(unmark)}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-	} // A set that just became smaller counts as rolling until Cluster API has looked, and has not deleted any yet.
+	}
+	// A deployment that just became smaller counts as rolling until Cluster API has seen its spec.
+	// By then, Cluster API has not deleted any Machine.
 	for name, tc := range map[string]struct {
 		machines     []machine
 		mark, unmark string

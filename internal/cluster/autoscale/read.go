@@ -18,7 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/classification"
 )
 
-// snapshot is what is in a namespace. Its hosts, Machines and profiles are shared with the cache and not changed.
+// snapshot is what a pass reads of a namespace. Its hosts, Machines and profiles are shared with
+// the cache and must not be changed.
 type snapshot struct {
 	sets     []*set // those that follow hosts, or did so, oldest first
 	hosts    []v1alpha1.BareMetalHost
@@ -35,7 +36,8 @@ func list(ctx context.Context, r client.Reader, namespace, what string, into cli
 	return nil
 }
 
-// read reads a namespace. Without a set in it, it reads nothing else.
+// read reads a namespace. If no set of the namespace follows hosts or did so, it reads no other
+// kinds.
 func (r *Reconciler) read(ctx context.Context, from client.Reader, namespace string) (*snapshot, error) {
 	var deployments clusterv1.MachineDeploymentList
 	if err := list(ctx, from, namespace, "MachineDeployments", &deployments); err != nil {
@@ -53,12 +55,13 @@ func (r *Reconciler) read(ctx context.Context, from client.Reader, namespace str
 	for i := range machineSets.Items {
 		m := &machineSets.Items[i]
 		if owner := metav1.GetControllerOf(m); owner != nil && owner.Kind == deploymentKind {
-			owners[m.UID] = owner.UID // it has copies of its owner's annotations
+			owners[m.UID] = owner.UID // its annotations are copies of its owner's
 			continue
 		}
 		s.add(m)
 	}
-	if r.controlPlanes != nil && from == client.Reader(r.Client) { // nothing is decided from them
+	// No decision depends on control planes: they only get a condition. So a live read skips them.
+	if r.controlPlanes != nil && from == client.Reader(r.Client) {
 		if err := s.readControlPlanes(ctx, r.controlPlanes, namespace); err != nil {
 			return nil, err
 		}
@@ -70,7 +73,7 @@ func (r *Reconciler) read(ctx context.Context, from client.Reader, namespace str
 	return s, s.complete(ctx, from, namespace, owners)
 }
 
-// add adds an object that follows hosts or did so.
+// add adds an object to the sets if it follows hosts or did so.
 func (s *snapshot) add(obj scaled) {
 	if one := asSet(obj); one.follows() || one.followed() {
 		s.sets = append(s.sets, one)
@@ -152,8 +155,9 @@ func (s *snapshot) assignMachines(machines []clusterv1.Machine, infrastructure [
 	}
 }
 
-// count counts the hosts of each set that hosts are counted for; others have none. Each free host is counted for
-// the first set that selects it, which is the oldest.
+// count returns the facts about each set that hosts are counted for; refusal.counts says which
+// these are. A free host counts for the oldest set that selects it. The caller fills in the time
+// and the record.
 func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 	counted := map[*set]facts{}
 	for _, one := range s.sets {
@@ -179,7 +183,7 @@ func (s *snapshot) count(refused map[*set]*refusal) map[*set]facts {
 			if !there {
 				continue
 			}
-			if reuse.ReservedFor(one.owner(), h) { // as a new Machine of the set is told
+			if reuse.ReservedFor(one.owner(), h) { // a new Machine of the set asks the same
 				if one.canReturn(h) {
 					f.returning++
 				}
@@ -206,13 +210,13 @@ func (s *set) selects(h *v1alpha1.BareMetalHost) bool {
 	return s.selector.Matches(labels.Set(h.Labels))
 }
 
-// canReturn reports whether a host that is about to be free will be one for the set.
+// canReturn reports whether the set can use a host again once the host is free.
 func (s *set) canReturn(h *v1alpha1.BareMetalHost) bool {
 	return eligible.Withdrawn(h) == "" && s.selects(h)
 }
 
-// owner is whom hosts are reserved for when Machines of the set are deleted: nil for a MachineSet that stands alone,
-// for which none are.
+// owner returns the object that hosts are reserved for when Machines of the set are deleted. It is
+// nil for a MachineSet without a MachineDeployment, for which no hosts are reserved.
 func (s *set) owner() *reuse.Owner {
 	if s.kind != deploymentKind {
 		return nil

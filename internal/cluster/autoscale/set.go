@@ -46,7 +46,7 @@ type set struct {
 	bounds   bounds          // set by check
 }
 
-// key names a set in a namespace.
+// key returns a name of the set that is unique in its namespace.
 func (s *set) key() string { return s.kind + "/" + s.GetName() }
 
 // follows reports whether the size of a set is to follow the number of hosts.
@@ -55,7 +55,8 @@ func (s *set) follows() bool {
 	return there && s.GetDeletionTimestamp().IsZero()
 }
 
-// followed reports whether a set has something of the time when it followed.
+// followed reports whether a set still has the record or the condition of a time when it followed
+// hosts.
 func (s *set) followed() bool {
 	_, falls := s.GetAnnotations()[v1beta2.AutoscaleFallingAnnotation]
 	return s.GetDeletionTimestamp().IsZero() && (falls || meta.FindStatusCondition(s.GetConditions(), v1beta2.AutoscaledToHostsCondition) != nil)
@@ -64,7 +65,8 @@ func (s *set) followed() bool {
 // refusal is why the size of a set is not changed: reason and message of the condition.
 type refusal struct{ reason, message string }
 
-// check sets what a set asks for, or returns why it is refused.
+// check sets the selector and the bounds of a set, or returns why the set is refused. A pause is
+// the last reason that it looks for, so a paused set has both.
 func (s *set) check() *refusal {
 	refuse := func(reason, format string, args ...any) *refusal {
 		return &refusal{reason, fmt.Sprintf(format, args...)}
@@ -108,7 +110,8 @@ func (s *set) check() *refusal {
 	return nil
 }
 
-// counts reports whether hosts are counted for a set. Those of a paused one stay with it.
+// counts reports whether hosts are counted for a set. They are counted for a paused set, too, so
+// that no other set gets them.
 func (r *refusal) counts() bool { return r == nil || r.reason == v1beta2.AutoscalePausedReason }
 
 func parseBounds(annotations map[string]string) (bounds, error) {
@@ -133,7 +136,7 @@ func parseBounds(annotations map[string]string) (bounds, error) {
 	return b, nil
 }
 
-// oldestFirst orders sets by age, and those of one second by kind and name.
+// oldestFirst sorts sets by age, and sets of the same second by kind and name.
 func oldestFirst(sets []*set) {
 	slices.SortFunc(sets, func(a, b *set) int {
 		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
@@ -141,7 +144,7 @@ func oldestFirst(sets []*set) {
 	})
 }
 
-// asSet returns what is looked at of an object that makes Machines.
+// asSet returns the set for an object that makes Machines.
 func asSet(obj scaled) *set {
 	switch o := obj.(type) {
 	case *clusterv1.MachineDeployment:
@@ -159,7 +162,8 @@ func asSet(obj scaled) *set {
 	}
 }
 
-// orOne is the size of a spec, which is 1 where it is not set, as a place that can be written.
+// orOne returns a pointer to the replicas of a spec. If they are not set, it sets them to 1, the
+// default.
 func orOne(replicas **int32) *int32 {
 	if *replicas == nil {
 		one := int32(1)
@@ -168,8 +172,8 @@ func orOne(replicas **int32) *int32 {
 	return *replicas
 }
 
-// isRolling reports whether Machines of a deployment are being replaced, or its controller has
-// not looked yet.
+// isRolling reports whether Machines of a deployment are being replaced, or its controller has not
+// seen the latest spec yet.
 func isRolling(d *clusterv1.MachineDeployment) bool {
 	return d.Status.ObservedGeneration < d.Generation || meta.IsStatusConditionTrue(d.Status.Conditions, clusterv1.MachineDeploymentRollingOutCondition)
 }

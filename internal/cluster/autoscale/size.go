@@ -15,34 +15,35 @@ const patience = 60 * time.Second
 type facts struct {
 	// replicas is the size that the set has now.
 	replicas int32
-	// inUse are its Machines that hold a host and are not deleted.
+	// inUse are the Machines of the set that hold a host and are not deleted.
 	inUse int32
-	// returning are the hosts that come back to it: deleted Machines of it hold them, or they
-	// are reserved for it.
+	// returning are the hosts that come back to the set: deleted Machines of the set hold them, or
+	// they are reserved for it.
 	returning int32
-	// free are the hosts that nobody consumes and that are counted for it.
+	// free are the hosts that nobody consumes and that are counted for the set.
 	free int32
-	// rolling says that its Machines are being replaced.
+	// rolling says that Machines of the set are being replaced.
 	rolling bool
 	bounds  bounds
 	falling *falling
 	now     time.Time
 }
 
-// bounds are the smallest and the largest size; below 0 there is no largest.
+// bounds are the smallest and the largest size. If most is negative, there is no largest size.
 type bounds struct{ least, most int32 }
 
-// falling is the record of a time with fewer hosts than replicas.
+// falling is the record of a period with fewer hosts than replicas.
 type falling struct {
-	// Since is when it began.
+	// Since is when the period began.
 	Since time.Time `json:"since"`
-	// Replicas is the largest size that was decided on in it.
+	// Replicas is the largest size that was decided on in the period.
 	Replicas int32 `json:"replicas"`
-	// Marked is when a Machine was last marked for it, zero if none was.
+	// Marked is when a Machine was last marked for deletion in the period; zero if none was.
 	Marked time.Time `json:"marked,omitzero"`
 }
 
-// due is when the set may become smaller: after patience, and not before Cluster API has seen the marks.
+// due returns when the set may become smaller: after patience, and not before Cluster API has seen
+// the marks.
 func (r *falling) due() time.Time {
 	due, seen := r.Since.Add(patience), r.Marked.Add(markLead)
 	if seen.After(due) {
@@ -54,15 +55,15 @@ func (r *falling) due() time.Time {
 // decision is what a set should be like now.
 type decision struct {
 	replicas int32
-	// falling is the record to keep, nil when replicas is what is wanted.
+	// falling is the record to keep; nil when replicas is the wanted size.
 	falling *falling
-	// again is when the decision changes by itself; 0 means never.
+	// again is when the decision can change without a change of the facts; 0 means never.
 	again time.Duration
 	// reason and message are those of the condition.
 	reason, message string
 }
 
-// planned is the size that a set has soon, if nothing changes.
+// planned returns the size that the set will have soon if the number of hosts stays the same.
 func (d decision) planned() int32 {
 	if d.falling != nil {
 		return d.falling.Replicas
@@ -70,8 +71,9 @@ func (d decision) planned() int32 {
 	return d.replicas
 }
 
-// size decides on the size of a set. It grows at once. It falls after patience, to the largest size
-// of that time, never below the Machines that hold a host, and not during a rollout.
+// size decides on the size of a set. A set grows at once. It becomes smaller after patience, to the
+// largest size that was wanted in the meantime. It never has fewer replicas than Machines that hold
+// a host, and does not become smaller during a rollout.
 func size(f facts) decision {
 	wanted, reason := f.wanted()
 	d := decision{replicas: f.replicas, reason: reason}
@@ -86,7 +88,7 @@ func size(f facts) decision {
 		d.wait(f, falling{Since: f.falling.Since, Replicas: max(f.falling.Replicas, wanted), Marked: f.falling.Marked})
 	default:
 		d.replicas = max(f.falling.Replicas, wanted)
-		if d.replicas > wanted { // a part of the hosts went later
+		if d.replicas > wanted { // some of the hosts went later than others
 			d.wait(f, falling{Since: f.now, Replicas: wanted})
 		}
 	}
@@ -94,10 +96,11 @@ func size(f facts) decision {
 	return d
 }
 
-// wanted is the size for the hosts that there are, and the reason of the condition for it.
+// wanted returns the size that fits the hosts that there are, and the reason of the condition for
+// it.
 func (f facts) wanted() (int32, string) {
 	hosts := f.inUse + f.returning + f.free
-	kept := min(f.inUse, f.replicas) // more than replicas are in use where a rollout surges
+	kept := min(f.inUse, f.replicas) // a rollout can have more in use than replicas
 	switch {
 	case hosts < f.bounds.least:
 		return f.bounds.least, v1beta2.AutoscaleAtMinimumReason
@@ -110,19 +113,20 @@ func (f facts) wanted() (int32, string) {
 	}
 }
 
-// holds reports whether a record was made for the present size.
+// holds reports whether a record is about the present size. A record that begins in the future is
+// not.
 func (r *falling) holds(f facts) bool {
 	return r != nil && r.Replicas < f.replicas && !r.Since.After(f.now)
 }
 
-// wait keeps a record and says when to look again.
+// wait keeps a record and sets when to look again.
 func (d *decision) wait(f facts, record falling) {
 	d.falling = &record
 	d.again = record.due().Sub(f.now)
 	d.reason = v1beta2.AutoscaleFallingReason
 }
 
-// remarks are what the message of the condition says for a reason after the number of hosts.
+// remarks are the ends of the condition's message, by its reason. They follow the number of hosts.
 var remarks = map[string]string{
 	v1beta2.AutoscaleAtMinimumReason: "; the size stays at the least that " + v1beta2.AutoscaleMinAnnotation + " allows",
 	v1beta2.AutoscaleAtMaximumReason: "; the size stays at the most that " + v1beta2.AutoscaleMaxAnnotation + " allows",
@@ -140,7 +144,8 @@ func (f facts) message(d decision) string {
 	return text + remarks[d.reason]
 }
 
-// parseFalling reads a record. One that is not there or cannot be read is none, so that the time begins anew.
+// parseFalling returns the record in an annotation. It returns nil if text is empty or cannot be
+// read, so that the period begins anew.
 func parseFalling(text string) *falling {
 	var record falling
 	if text == "" || json.Unmarshal([]byte(text), &record) != nil || record.Since.IsZero() {

@@ -27,8 +27,8 @@ const (
 	actionScale  = "Scale"
 )
 
-// markLead is the time between marking Machines and making their set smaller, so that Cluster API has seen
-// the marks.
+// markLead is the time between marking Machines and making their set smaller, in which Cluster API
+// has to see the marks.
 const markLead = 2 * time.Second
 
 // pass is one look at a namespace.
@@ -36,7 +36,7 @@ type pass struct {
 	*Reconciler
 	namespace string
 	cached    map[string]outcome
-	live      map[string]outcome // nil until it is needed
+	live      map[string]outcome // decided from the API server's objects; nil until it is needed
 	soonest   time.Duration
 }
 
@@ -55,8 +55,8 @@ func (p *pass) apply(ctx context.Context, s *set) error {
 	return p.scale(ctx, s, o)
 }
 
-// scale changes the size of a set. It becomes smaller only when its surplus Machines are marked and the API server
-// shows the same as the cache.
+// scale changes the size of a set. The set becomes smaller only after its surplus Machines are
+// marked, and only if the API server's objects lead to the same size as those in the cache.
 func (p *pass) scale(ctx context.Context, s *set, o outcome) error {
 	d := o.decision
 	p.again(d.again)
@@ -95,7 +95,8 @@ func (p *pass) scale(ctx context.Context, s *set, o outcome) error {
 	return p.report(ctx, s, metav1.ConditionTrue, d.reason, d.message)
 }
 
-// isConfirmed reports whether the API server shows what leads to the same size. It is read once in a pass.
+// isConfirmed reports whether the API server's objects lead to the same size as those in the cache.
+// A pass reads them at most once.
 func (p *pass) isConfirmed(ctx context.Context, s *set, d decision) (bool, error) {
 	if p.live == nil {
 		fresh, err := p.read(ctx, p.Live, p.namespace)
@@ -110,7 +111,7 @@ func (p *pass) isConfirmed(ctx context.Context, s *set, d decision) (bool, error
 
 // refuse leaves the size of a set alone and says why.
 func (p *pass) refuse(ctx context.Context, s *set, o outcome) error {
-	if o.refused.reason != v1beta2.AutoscalePausedReason { // nothing of a paused set is changed
+	if o.refused.reason != v1beta2.AutoscalePausedReason { // a paused set keeps its record and marks
 		if err := p.clear(ctx, s, o.machines); err != nil {
 			return err
 		}
@@ -126,7 +127,8 @@ func (p *pass) refuse(ctx context.Context, s *set, o outcome) error {
 	return nil
 }
 
-// forget takes away what a set has of the time when it followed hosts.
+// forget removes the record, the marks and the condition of a set that does not follow hosts any
+// more.
 func (p *pass) forget(ctx context.Context, s *set, o outcome) error {
 	if err := p.clear(ctx, s, o.machines); err != nil {
 		return err
@@ -140,7 +142,7 @@ func (p *pass) forget(ctx context.Context, s *set, o outcome) error {
 	return p.writeStatus(ctx, s, before)
 }
 
-// clear takes away the record of a set and the marks of its Machines.
+// clear removes the record of a set and the marks of its Machines.
 func (p *pass) clear(ctx context.Context, s *set, machines []machine) error {
 	if _, err := p.mark(ctx, machines, int32(len(machines)), false); err != nil {
 		return err
@@ -153,8 +155,8 @@ func (p *pass) clear(ctx context.Context, s *set, machines []machine) error {
 	return p.patch(ctx, s, before)
 }
 
-// mark marks the Machines that go first when a set has so many replicas, and no others. It reports whether it
-// marked any.
+// mark marks the Machines that Cluster API is to delete first when the set will have planned
+// replicas, and removes the marks of other Machines. It reports whether it marked any.
 func (p *pass) mark(ctx context.Context, machines []machine, planned int32, rolling bool) (bool, error) {
 	add, remove := marks(machines, planned, rolling)
 	for _, m := range add {
@@ -209,7 +211,8 @@ func (p *pass) report(ctx context.Context, s *set, status metav1.ConditionStatus
 	return p.writeStatus(ctx, s, before)
 }
 
-// writeStatus writes the conditions of a set. They are a list, so it has to be the one that was read.
+// writeStatus writes the conditions of a set. The patch replaces the whole list, so it must fail if
+// somebody has changed the list since it was read.
 func (p *pass) writeStatus(ctx context.Context, s *set, before client.Object) error {
 	if err := p.Client.Status().Patch(ctx, s.scaled, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the condition %s of %s %s: %w", v1beta2.AutoscaledToHostsCondition, s.kind, s.GetName(), err)
@@ -217,19 +220,19 @@ func (p *pass) writeStatus(ctx context.Context, s *set, before client.Object) er
 	return nil
 }
 
-// copy is a copy of the object of a set.
+// copy returns a copy of the object of a set.
 func (s *set) copy() client.Object {
 	return s.DeepCopyObject().(client.Object)
 }
 
-// falling is the record of a set.
+// falling returns the record of a set, or nil.
 func (s *set) falling() *falling {
 	return parseFalling(s.GetAnnotations()[v1beta2.AutoscaleFallingAnnotation])
 }
 
 // record sets the record of a set, or removes it.
 func (s *set) record(f *falling) {
-	annotations := s.GetAnnotations() // there are some: one asks for all this
+	annotations := s.GetAnnotations() // never nil: one of them asked to follow hosts, or is the record
 	if f == nil {
 		delete(annotations, v1beta2.AutoscaleFallingAnnotation)
 	} else {
