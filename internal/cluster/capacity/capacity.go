@@ -1,10 +1,12 @@
-// Package capacity is the controller of the status of Metal3MachineTemplates: it tells the cluster autoscaler
-// what a machine of a template has, as long as there is none, from the hardware of the hosts that the template selects.
+// Package capacity is the controller of the status of Metal3MachineTemplates. From this status, the
+// cluster autoscaler learns what a machine of a template will have, as long as there is no such
+// machine. The controller derives it from the hardware of the hosts that the template selects.
 //
-// A pass looks at a namespace, because its templates select among the same hosts. All is read from the shared
-// cache, and a template is written only when that changes what it tells. Written are processors, memory and the
-// architecture, which hardware tells (least.go). Everything else in the status is of those who wrote it, and so is all of it
-// while no hardware is known.
+// A pass covers a whole namespace, because its templates select among the same hosts. The pass
+// reads everything from the shared cache, and writes a template only when its status changes. It
+// writes the processors, memory and architecture that the hardware tells (least.go). Everything
+// else in the status belongs to whoever wrote it. While no hardware is known, so does the whole
+// status.
 package capacity
 
 import (
@@ -57,7 +59,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// list reads the objects of a kind in a namespace. They are shared with the cache and not changed.
+// list reads the objects of a kind in a namespace. They are shared with the cache and must not be
+// changed.
 func (r *Reconciler) list(ctx context.Context, namespace, what string, into client.ObjectList) error {
 	if err := r.Client.List(ctx, into, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list %s: %w", what, err)
@@ -71,7 +74,7 @@ type inspected struct {
 	hardware *v1alpha1.HardwareDetails
 }
 
-// inspected returns those of a namespace, in use or not.
+// inspected returns the inspected hosts of a namespace, whether they are in use or not.
 func (r *Reconciler) inspected(ctx context.Context, namespace string) ([]inspected, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.list(ctx, namespace, "BareMetalHosts", &hosts); err != nil {
@@ -95,8 +98,8 @@ func (r *Reconciler) inspected(ctx context.Context, namespace string) ([]inspect
 	return found, nil
 }
 
-// write writes what the hosts of a template have, if its status tells something else. A template whose selector cannot
-// be used selects none.
+// write writes to the status of a template what the hosts that it selects have, if the status
+// differs. A template whose selector cannot be used selects no host.
 func (r *Reconciler) write(ctx context.Context, t *v1beta2.Metal3MachineTemplate, hosts []inspected) error {
 	selector, err := t.Spec.Template.Spec.HostSelector.Selector()
 	if err != nil || !r.Filter.Allows(t) || related.IsPaused(nil, t) || !t.DeletionTimestamp.IsZero() {

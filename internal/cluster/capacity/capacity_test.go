@@ -49,7 +49,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	return w
 }
 
-// pass makes a pass, which has to make so many writes, and returns what a template tells.
+// pass makes a pass, checks the number of its writes, and returns what a template tells.
 func (w *world) pass(writes int, name string) v1beta2.Metal3MachineTemplateStatus {
 	w.Helper()
 	w.writes = 0

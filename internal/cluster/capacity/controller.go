@@ -19,11 +19,13 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machinetemplates/status,verbs=patch
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts;hardwaredata,verbs=get;list;watch
 
-// joinDelay is the wait between a change and the pass, in which other changes join it: a pass looks at all
-// hosts of a namespace, and those of a rack that is powered on change one after the other.
+// joinDelay is how long a pass waits after a change, so that it covers the changes that follow. A
+// pass looks at all hosts of a namespace, and the hosts of a rack that is powered on change one
+// after the other.
 const joinDelay = 5 * time.Second
 
-// Controller returns the controller that runs the reconciler for changes in cache. The caller starts and stops it.
+// Controller returns the controller that runs the reconciler for changes in cache. The caller
+// starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("capacity", options,
@@ -33,18 +35,19 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// templateChanged sees changes of what a template selects, of whether it is written, and of what its status tells.
+// templateChanged reports whether an update changed which hosts a template selects, whether the
+// controller writes the template, or what its status tells.
 func templateChanged(a, b *v1beta2.Metal3MachineTemplate) bool {
 	return watch.Generation(a, b) || watch.Labels(a, b) || watch.Annotated[*v1beta2.Metal3MachineTemplate](clusterv1.PausedAnnotation)(a, b) ||
 		!equality.Semantic.DeepEqual(a.Status, b.Status)
 }
 
-// hostChanged sees what lets templates select a host or not.
+// hostChanged reports whether an update changed which templates a host counts for.
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return watch.Labels(a, b) || (eligible.Withdrawn(a) == "") != (eligible.Withdrawn(b) == "")
 }
 
-// alone is what a host tells.
+// alone returns what the hardware of a single host tells.
 func alone(data *v1alpha1.HardwareData) least {
 	var l least
 	if data.Spec.HardwareDetails != nil {

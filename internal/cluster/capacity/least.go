@@ -8,20 +8,23 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// architectures are those that the status can name, by the name that inspection gives them.
+// architectures maps the names of architectures in the results of inspection to the names that the
+// status can have.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s390x": "s390x", "ppc64le": "ppc64le"}
 
-// least is what each of some hosts has at least. A host that does not tell a value says nothing about it; the zero
-// value is that of no host.
+// least is what each host of a group has at least. A host that does not tell a value is ignored for
+// this value. The zero value is that of a group without hosts.
 type least struct {
-	// processors are logical ones, and memory is in MiB; 0 means that no host tells.
+	// processors is the number of logical processors, and memory is in MiB; 0 means that no host
+	// tells.
 	processors, memory int
-	// architecture is as inspection gives it; empty means that no host tells. It is that of all unless they differ.
+	// architecture is named as in the results of inspection; empty means that no host tells. All
+	// hosts that tell have it, unless differ is set.
 	architecture string
 	differ       bool
 }
 
-// add takes another host into account.
+// add adds a host to the group.
 func (l *least) add(d *v1alpha1.HardwareDetails) {
 	l.processors, l.memory = smaller(l.processors, d.CPU.Count), smaller(l.memory, d.RAMMebibytes)
 	if d.CPU.Arch == "" {
@@ -31,7 +34,8 @@ func (l *least) add(d *v1alpha1.HardwareDetails) {
 	l.architecture = d.CPU.Arch
 }
 
-// smaller is the smaller one of two numbers, of which 0 or less is none.
+// smaller returns the smaller one of two values, of which 0 or less is unknown. It returns 0 when
+// both are unknown.
 func smaller(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return max(b, 0)
@@ -39,8 +43,8 @@ func smaller(a, b int) int {
 	return a
 }
 
-// tell sets in a status what is known, and changes nothing else of it. An architecture that not all hosts have, or that
-// the status cannot name, is taken out.
+// tell sets the known values in a status, and changes nothing else in it. It clears the
+// architecture if the hosts differ in it, or if the status cannot name it.
 func (l *least) tell(status *v1beta2.Metal3MachineTemplateStatus) {
 	set := func(name corev1.ResourceName, value int64, format resource.Format) {
 		if value == 0 {
