@@ -1,7 +1,6 @@
 // Package eligible says which hosts machines can be put on. Choosing a host for a machine and
-// counting hosts for a set of machines ask the same functions, so that what is counted can be
-// chosen. They are pure, and say nothing about labels that a selector asks for or about who
-// consumes a host.
+// counting hosts for a set of machines use the same functions, so that a host that is counted can
+// be chosen. The functions ignore the labels that a selector asks for and the consumer of a host.
 package eligible
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// Why a host cannot be used, as it is said of some after their number: "2 paused".
+// Reasons why a host cannot be used, worded to follow a number of hosts: "2 paused".
 const (
 	Deleted               = "being deleted"
 	Paused                = "paused"
@@ -28,13 +27,14 @@ const (
 	NoAgent               = "without a BMC whose ramdisk does not answer"
 )
 
-// reason is a test that a host must not meet.
+// reason is a test and its name. A host that meets the test cannot be used.
 type reason struct {
 	name string
 	met  func(h *v1alpha1.BareMetalHost) bool
 }
 
-// withdrawn are the reasons that people give or take back, in the order in which they are named.
+// withdrawn are the reasons that people give or take back, in the order in which Withdrawn looks
+// for them.
 var withdrawn = []reason{
 	{Deleted, func(h *v1alpha1.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }},
 	{Paused, (*v1alpha1.BareMetalHost).IsPaused},
@@ -48,7 +48,7 @@ var withdrawn = []reason{
 		return h.Spec.ExternallyProvisioned || h.Status.Provisioning.State == v1alpha1.StateExternallyProvisioned
 	}},
 	{Unreviewed, func(h *v1alpha1.BareMetalHost) bool { _, there := h.Labels[v1alpha1.UnreviewedLabel]; return there }},
-	// Recovery holds hosts in use, for minutes.
+	// Only available hosts count: recovery holds hosts in use off, too, for minutes.
 	{Held, func(h *v1alpha1.BareMetalHost) bool { return isAvailable(h) && h.IsHeldOff() }},
 }
 
@@ -62,14 +62,15 @@ var passing = []reason{
 		return h.Spec.Image != nil && h.Spec.Image.URL != "" || h.Spec.CustomDeploy != nil && h.Spec.CustomDeploy.Method != ""
 	}},
 	{NoAgent, func(h *v1alpha1.BareMetalHost) bool { return !h.HasBMC() && !hasAgent(h) }},
-	// A host operator that keeps no such condition is believed by the state.
+	// An operator that does not keep this condition is trusted to set the state to available only
+	// when the host is.
 	{NotAvailable, func(h *v1alpha1.BareMetalHost) bool {
 		return meta.IsStatusConditionFalse(h.Status.Conditions, v1alpha1.AvailableForProvisioningCondition)
 	}},
 }
 
-// Unusable returns why a host cannot be given to a machine now, or nothing when it can. Whether
-// another consumer has the host or it is reserved is another question.
+// Unusable returns why a host cannot be given to a machine now, or nothing when it can. It does not
+// look at whether another consumer has the host, or whether the host is reserved.
 func Unusable(h *v1alpha1.BareMetalHost) string {
 	if because := Withdrawn(h); because != "" {
 		return because
@@ -78,16 +79,17 @@ func Unusable(h *v1alpha1.BareMetalHost) string {
 }
 
 // Withdrawn returns why a host cannot be given to a machine until a person does something, or
-// nothing. A host without such a reason, such as one that is deprovisioned, can be expected to become
-// usable.
+// nothing. A host without such a reason, for example one that is being deprovisioned, can be
+// expected to become usable.
 func Withdrawn(h *v1alpha1.BareMetalHost) string { return first(withdrawn, h) }
 
-// Is reports whether one of the reasons that Unusable returns holds for a host, whatever others there are.
+// Is reports whether one of the reasons that Unusable returns holds for a host, whatever other
+// reasons hold.
 func Is(because string, h *v1alpha1.BareMetalHost) bool {
 	return slices.ContainsFunc(slices.Concat(withdrawn, passing), func(r reason) bool { return r.name == because && r.met(h) })
 }
 
-// Reasons are all that Unusable returns, in the order in which it looks for them.
+// Reasons returns all reasons that Unusable can return, in the order in which it looks for them.
 func Reasons() []string {
 	var names []string
 	for _, r := range slices.Concat(withdrawn, passing) {
@@ -111,8 +113,8 @@ func isAvailable(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.Provisioning.State == v1alpha1.StateAvailable || h.Status.Provisioning.State == v1alpha1.StateReady
 }
 
-// hasAgent reports whether the ramdisk of a host waits for work: without a BMC nobody but it can
-// begin a deployment.
+// hasAgent reports whether the agent in the ramdisk of a host waits for work. Without a BMC, only
+// the agent can begin a deployment.
 func hasAgent(h *v1alpha1.BareMetalHost) bool {
 	return meta.IsStatusConditionTrue(h.Status.Conditions, v1alpha1.AvailableForProvisioningCondition)
 }
