@@ -47,7 +47,7 @@ func ofCluster(_ context.Context, cluster *clusterv1.Cluster) []ctrl.Request {
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}}}
 }
 
-// ofMachine asks for a pass over the deleted Metal3Clusters of a namespace in which a machine is
+// ofMachine asks for passes over the deleted Metal3Clusters in the namespace of a machine that is
 // gone.
 func (r *Reconciler) ofMachine(ctx context.Context, m *v1beta2.Metal3Machine) []ctrl.Request {
 	var list v1beta2.Metal3ClusterList

@@ -17,12 +17,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// releasePoll is how often a paused Metal3Cluster looks whether its hosts can be moved. clusterctl waits
-// for about three minutes.
+// releasePoll is how often the controller checks whether the hosts of a paused Metal3Cluster can be
+// moved. clusterctl waits for about three minutes.
 const releasePoll = 5 * time.Second
 
-// pause pauses the hosts that are reserved in a paused Cluster, and then lets clusterctl move the
-// Metal3Cluster. Hosts of machines are paused for these.
+// pause pauses the reserved hosts of a paused Cluster, and then lets clusterctl move the
+// Metal3Cluster. The hosts of machines are paused by the controller of Metal3Machines.
 func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	status := *c.Status.DeepCopy()
 	setPaused(c, &status, true)
@@ -46,8 +46,9 @@ func (r *Reconciler) pause(ctx context.Context, c *v1beta2.Metal3Cluster, cluste
 	return ctrl.Result{}, r.write(ctx, c, status)
 }
 
-// reconcileHosts pauses the reserved hosts of a Cluster, and ends that, where somebody else manages the Metal3Cluster. Of
-// that nothing is written, so clusterctl does not wait for the hosts.
+// reconcileHosts handles the reserved hosts where somebody else manages the Metal3Cluster: it
+// pauses the hosts of a paused Cluster, and ends the pause after that. It does not write the
+// Metal3Cluster, so clusterctl does not wait for the hosts.
 func (r *Reconciler) reconcileHosts(ctx context.Context, c *v1beta2.Metal3Cluster) (ctrl.Result, error) {
 	cluster, err := related.OwnerCluster(ctx, r.Client, c)
 	if err != nil {
@@ -68,7 +69,8 @@ func (r *Reconciler) reconcileHosts(ctx context.Context, c *v1beta2.Metal3Cluste
 	return ctrl.Result{RequeueAfter: releasePoll}, nil
 }
 
-// pauseHosts pauses the hosts that are reserved in a Cluster, and returns the names of those that cannot be moved yet.
+// pauseHosts pauses the reserved hosts of a Cluster, and returns the names of those that cannot be
+// moved yet.
 func (r *Reconciler) pauseHosts(ctx context.Context, c *v1beta2.Metal3Cluster, cluster string) (waiting []string, err error) {
 	reserved, err := r.reservedHosts(ctx, r.Live, c.Namespace, cluster)
 	if err != nil {
@@ -90,8 +92,9 @@ func (r *Reconciler) pauseHosts(ctx context.Context, c *v1beta2.Metal3Cluster, c
 	return waiting, nil
 }
 
-// resumeHosts ends the pause of the hosts that are reserved in a Cluster. After a pause they are read from the API server:
-// changes of hosts ask for no pass, so that one whose pause is not in the cache yet would keep it.
+// resumeHosts ends the pause of the reserved hosts of a Cluster. After a pause, reader has to be
+// the API server: the controller does not watch hosts, so a host whose pause is not in the cache
+// yet would stay paused.
 func (r *Reconciler) resumeHosts(ctx context.Context, reader client.Reader, c *v1beta2.Metal3Cluster, cluster string) error {
 	reserved, err := r.reservedHosts(ctx, reader, c.Namespace, cluster)
 	if err != nil {
@@ -105,7 +108,7 @@ func (r *Reconciler) resumeHosts(ctx context.Context, reader client.Reader, c *v
 	return nil
 }
 
-// reservedHosts are the hosts of a Cluster that are kept for machines to come.
+// reservedHosts returns the hosts of a Cluster that are reserved for machines to come.
 func (r *Reconciler) reservedHosts(ctx context.Context, reader client.Reader, namespace, cluster string) ([]*v1alpha1.BareMetalHost, error) {
 	var list v1alpha1.BareMetalHostList
 	if err := reader.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
@@ -120,8 +123,8 @@ func (r *Reconciler) reservedHosts(ctx context.Context, reader client.Reader, na
 	return reserved, nil
 }
 
-// change changes the annotations of a host, if there is something to change and nobody has changed
-// it since it was read, and returns the host as it is then.
+// change changes the annotations of a host, and returns the host as it is then. It returns a
+// conflict if somebody else has changed the host since it was read.
 func (r *Reconciler) change(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost) error) (*v1alpha1.BareMetalHost, error) {
 	after := h.DeepCopy()
 	if err := change(after); err != nil {

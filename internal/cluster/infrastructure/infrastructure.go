@@ -78,8 +78,9 @@ func (r *Reconciler) reconcile(ctx context.Context, c *v1beta2.Metal3Cluster) (c
 	return result, r.interrupted(ctx, c, v1beta2.InternalFailureReason, err)
 }
 
-// interrupted says why a pass did not come to its end, and returns the error. A Metal3Cluster that was ready stays
-// so, because nothing was seen that is against it; a conflict says nothing at all.
+// interrupted writes to the status why a pass failed, and returns the error. A Metal3Cluster that
+// was ready stays ready, because the pass has seen nothing that contradicts it. A conflict is not
+// written.
 func (r *Reconciler) interrupted(ctx context.Context, c *v1beta2.Metal3Cluster, reason string, err error) error {
 	if err == nil || apierrors.IsConflict(err) || meta.IsStatusConditionTrue(c.Status.Conditions, v1beta2.ReadyCondition) {
 		return err
@@ -89,7 +90,7 @@ func (r *Reconciler) interrupted(ctx context.Context, c *v1beta2.Metal3Cluster, 
 	return errors.Join(err, r.write(ctx, c, status))
 }
 
-// work makes a pass over a Metal3Cluster whose Cluster, if it has one, was read.
+// work makes a pass over a Metal3Cluster. cluster is its Cluster, or nil when no Cluster owns it.
 func (r *Reconciler) work(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	paused := related.IsPaused(cluster, c)
 	switch {
@@ -112,7 +113,7 @@ func (r *Reconciler) work(ctx context.Context, c *v1beta2.Metal3Cluster, cluster
 	}
 	hosts := r.Live
 	if meta.IsStatusConditionFalse(c.Status.Conditions, v1beta2.PausedCondition) {
-		hosts = r.Client // a pass since the pause has seen those that the API server has
+		hosts = r.Client // a pass since the pause has read them from the API server
 	}
 	if err := r.resumeHosts(ctx, hosts, c, cluster.Name); err != nil {
 		return ctrl.Result{}, err
@@ -120,8 +121,8 @@ func (r *Reconciler) work(ctx context.Context, c *v1beta2.Metal3Cluster, cluster
 	return ctrl.Result{}, r.write(ctx, c, observe(c))
 }
 
-// delete ends the pause of reserved hosts, which nobody else ends, and lets a deleted Metal3Cluster go when none of its
-// Metal3Machines is left.
+// delete ends the pause of reserved hosts, which nobody else would do, and lets a deleted
+// Metal3Cluster go when none of its Metal3Machines is left.
 func (r *Reconciler) delete(ctx context.Context, c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(c, v1beta2.ClusterFinalizer) {
 		return ctrl.Result{}, nil
@@ -144,7 +145,8 @@ func (r *Reconciler) delete(ctx context.Context, c *v1beta2.Metal3Cluster, clust
 	return ctrl.Result{}, r.patch(ctx, c, func(c *v1beta2.Metal3Cluster) { controllerutil.RemoveFinalizer(c, v1beta2.ClusterFinalizer) })
 }
 
-// clusterName is the name of the Cluster, from the owner, the reference to it, or the label.
+// clusterName returns the name of the Cluster: that of the Cluster that was read, or of the owner
+// reference, or of the label.
 func clusterName(c *v1beta2.Metal3Cluster, cluster *clusterv1.Cluster) string {
 	if cluster != nil {
 		return cluster.Name
@@ -171,7 +173,8 @@ func (r *Reconciler) patch(ctx context.Context, c *v1beta2.Metal3Cluster, change
 	return nil
 }
 
-// observe is pure: the status of a Metal3Cluster that is worked on.
+// observe returns the status of a Metal3Cluster that is not paused or deleted and whose Cluster
+// exists.
 func observe(c *v1beta2.Metal3Cluster) v1beta2.Metal3ClusterStatus {
 	status := *c.Status.DeepCopy()
 	setPaused(c, &status, false)
@@ -187,7 +190,7 @@ func observe(c *v1beta2.Metal3Cluster) v1beta2.Metal3ClusterStatus {
 	return status
 }
 
-// fail is pure: it says in a status why nothing can be done for a Metal3Cluster.
+// fail sets the conditions in a status that say why nothing can be done for a Metal3Cluster.
 func fail(c *v1beta2.Metal3Cluster, status *v1beta2.Metal3ClusterStatus, reason, message string) {
 	set(c, status, v1beta2.BaremetalInfrastructureReadyCondition, false, reason, message)
 	notReady := v1beta2.NotReadyReason
@@ -197,8 +200,8 @@ func fail(c *v1beta2.Metal3Cluster, status *v1beta2.Metal3ClusterStatus, reason,
 	set(c, status, v1beta2.ReadyCondition, false, notReady, message)
 }
 
-// checkEndpoint says what is wrong with the endpoint of a control plane; empty means nothing. The
-// port has a default in the schema.
+// checkEndpoint returns what is wrong with the endpoint of a control plane, or nothing. The port
+// has a default in the schema.
 func checkEndpoint(e v1beta2.APIEndpoint) string {
 	if e.Host == "" {
 		return "spec.controlPlaneEndpoint.host is missing: name an address of your own, for instance of a load balancer."

@@ -241,7 +241,8 @@ func TestFailuresAreShownUntilTheClusterIsReady(t *testing.T) {
 	}
 }
 
-// newHosts are one that is reserved for a machine of the Cluster, and is in a state, and one that is not.
+// newHosts returns two hosts in a state: one that is reserved for a machine of the Cluster, and one
+// that is not.
 func newHosts(state v1alpha1.ProvisioningState) (reserved, used *v1alpha1.BareMetalHost) {
 	reserved = &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kept", Labels: map[string]string{clusterv1.ClusterNameLabel: "edge"}}}
 	used = reserved.DeepCopy()
