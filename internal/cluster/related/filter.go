@@ -9,18 +9,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Filter is the value that the label cluster.x-k8s.io/watch-filter of an object has to have for the object to
-// be worked on. The empty one lets all through. Each controller asks it about the object of its pass,
-// because requests for passes come from changes of other objects, too.
+// Filter is the value that the label cluster.x-k8s.io/watch-filter must have on the objects that an
+// operator works on. An empty filter allows all objects. Each controller checks the object of its
+// pass, because changes of other objects request passes, too.
 type Filter string
 
-// Allows reports whether an object is worked on.
+// Allows reports whether the operator works on an object.
 func (f Filter) Allows(obj client.Object) bool {
 	return f == "" || obj.GetLabels()[clusterv1.WatchLabel] == string(f)
 }
 
-// AllowsCluster reports whether what belongs to a Cluster as a whole is worked on, which its Metal3Cluster decides. A
-// Cluster that is nil, or without a Metal3Cluster, excludes nothing: what it leaves behind has to be removed by somebody.
+// AllowsCluster reports whether the operator works on what belongs to a Cluster as a whole. The
+// label of its Metal3Cluster decides. For a nil Cluster, and for one without a Metal3Cluster,
+// AllowsCluster returns true: somebody has to remove what the Cluster leaves behind.
 func (f Filter) AllowsCluster(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (bool, error) {
 	if f == "" || cluster == nil {
 		return true, nil
@@ -29,8 +30,9 @@ func (f Filter) AllowsCluster(ctx context.Context, r client.Reader, cluster *clu
 	return err == nil && (c == nil || f.Allows(c)), err
 }
 
-// AllowsNodes reports whether the Nodes of a Cluster are looked at, which its Metal3Cluster decides, too. A Cluster without one has, with a
-// filter, none yet.
+// AllowsNodes reports whether the operator looks at the Nodes of a Cluster. The label of its
+// Metal3Cluster decides here, too. With a filter, the operator does not look at the Nodes of a
+// Cluster that has no Metal3Cluster yet.
 func (f Filter) AllowsNodes(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (bool, error) {
 	if f == "" {
 		return true, nil
@@ -39,8 +41,8 @@ func (f Filter) AllowsNodes(ctx context.Context, r client.Reader, cluster *clust
 	return c != nil && f.Allows(c), err
 }
 
-// CarryFilter gives an object that is made for another the label of that, if it has one, so that the
-// same operator works on both.
+// CarryFilter copies the label of the filter, if there is one, to an object that is made for
+// another object, so that the same operator works on both.
 func CarryFilter(to, from client.Object) {
 	value, there := from.GetLabels()[clusterv1.WatchLabel]
 	if !there {
@@ -54,9 +56,10 @@ func CarryFilter(to, from client.Object) {
 	to.SetLabels(labels)
 }
 
-// KeepFilter gives an object that exists the label of the one that it was made for, which Cluster API changes in machines
-// that live. A label stays where that one has none: only an operator without a filter, to which labels mean nothing, works on such
-// an object, and a person may have set the label.
+// KeepFilter copies the label of the filter to an existing object from the object that it was made
+// for, because Cluster API changes the labels of existing machines. If from has no label, to keeps
+// its own: a person may have set it, and only an operator without a filter, to which the label
+// means nothing, works on from.
 func KeepFilter(ctx context.Context, c client.Client, to, from client.Object) error {
 	before, _ := to.DeepCopyObject().(client.Object)
 	CarryFilter(to, from)

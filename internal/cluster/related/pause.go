@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// BlockMoveAnnotation makes clusterctl wait before it moves an object. Whoever pauses hosts for
-// an object removes it when that is done.
+// BlockMoveAnnotation makes clusterctl wait before it moves an object. The controller that pauses
+// the hosts of the object removes the annotation when the hosts can be moved.
 const BlockMoveAnnotation = "clusterctl.cluster.x-k8s.io/block-move"
 
 // restful are the states in which the engine does nothing with a host, so that it can be paused and
@@ -20,8 +20,8 @@ var restful = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateProvisioned: true, v1alpha1.StateExternallyProvisioned: true,
 }
 
-// CanPause reports whether a host can be paused now: it is paused, or the engine does not work
-// on it.
+// CanPause reports whether a host can be paused now: it is paused already, or the engine does not
+// work on it.
 func CanPause(h *v1alpha1.BareMetalHost) bool {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	_, detached := h.Annotations[v1alpha1.DetachedAnnotation]
@@ -29,17 +29,18 @@ func CanPause(h *v1alpha1.BareMetalHost) bool {
 	return paused || (restful[h.Status.Provisioning.State] || detached) && h.Status.OperationalStatus != v1alpha1.OperationalStatusServicing
 }
 
-// Pause pauses a host object, and copies its status into the annotation from which it is restored in
-// another cluster. A host that somebody else has paused keeps the value of that annotation, and the copy
-// if it has one; one that was never reconciled here keeps the copy that it came with. A
-// copy of our own follows the status, which a pass that began before the pause may still write.
+// Pause pauses a host object, and copies its status into the annotation from which another cluster
+// restores it. If somebody else has paused the host, the value of the paused annotation stays, and
+// so does the copy of the status, if there is one. A host that was never reconciled in this cluster
+// keeps the copy that it came with. A copy made here is updated, because a pass that began before
+// the pause may still write the status.
 func Pause(h *v1alpha1.BareMetalHost) error {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	copied, isCopied := h.Annotations[v1alpha1.StatusAnnotation]
 	ours := !paused || IsPausedByUs(h)
 	if !paused {
 		metav1.SetMetaDataAnnotation(&h.ObjectMeta, v1alpha1.PausedAnnotation, v1alpha1.PausedByClusterAPI)
-		delete(h.Annotations, v1alpha1.ReleasedAnnotation) // that of an earlier pause
+		delete(h.Annotations, v1alpha1.ReleasedAnnotation) // is of an earlier pause
 	}
 	if isCopied && (!ours || h.Status.LastUpdated == nil) {
 		return nil
@@ -55,10 +56,11 @@ func Pause(h *v1alpha1.BareMetalHost) error {
 	return nil
 }
 
-// CanMove reports whether clusterctl may move a host: it is paused, with a copy of its status, and its
-// operator has released the node of the engine for this copy, without which the host of the other
-// cluster does not get it. Hosts without a node, those that were never reconciled here, and those of an
-// operator that releases nothing do not wait for that.
+// CanMove reports whether clusterctl may move a host. The host has to be paused and to have a copy
+// of its status, and its operator must have released the engine's node for this copy; without that,
+// the host in the other cluster does not get the node. The release is not needed for hosts without
+// a node, for hosts that were never reconciled in this cluster, and for hosts of an operator that
+// releases no nodes.
 func CanMove(h *v1alpha1.BareMetalHost) bool {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	status, copied := h.Annotations[v1alpha1.StatusAnnotation]
@@ -73,8 +75,8 @@ func IsPausedByUs(h *v1alpha1.BareMetalHost) bool {
 	return h.Annotations[v1alpha1.PausedAnnotation] == v1alpha1.PausedByClusterAPI
 }
 
-// Resume ends the pause of a host object, if it is one for its Cluster. The annotation with the status
-// stays: the host controller restores it, or removes it.
+// Resume ends the pause of a host object that is paused for its Cluster. The annotation with the
+// status stays: the host controller restores the status from it, or removes it.
 func Resume(h *v1alpha1.BareMetalHost) {
 	if IsPausedByUs(h) {
 		delete(h.Annotations, v1alpha1.PausedAnnotation)

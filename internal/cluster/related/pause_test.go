@@ -38,7 +38,7 @@ func TestHostsAreNotPausedWhileTheEngineWorksOnThem(t *testing.T) {
 	}
 }
 
-// reconciled makes a host object one that its operator has reconciled, and that has a node.
+// reconciled edits a host object to be one that its operator has reconciled and that has a node.
 func reconciled(h *v1alpha1.BareMetalHost) {
 	h.Status.LastUpdated, h.Status.Provisioning.ID = &metav1.Time{Time: time.Unix(1, 0)}, "node-1"
 	h.Status.Conditions = []metav1.Condition{{Type: v1alpha1.PowerManagementSupportedCondition, Status: metav1.ConditionTrue}}

@@ -1,6 +1,6 @@
-// Package related finds the objects that belong together: Machine, Metal3Machine, host and
-// Cluster. Each link is followed from the side that owns it, and counts only when the other
-// side has the UID or the reference that it should have.
+// Package related finds the objects that belong together: Machine, Metal3Machine, host and Cluster.
+// Each link is followed from the side that owns it, and counts only when the other side has the
+// expected UID or reference.
 package related
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// Kinds as consumers and owners are named.
+// Kinds, as references to consumers and owners name them.
 const (
 	metal3MachineKind = "Metal3Machine"
 	metal3ClusterKind = "Metal3Cluster"
@@ -44,7 +44,8 @@ func ClusterOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine)
 	return get(ctx, r, machine.Namespace, machine.Spec.ClusterName, &clusterv1.Cluster{})
 }
 
-// Metal3Cluster returns the infrastructure of a Cluster, or nil when it has none of this kind or that is gone.
+// Metal3Cluster returns the infrastructure of a Cluster, or nil when it has none of this kind or
+// the infrastructure is gone.
 func Metal3Cluster(ctx context.Context, r client.Reader, cluster *clusterv1.Cluster) (*v1beta2.Metal3Cluster, error) {
 	ref := cluster.Spec.InfrastructureRef
 	if ref.APIGroup != v1beta2.GroupVersion.Group || ref.Kind != metal3ClusterKind {
@@ -81,8 +82,8 @@ func IsOwnedBy(obj, owner client.Object) bool {
 	return false
 }
 
-// HostName returns the name of the host that a Metal3Machine has chosen, and false when it has
-// not chosen one. Hosts of other namespaces are none that it may have.
+// HostName returns the name of the host that a Metal3Machine has chosen, and false when it has not
+// chosen one. A host of another namespace does not count, because a machine may not have it.
 func HostName(m *v1beta2.Metal3Machine) (types.NamespacedName, bool) {
 	namespace, name, ok := strings.Cut(m.Annotations[v1beta2.HostAnnotation], "/")
 	if !ok || namespace != m.Namespace || name == "" || strings.Contains(name, "/") {
@@ -105,10 +106,11 @@ func Host(ctx context.Context, r client.Reader, m *v1beta2.Metal3Machine) (*v1al
 	return h, nil
 }
 
-// Consumes reports whether the consumer of a host is this Metal3Machine, as far as the host says.
-// The version of the reference does not matter, and its UID only when it has one and was written for
-// this host object: an earlier machine of the same name is another one. Without a UID the reference
-// counts by its name, so a machine holds the host only if it names it, too.
+// Consumes reports whether a host names this Metal3Machine as its consumer. The version of the
+// reference does not matter. A UID in the reference has to be that of the machine, because an
+// earlier machine may have had the same name; it is ignored if it was written for another host
+// object. A reference without a UID counts by its name, so the machine holds the host only if the
+// machine names the host, too.
 func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	if h.Spec.ConsumerRef == nil {
 		return false
@@ -121,8 +123,9 @@ func Consumes(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 }
 
 // ConsumesByUID reports whether a host names this very Metal3Machine as its consumer, by UID. That
-// proves the claim, whatever the machine says. Metal3's provider, whose references have no UID, makes the machine an
-// owner of the host in the same write, before the machine names the host.
+// proves the claim, even if the machine does not name the host. The references of Metal3's provider
+// have no UID. That provider makes the machine an owner of the host in the write that sets the
+// reference, before the machine names the host, so the UID of the owner counts instead.
 func ConsumesByUID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	if !Consumes(m, h) {
 		return false
@@ -145,23 +148,23 @@ func ClearConsumer(h *v1alpha1.BareMetalHost) {
 	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
 }
 
-// Disown removes the Metal3Machines from the owners of a host object. Metal3's provider makes the machine that has a host
-// its owner, and Kubernetes would delete the host with the machine.
+// Disown removes the Metal3Machines from the owners of a host object. Metal3's provider makes the
+// machine that has a host its owner, and Kubernetes would delete the host with the machine.
 func Disown(h *v1alpha1.BareMetalHost) {
 	h.OwnerReferences = slices.DeleteFunc(h.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return isOfKind(&ref, v1beta2.GroupVersion.Group, metal3MachineKind)
 	})
 }
 
-// isCarried reports whether the consumer of a host was written for another object than this
-// one, so that its UID means nothing here: clusterctl and restored backups give each object a new one.
+// isCarried reports whether the consumer of a host was written for another host object, so that its
+// UID means nothing here: clusterctl and restored backups give each object a new UID.
 func isCarried(h *v1alpha1.BareMetalHost) bool {
 	uid := h.Annotations[v1beta2.ConsumerHostUIDAnnotation]
 	return uid != "" && uid != string(h.UID)
 }
 
-// isReferenceTo reports whether a reference in an object of a namespace names this object of
-// a kind. A reference without a namespace means that of its object.
+// isReferenceTo reports whether a reference names obj, which is of the given group and kind.
+// namespace is that of the object with the reference, which counts when the reference names none.
 func isReferenceTo(ref *corev1.ObjectReference, group, kind, namespace string, obj client.Object) bool {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if ref.Namespace != "" {
@@ -171,8 +174,8 @@ func isReferenceTo(ref *corev1.ObjectReference, group, kind, namespace string, o
 		(ref.UID == "" || ref.UID == obj.GetUID())
 }
 
-// IsPaused reports whether nothing may be done for an object: its Cluster is paused or it
-// has Cluster API's annotation. A Cluster that is not there pauses nothing.
+// IsPaused reports whether nothing may be done for an object: its Cluster is paused, or the object
+// has Cluster API's annotation. A nil Cluster pauses nothing.
 func IsPaused(cluster *clusterv1.Cluster, obj client.Object) bool {
 	if cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused {
 		return true
@@ -181,7 +184,8 @@ func IsPaused(cluster *clusterv1.Cluster, obj client.Object) bool {
 	return paused
 }
 
-// owner returns the owner of a kind of Cluster API that an object names.
+// owner returns the owner of an object that has a kind of Cluster API, or nil when the object names
+// none or the owner is gone.
 func owner[T client.Object](ctx context.Context, r client.Reader, obj client.Object, kind string, into T) (T, error) {
 	var none T
 	ref := ownerReference(obj, kind)
@@ -210,7 +214,7 @@ func isOfKind(ref *metav1.OwnerReference, group, kind string) bool {
 	return err == nil && version.Group == group && ref.Kind == kind
 }
 
-// get reads an object; one that is not there is nil.
+// get reads an object. It returns nil when the object does not exist or name is empty.
 func get[T client.Object](ctx context.Context, r client.Reader, namespace, name string, into T) (T, error) {
 	var none T
 	if name == "" {
