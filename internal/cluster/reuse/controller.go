@@ -30,9 +30,9 @@ import (
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Controller returns the controller that runs the reconciler for changes in cache. The caller starts
-// and stops it. Control planes are not watched, because they can be of any kind: reserved hosts are
-// looked at from time to time.
+// Controller returns the controller that runs the reconciler for changes in cache. The caller
+// starts and stops it. Control planes are not watched, because they can be of any kind. Instead,
+// reserved hosts are looked at again after recheck.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("reuse", options,
@@ -44,8 +44,9 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// hostChanges asks for a pass over a host that is, or was, reserved and, when the consumer of any host
-// changed, over the reserved hosts beside it: their owner may need fewer.
+// hostChanges asks for a pass over a host that is or was reserved. When a host changes its consumer
+// or is deleted, it also asks for passes over the reserved hosts of the namespace: their owner may
+// need fewer.
 func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetalHost, ctrl.Request] {
 	itself := func(h *v1alpha1.BareMetalHost, queue requests) {
 		queue.Add(ctrl.Request{NamespacedName: client.ObjectKeyFromObject(h)})
@@ -73,8 +74,9 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 	}
 }
 
-// around asks for a pass over the reserved hosts in the namespace of an object that changed in
-// what decides about them: its spec, its deletion, its owners or its pause.
+// around asks for passes over the reserved hosts in the namespace of an object when the object is
+// created or deleted, and when a change of its spec, deletion, owners or pause can change what
+// becomes of the hosts.
 func around[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Request] {
 	return handler.TypedFuncs[T, ctrl.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], queue requests) {

@@ -14,28 +14,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// Reason is why a host is not reserved, or not any more. Events and metrics have it.
+// Reason is why a host is not reserved, or not any more. Events and metrics name it.
 type Reason string
 
 // Reasons.
 const (
-	// reasonNoOwner is for machines that stand alone or belong to a MachineSet alone.
+	// reasonNoOwner means that the machine stands alone, or belongs to a MachineSet without a
+	// MachineDeployment.
 	reasonNoOwner Reason = "NoOwner"
 	// reasonClusterDeleting means that the Cluster is being deleted.
 	reasonClusterDeleting Reason = "ClusterDeleting"
-	// reasonOwnerMissing means that the owner is gone, or did not come after the host.
+	// reasonOwnerMissing means that the owner is gone, or has not appeared in time after its host.
 	reasonOwnerMissing Reason = "OwnerMissing"
-	// reasonClusterMissing means the same of the Cluster.
+	// reasonClusterMissing means that the Cluster is gone, or has not appeared in time after the
+	// host.
 	reasonClusterMissing Reason = "ClusterMissing"
-	// reasonOwnerUnreadable means that the kind of the owner is not served, or that the operator may not
-	// read it. It is no reason to free a host.
+	// reasonOwnerUnreadable means that the kind of the owner is not served, or that the operator
+	// may not read it. It is no reason to free a host.
 	reasonOwnerUnreadable Reason = "OwnerUnreadable"
 	// reasonOwnerReplaced means that another owner has the name now.
 	reasonOwnerReplaced Reason = "OwnerReplaced"
 	// reasonOwnerDeleting means that the owner is being deleted.
 	reasonOwnerDeleting Reason = "OwnerDeleting"
-	// reasonTemplateMissing means that nothing says whether reuse is wanted. It is no
-	// reason to free a host.
+	// reasonTemplateMissing means that there is no template that says whether reuse is wanted. It
+	// is no reason to free a host.
 	reasonTemplateMissing Reason = "TemplateMissing"
 	// reasonReuseDisabled means that the template of the owner does not want reuse.
 	reasonReuseDisabled Reason = "ReuseDisabled"
@@ -58,13 +60,13 @@ const (
 	reasonSelectorMismatch Reason = "SelectorMismatch"
 	// reasonNotNeeded means that the owner has, or has reserved, as many hosts as it wants.
 	reasonNotNeeded Reason = "NotNeeded"
-	// reasonWaitedTooLong means that no machine of the owner came for the host in time. Nobody knows that of an
-	// owner that cannot be read: it may be paused.
+	// reasonWaitedTooLong means that no machine of the owner came for the host in time. The reason
+	// does not apply while the owner cannot be read, because the owner may be paused.
 	reasonWaitedTooLong Reason = "WaitedTooLong"
 )
 
-// recheck is how often a reserved host is looked at without a change: control planes are of any
-// kind and not watched.
+// recheck is how often the controller looks at a reserved host without a change. It does not watch
+// control planes, because they can be of any kind.
 const recheck = 2 * time.Minute
 
 // facts are what was read for a decision about one host.
@@ -73,14 +75,15 @@ type facts struct {
 	// wait is how long a reservation lasts; 0 means for ever.
 	wait time.Duration
 	host *v1alpha1.BareMetalHost
-	// cluster and owner are nil when they are not there.
+	// cluster and owner are nil when they do not exist; owner also when it is unreadable.
 	cluster *clusterv1.Cluster
 	owner   *ownerState
-	// unreadable is why nothing is known about the owner, or nil.
+	// unreadable is why the owner cannot be read, or nil.
 	unreadable error
-	// template is what the owner makes machines of now.
+	// template is the owner's template for new machines. If that is missing when a machine is
+	// deleted, it is the template of that machine.
 	template template
-	// appearing says that an owner or a Cluster that is not there may still come.
+	// appearing says that an owner or a Cluster that does not exist may still appear.
 	appearing bool
 	// counted says that rank and need are known: how many hosts are reserved for
 	// the owner before this one, and how many it can use.
@@ -92,28 +95,29 @@ type facts struct {
 type ownerState struct {
 	Owner
 	clusterName string
-	// deleting and paused are what its metadata, or its spec, say.
+	// deleting says that the owner is being deleted. paused says that its metadata or spec pause
+	// it.
 	deleting, paused bool
-	// resumed is when it was paused last, or the zero time.
+	// resumed is when its last pause ended, or the zero time.
 	resumed time.Time
-	// replicas is how many machines it wants.
+	// replicas is how many machines the owner wants.
 	replicas int
-	// infrastructure is what it makes machines of.
+	// infrastructure refers to its template for new machines.
 	infrastructure clusterv1.ContractVersionedObjectReference
 }
 
-// template is what a Metal3MachineTemplate says about the hosts of its machines. The zero value is one that is
-// not there.
+// template is what a Metal3MachineTemplate says about the hosts of its machines. The zero value
+// stands for a template that does not exist.
 type template struct {
 	known bool
 	reuse bool
 	// selector selects the hosts that its machines can have; nil selects all.
 	selector labels.Selector
-	// cleaning is the cleaning mode of its machines; empty leaves that of their hosts.
+	// cleaning is the cleaning mode of its machines; if empty, their hosts keep their own.
 	cleaning string
 }
 
-// moment is when a reason counts.
+// moment is when a reason counts; moments can be combined.
 type moment int
 
 const (
@@ -130,7 +134,7 @@ type objection struct {
 	text string
 }
 
-// objections are all of them. The first that holds is the one that is told.
+// objections are all reasons against a reservation. The first one that holds is reported.
 var objections = []objection{
 	{reasonClusterDeleting, atDeletion | whileReserved, func(f *facts) bool { return f.cluster != nil && !f.cluster.DeletionTimestamp.IsZero() }, "the Cluster is being deleted"},
 	{reasonOwnerUnreadable, atDeletion, func(f *facts) bool { return f.unreadable != nil }, "nothing can be read about the owner; give the operator a role for its kind"},
@@ -152,12 +156,12 @@ var objections = []objection{
 	{reasonWaitedTooLong, whileReserved, func(f *facts) bool { return f.unreadable == nil && f.waitLeft() < 0 }, "no machine of the owner came for it in time"},
 }
 
-// unreachable are the errors with which a host is not reserved.
+// unreachable are the types of errors that keep a host from being reserved.
 var unreachable = map[v1alpha1.ErrorType]bool{
 	v1alpha1.ErrorRegistration: true, v1alpha1.ErrorProvisionedRegistration: true, v1alpha1.ErrorPowerManagement: true,
 }
 
-// against returns the reason against a reservation and what it means, or nothing.
+// against returns the first reason against a reservation at a moment and its text, or nothing.
 func (f *facts) against(when moment) (Reason, string) {
 	for _, o := range objections {
 		if o.at&when != 0 && o.holds(f) {
@@ -167,8 +171,9 @@ func (f *facts) against(when moment) (Reason, string) {
 	return "", ""
 }
 
-// hostFlaws are what no reserved host may have, because no machine can be put on it until a person does something.
-// A pause is none: it ends, and nothing is done about a host meanwhile.
+// hostFlaws are what no reserved host may have, because no machine can be put on the host until a
+// person does something. A pause is not a flaw: it ends, and nothing is done about the host in the
+// meantime.
 var hostFlaws = []struct {
 	reason Reason
 	has    func(*v1alpha1.BareMetalHost, template) bool
@@ -179,14 +184,15 @@ var hostFlaws = []struct {
 	{reasonHostExternallyProvisioned, hostIs(eligible.ExternallyProvisioned)},
 	{reasonHostUnreviewed, hostIs(eligible.Unreviewed)},
 	{reasonHostDeployed, func(h *v1alpha1.BareMetalHost, _ template) bool {
-		return IsReserved(h) && eligible.Is(eligible.Deployed, h) // otherwise it is what its machine has deployed
+		// Before the reservation, the host has the image of its machine.
+		return IsReserved(h) && eligible.Is(eligible.Deployed, h)
 	}},
 	{reasonSelectorMismatch, func(h *v1alpha1.BareMetalHost, t template) bool {
 		return t.selector != nil && !t.selector.Matches(labels.Set(h.Labels))
 	}},
 }
 
-// hostIs finds hosts that cannot be used for a reason.
+// hostIs returns a test for hosts that cannot be used for the given reason.
 func hostIs(because string) func(*v1alpha1.BareMetalHost, template) bool {
 	return func(h *v1alpha1.BareMetalHost, _ template) bool { return eligible.Is(because, h) }
 }
@@ -196,7 +202,8 @@ func has(h *v1alpha1.BareMetalHost, annotation string) bool {
 	return ok
 }
 
-// hasFlaw reports whether a host cannot be used by machines of a template, whatever becomes of it.
+// hasFlaw reports whether machines of a template cannot use a host, not even when it becomes
+// available.
 func hasFlaw(h *v1alpha1.BareMetalHost, t template) bool {
 	for _, flaw := range hostFlaws {
 		if flaw.has(h, t) {
@@ -206,7 +213,7 @@ func hasFlaw(h *v1alpha1.BareMetalHost, t template) bool {
 	return false
 }
 
-// hostHas reports whether the host of a decision has this flaw.
+// hostHas returns a test of whether the host of a decision has a flaw.
 func hostHas(reason Reason) func(*facts) bool {
 	return func(f *facts) bool {
 		for _, flaw := range hostFlaws {
@@ -218,8 +225,8 @@ func hostHas(reason Reason) func(*facts) bool {
 	}
 }
 
-// rankOf is how many other hosts are reserved for an owner before this one, which is the last when
-// it is not reserved. Hosts that cannot be used do not count.
+// rankOf returns how many other hosts are reserved for an owner before this one. A host that is not
+// reserved comes last. Hosts that cannot be used do not count.
 func rankOf(h *v1alpha1.BareMetalHost, owner *Owner, t template, hosts []v1alpha1.BareMetalHost) int {
 	rank, reserved := 0, ReservedFor(owner, h)
 	for i := range hosts {
@@ -231,7 +238,8 @@ func rankOf(h *v1alpha1.BareMetalHost, owner *Owner, t template, hosts []v1alpha
 	return rank
 }
 
-// isBefore orders hosts by the time of their reservation.
+// isBefore reports whether a was reserved before b. The names decide between hosts of the same
+// time.
 func isBefore(a, b *v1alpha1.BareMetalHost) bool {
 	if at, bt := ReservedAt(a), ReservedAt(b); !at.Equal(bt) {
 		return at.Before(bt)
@@ -239,8 +247,8 @@ func isBefore(a, b *v1alpha1.BareMetalHost) bool {
 	return a.Name < b.Name
 }
 
-// waitLeft is how long the reservation still lasts: negative when its time is over, and 0 when
-// it has no end. A pause of the owner or of the Cluster starts the time anew.
+// waitLeft returns how long the reservation still lasts: a negative duration when its time is over,
+// and 0 when it has no end. After a pause of the owner or of the Cluster, the time begins anew.
 func (f *facts) waitLeft() time.Duration {
 	since := ReservedAt(f.host)
 	if f.wait == 0 || since.IsZero() {
@@ -253,7 +261,7 @@ func (f *facts) waitLeft() time.Duration {
 	return endsIn(since.Add(f.wait), f.now)
 }
 
-// endsIn is the time until an end, and negative from then on.
+// endsIn returns the time until an end, and a negative duration from then on.
 func endsIn(end, now time.Time) time.Duration {
 	if left := end.Sub(now); left > 0 {
 		return left
@@ -268,7 +276,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// isPaused reports whether nothing may be done about the reservation.
+// isPaused reports whether a pause of the Cluster, the owner or the host forbids to change the
+// reservation.
 func (f *facts) isPaused() bool {
 	if f.cluster != nil && f.cluster.Spec.Paused != nil && *f.cluster.Spec.Paused {
 		return true
@@ -281,8 +290,8 @@ type verdict struct {
 	// release says why the host is freed, and text the same as part of a sentence.
 	release Reason
 	text    string
-	// stamp says that the host gets the reservation as it is written now, made at that time, and the label
-	// of the Cluster.
+	// stamp says that the reservation is written again in its present form: with the time at, and
+	// with the label of the Cluster.
 	stamp   bool
 	at      time.Time
 	cluster string
@@ -290,7 +299,7 @@ type verdict struct {
 	again time.Duration
 }
 
-// verdict decides about a reserved host.
+// verdict decides what becomes of the reservation of a host.
 func (f *facts) verdict() verdict {
 	v := verdict{again: requeue.Spread(recheck, recheck/4, f.host.Namespace+"/"+f.host.Name, 0)}
 	if f.isPaused() {
@@ -311,8 +320,9 @@ func (f *facts) verdict() verdict {
 	return v
 }
 
-// stamp reports whether the reservation has to be written anew, because it comes from elsewhere or lacks
-// something, and the time of it, which is now when it does not tell.
+// stamp reports whether the reservation has to be written again, because it comes from elsewhere,
+// lacks something, or does not fit its owner. It also returns the time of the reservation, which is
+// now if the host does not tell.
 func (f *facts) stamp() (bool, time.Time) {
 	m, _ := markOf(f.host)
 	at := ReservedAt(f.host)
@@ -325,13 +335,13 @@ func (f *facts) stamp() (bool, time.Time) {
 // blocker is a host that a new machine of its owner may wait for.
 type blocker struct {
 	host *v1alpha1.BareMetalHost
-	// machine is the Machine in deletion that holds the host since then, or empty when the host is
-	// reserved.
+	// machine is the Machine in deletion that holds the host, and since is when its deletion began.
+	// machine is empty when the host is reserved.
 	machine string
 	since   time.Time
 }
 
-// String is the host as conditions name it.
+// String returns the host and its state, as conditions name them.
 func (b blocker) String() string {
 	state := string(b.host.Status.Provisioning.State)
 	switch why := eligible.Unusable(b.host); {
@@ -345,19 +355,20 @@ func (b blocker) String() string {
 	return fmt.Sprintf("host %s (%s), which is reserved", b.host.Name, state)
 }
 
-// queue says how new machines wait.
+// queue is what limits the wait of a new machine.
 type queue struct {
 	now time.Time
-	// wait bounds the wait for a Machine in deletion; 0 means for ever. Reserved hosts are freed when
-	// their time is over.
+	// wait bounds the wait for a Machine in deletion; 0 means for ever. The wait for a reserved
+	// host needs no bound: the controller frees the host when its time is over.
 	wait time.Duration
-	// from is when a wait can have begun: the machine was there, and nothing paused.
+	// from is the earliest time from which a wait counts: from then on, the machine existed, and
+	// neither its owner nor its Cluster was paused.
 	from     time.Time
 	template template
 }
 
-// waiting sets what a machine waits for, if anything. Hosts with an error, and those that cannot
-// be used any more, are none to wait for.
+// waiting sets what a machine waits for, if anything. A machine does not wait for hosts that have
+// an error or that it cannot use any more.
 func (q queue) waiting(p *Preference, blockers []blocker) {
 	slices.SortFunc(blockers, func(a, b blocker) int {
 		if isBefore(a.host, b.host) {

@@ -41,7 +41,7 @@ func (v view) get(ctx context.Context, namespace, name string, into client.Objec
 	return true, nil
 }
 
-// cluster reads a Cluster; one that is not there is nil.
+// cluster reads a Cluster. It returns nil if the Cluster does not exist.
 func (v view) cluster(ctx context.Context, namespace, name string) (*clusterv1.Cluster, error) {
 	var c clusterv1.Cluster
 	found, err := v.get(ctx, namespace, name, &c)
@@ -51,7 +51,7 @@ func (v view) cluster(ctx context.Context, namespace, name string) (*clusterv1.C
 	return &c, nil
 }
 
-// template reads what a Metal3MachineTemplate says. A reference to another kind wants no reuse.
+// template reads what a Metal3MachineTemplate says. A template of another kind wants no reuse.
 func (v view) template(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (template, error) {
 	if ref.Name == "" {
 		return template{}, nil
@@ -64,8 +64,8 @@ func (v view) template(ctx context.Context, namespace string, ref clusterv1.Cont
 	if !found {
 		return template{}, err
 	}
-	// A selector that is wrong matches nothing when a host is chosen, which is told there. It is no
-	// reason to give hosts away.
+	// An invalid selector is no reason to give hosts away. It selects no host when a host is
+	// chosen, and is reported then.
 	selector, err := t.Spec.Template.Spec.HostSelector.Selector()
 	if err != nil {
 		selector = nil
@@ -75,7 +75,7 @@ func (v view) template(ctx context.Context, namespace string, ref clusterv1.Cont
 	}, nil
 }
 
-// clonedFrom is the template that a Metal3Machine was made of.
+// clonedFrom returns the template that a Metal3Machine was made of.
 func clonedFrom(m *v1beta2.Metal3Machine) clusterv1.ContractVersionedObjectReference {
 	kind := schema.ParseGroupKind(m.Annotations[clusterv1.TemplateClonedFromGroupKindAnnotation])
 	return clusterv1.ContractVersionedObjectReference{
@@ -83,8 +83,8 @@ func clonedFrom(m *v1beta2.Metal3Machine) clusterv1.ContractVersionedObjectRefer
 	}
 }
 
-// owner reads an owner by its group, kind and name; one that is not there is nil. A kind that
-// is not served is an error: it says nothing about the owner.
+// owner reads an owner by its group, kind and name. It returns nil if the owner does not exist. A
+// kind that is not served is an error, because it says nothing about the owner.
 func (v view) owner(ctx context.Context, group, kind, namespace, name string) (*ownerState, error) {
 	if group == clusterv1.GroupVersion.Group && kind == machineDeploymentKind {
 		var d clusterv1.MachineDeployment
@@ -107,8 +107,8 @@ func (v view) owner(ctx context.Context, group, kind, namespace, name string) (*
 	return controlPlane(&u), nil
 }
 
-// ownerIfReadable reads an owner for a question that has an answer without it, too. Unreadable is why it cannot be
-// read, if that does not pass by itself: its kind is not served, or the operator has no role for it.
+// ownerIfReadable reads an owner for a caller that can do without it. unreadable is a lasting
+// reason why the owner cannot be read: its kind is not served, or the operator has no role for it.
 func (v view) ownerIfReadable(ctx context.Context, o Owner) (state *ownerState, unreadable, err error) {
 	state, err = v.owner(ctx, o.group(), o.Kind, o.Namespace, o.Name)
 	if meta.IsNoMatchError(err) || apierrors.IsForbidden(err) {
@@ -117,7 +117,7 @@ func (v view) ownerIfReadable(ctx context.Context, o Owner) (state *ownerState, 
 	return state, nil, err
 }
 
-// machineDeployment is what matters of a MachineDeployment.
+// machineDeployment returns the state of an owner that is a MachineDeployment.
 func machineDeployment(d *clusterv1.MachineDeployment) *ownerState {
 	s := stateOf(d, clusterv1.GroupVersion.String(), machineDeploymentKind)
 	s.clusterName = d.Spec.ClusterName
@@ -130,8 +130,8 @@ func machineDeployment(d *clusterv1.MachineDeployment) *ownerState {
 	return s
 }
 
-// controlPlane is what matters of a control plane, in the fields that Cluster API's contracts v1beta2
-// and v1beta1 name.
+// controlPlane returns the state of an owner that is a control plane, from the fields that Cluster
+// API's contracts v1beta2 and v1beta1 name.
 func controlPlane(u *unstructured.Unstructured) *ownerState {
 	s := stateOf(u, u.GetAPIVersion(), u.GetKind())
 	s.clusterName = u.GetLabels()[clusterv1.ClusterNameLabel]
@@ -166,7 +166,8 @@ func controlPlane(u *unstructured.Unstructured) *ownerState {
 	return s
 }
 
-// stateOf is what the metadata of an owner say. It wants one machine when it does not say more.
+// stateOf returns what the metadata of an owner say. replicas is 1, for owners whose spec does not
+// tell it.
 func stateOf(obj client.Object, apiVersion, kind string) *ownerState {
 	return &ownerState{
 		Owner:    Owner{APIVersion: apiVersion, Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: obj.GetUID()},
@@ -174,7 +175,8 @@ func stateOf(obj client.Object, apiVersion, kind string) *ownerState {
 	}
 }
 
-// resumed is when conditions say that an object was paused last, or the zero time.
+// resumed returns when the last pause of an object ended, from its conditions. It returns the zero
+// time if they do not tell, or if the object is paused.
 func resumed(conditions []metav1.Condition) time.Time {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
 	if c == nil || c.Status != metav1.ConditionFalse {
@@ -183,7 +185,7 @@ func resumed(conditions []metav1.Condition) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// clusterResumed is when a Cluster was paused last, or the zero time.
+// clusterResumed returns when the last pause of a Cluster ended, or the zero time.
 func clusterResumed(c *clusterv1.Cluster) time.Time {
 	if c == nil {
 		return time.Time{}
@@ -191,7 +193,7 @@ func clusterResumed(c *clusterv1.Cluster) time.Time {
 	return resumed(c.Status.Conditions)
 }
 
-// reservedBy reads the owner that a reserved host names. Unreadable is why nothing is known about it, as ownerIfReadable says.
+// reservedBy reads the owner that a reserved host names. unreadable is as in ownerIfReadable.
 func (v view) reservedBy(ctx context.Context, m mark) (state *ownerState, unreadable, err error) {
 	if m.ref != nil {
 		if m.namespace() != m.host.Namespace {
@@ -222,7 +224,8 @@ func (v view) reservedBy(ctx context.Context, m mark) (state *ownerState, unread
 	return nil, nil, nil
 }
 
-// clusterNameOf is the Cluster that a reserved host belongs to, as far as host and owner tell.
+// clusterNameOf returns the name of the Cluster that a reserved host belongs to, as far as the host
+// and its owner tell.
 func clusterNameOf(h *v1alpha1.BareMetalHost, owner *ownerState) string {
 	if owner != nil && owner.clusterName != "" {
 		return owner.clusterName
@@ -236,7 +239,7 @@ func clusterNameOf(h *v1alpha1.BareMetalHost, owner *ownerState) string {
 	return ""
 }
 
-// owners finds the owners of Machines, and asks only once about each MachineSet.
+// owners finds the owners of Machines. It reads each MachineSet only once.
 type owners struct {
 	client.Reader
 	sets map[string]*Owner
@@ -279,7 +282,7 @@ func (o owners) ofSet(ctx context.Context, namespace string, ref *metav1.OwnerRe
 	return owner, nil
 }
 
-// controllerOf is the owner that controls an object.
+// controllerOf returns the owner that controls an object.
 func controllerOf(obj client.Object) *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(obj) }
 
 func ownerIn(namespace string, ref *metav1.OwnerReference) *Owner {
@@ -308,7 +311,8 @@ func (v view) machinesOf(ctx context.Context, owner Owner, cluster string, each 
 	return nil
 }
 
-// count sets how many hosts the owner of a reservation can use, and how many are before this one.
+// count sets need and rank: how many hosts the owner of a reservation can use, and how many hosts
+// are reserved for the owner before this one.
 func (v view) count(ctx context.Context, f *facts) error {
 	var hosts v1alpha1.BareMetalHostList
 	if err := v.List(ctx, &hosts, client.InNamespace(f.host.Namespace)); err != nil {
@@ -336,7 +340,7 @@ func (v view) count(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// leaving are the hosts of an owner's Machines that are being deleted.
+// leaving returns the hosts that an owner's Machines in deletion hold.
 func (v view) leaving(ctx context.Context, owner Owner, cluster string) ([]blocker, error) {
 	var found []blocker
 	err := v.machinesOf(ctx, owner, cluster, func(machine *clusterv1.Machine) error {
@@ -356,7 +360,7 @@ func (v view) leaving(ctx context.Context, owner Owner, cluster string) ([]block
 	return found, err
 }
 
-// reserved are the hosts that are reserved for an owner.
+// reserved returns the hosts whose label says that they are reserved for an owner.
 func (v view) reserved(ctx context.Context, owner *Owner) ([]v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	err := v.List(ctx, &hosts, client.InNamespace(owner.Namespace), client.MatchingLabels{v1beta2.NodeReuseLabel: owner.label()})

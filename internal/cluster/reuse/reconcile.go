@@ -39,7 +39,7 @@ type Config struct {
 	Now func() time.Time
 	// Wait is how long a host stays reserved while no machine of its owner takes it; 0 means for ever.
 	Wait time.Duration
-	// Filter says with whose Metal3Clusters the controller works.
+	// Filter selects the Metal3Clusters whose reserved hosts the controller works on.
 	Filter related.Filter
 }
 
@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	mapper := r.Client.RESTMapper()
 	v, h, err := r.judge(ctx, view{r.Client, mapper}, request)
 	if err == nil && v.release != "" {
-		// What gives a host away is decided over what the API server has.
+		// A verdict that frees a host has to be made from what the API server has.
 		v, h, err = r.judge(ctx, view{r.Live, mapper}, request)
 	}
 	switch {
@@ -91,16 +91,18 @@ func (r *Reconciler) observe(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// judged is a verdict and whom it is about.
+// judged is a verdict, and the owner that the host is reserved for.
 type judged struct {
 	verdict
-	// owner is the owner, or what is known of one that is gone; nil when nothing is.
+	// owner is the owner. If it does not exist, it is what the host says about it, or nil if the
+	// host has only a label.
 	owner *Owner
 	// foreign says that the filter excludes the Cluster that the host is reserved in.
 	foreign bool
 }
 
-// judge decides about the reservation of a host. The host is nil when there is none.
+// judge decides about the reservation of a host. It returns no host if the host does not exist or
+// is not reserved.
 func (r *Reconciler) judge(ctx context.Context, v view, request ctrl.Request) (judged, *v1alpha1.BareMetalHost, error) {
 	h := &v1alpha1.BareMetalHost{}
 	found, err := v.get(ctx, request.Namespace, request.Name, h)
@@ -131,7 +133,7 @@ func (r *Reconciler) judge(ctx context.Context, v view, request ctrl.Request) (j
 	return j, h, nil
 }
 
-// read reads what a decision about a reserved host needs.
+// read reads what a verdict about a reserved host needs.
 func (v view) read(ctx context.Context, m mark, now time.Time, wait time.Duration) (*facts, error) {
 	h := m.host
 	f := &facts{now: now, wait: wait, host: h, appearing: m.carried() && h.CreationTimestamp.Add(appearance).After(now)}
@@ -148,7 +150,7 @@ func (v view) read(ctx context.Context, m mark, now time.Time, wait time.Duratio
 	return f, v.count(ctx, f)
 }
 
-// release frees a host and says so.
+// release frees a host, and reports that in the log, the metrics and events.
 func (r *Reconciler) release(ctx context.Context, h *v1alpha1.BareMetalHost, v judged) error {
 	free := h.DeepCopy()
 	release(free)
@@ -174,8 +176,8 @@ func (r *Reconciler) release(ctx context.Context, h *v1alpha1.BareMetalHost, v j
 	return nil
 }
 
-// stamp writes a reservation as it is written here and now. With the label of its Cluster the host is counted for that, and
-// paused before it is moved.
+// stamp writes a reservation again in its present form. The label of the Cluster is what counts the
+// host for this Cluster, and what pauses the host before a move.
 func (r *Reconciler) stamp(ctx context.Context, h *v1alpha1.BareMetalHost, v judged) error {
 	stamped := h.DeepCopy()
 	reserve(stamped, *v.owner, v.at)

@@ -217,7 +217,7 @@ func TestReservedHostIsFreedWhenNobodyWillTakeIt(t *testing.T) {
 	}
 }
 
-// legacyConsumer makes a reservation one as Metal3's provider writes it.
+// legacyConsumer changes a reservation to what Metal3's provider writes.
 func legacyConsumer(h *v1alpha1.BareMetalHost, withCluster bool) {
 	delete(h.Annotations, v1beta2.ReservedAtAnnotation)
 	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)

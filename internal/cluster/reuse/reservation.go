@@ -26,15 +26,16 @@ const (
 	// controlPlaneGroup is the group of KubeadmControlPlane and of most other control planes.
 	controlPlaneGroup = "controlplane.cluster.x-k8s.io"
 
-	// hashLength is the number of hexadecimal digits at the end of labels of long names.
+	// hashLength is the number of hexadecimal digits of the hash at the end of a label that is too
+	// long.
 	hashLength = 10
-	// maxLabel is the length that the value of a label can have.
+	// maxLabel is the length limit of the value of a label.
 	maxLabel = 63
 )
 
-// appearance is how long objects that are brought to a management cluster together may come
-// one after the other: so long a reservation from elsewhere waits for its owner and its Cluster, counted
-// from the creation of the host object.
+// appearance is how long a reservation from elsewhere waits for its owner and its Cluster, counted
+// from the creation of the host object. Objects that are brought to a management cluster together
+// may appear one after the other.
 const appearance = 10 * time.Minute
 
 // Owner is the object whose machines take over each other's hosts: a MachineDeployment, or a
@@ -44,18 +45,19 @@ type Owner struct {
 	UID                               types.UID
 }
 
-// String is the owner as messages name it.
+// String returns the owner as messages name it.
 func (o Owner) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 
-// group is the API group of the owner.
+// group returns the API group of the owner.
 func (o Owner) group() string { return groupOf(o.APIVersion) }
 
-// reference is the owner as hosts and events name it.
+// reference returns the owner as hosts and events name it.
 func (o Owner) reference() *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: o.APIVersion, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
-// label is the value of NodeReuseLabel on the hosts of the owner. Long names end with a hash.
+// label returns the value of NodeReuseLabel on the hosts of the owner. The label of a long name
+// ends with a hash.
 func (o Owner) label() string {
 	value := v1beta2.NodeReuseControlPlane + o.Name
 	if o.Kind == machineDeploymentKind {
@@ -68,21 +70,23 @@ func (o Owner) label() string {
 	return value[:maxLabel-1-hashLength] + "-" + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// IsReserved reports whether a host is reserved for an owner. Nobody else's machine may take it.
+// IsReserved reports whether a host is reserved for an owner. Only machines of this owner may take
+// the host.
 func IsReserved(h *v1alpha1.BareMetalHost) bool {
 	_, reserved := markOf(h)
 	return reserved
 }
 
-// ReservedFor reports whether a host is reserved for this owner. A UID that differs is that of
-// an earlier owner of the same name, unless the reservation comes from another management cluster.
+// ReservedFor reports whether a host is reserved for this owner. A reservation with another UID is
+// for an earlier owner of the same name, unless it comes from another management cluster, where the
+// UID was another one.
 func ReservedFor(owner *Owner, h *v1alpha1.BareMetalHost) bool {
 	m, reserved := markOf(h)
 	return reserved && owner != nil && m.names(*owner) && m.accepts(owner.UID)
 }
 
-// IsForeign reports whether another provider keeps a host, for whom its label does not tell here. Nobody's machine
-// may take it.
+// IsForeign reports whether another provider keeps a host, with a label that does not tell for
+// whom. No machine may take the host.
 func IsForeign(h *v1alpha1.BareMetalHost) bool {
 	label, named := labelOf(h)
 	return label != "" && !named && !IsReserved(h)
@@ -97,7 +101,7 @@ func ReservedAt(h *v1alpha1.BareMetalHost) time.Time {
 	return at
 }
 
-// Clear removes the label and the annotations of a reservation from a host object, not its
+// Clear removes the label and the annotations of a reservation from a host object, but not its
 // consumer. Whoever claims a reserved host writes this together with the new consumer.
 func Clear(h *v1alpha1.BareMetalHost) {
 	delete(h.Labels, v1beta2.NodeReuseLabel)
@@ -105,14 +109,14 @@ func Clear(h *v1alpha1.BareMetalHost) {
 	delete(h.Annotations, v1beta2.ConsumerHostUIDAnnotation)
 }
 
-// release makes a host object one that everybody may have.
+// release edits a host object so that every machine may have the host.
 func release(h *v1alpha1.BareMetalHost) {
 	Clear(h)
 	related.ClearConsumer(h)
 	delete(h.Labels, clusterv1.ClusterNameLabel)
 }
 
-// reserve makes a host object one that is reserved for an owner.
+// reserve edits a host object so that the host is reserved for an owner.
 func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
 	related.SetConsumer(h, owner.reference())
 	if h.Labels == nil {
@@ -125,14 +129,14 @@ func reserve(h *v1alpha1.BareMetalHost, owner Owner, at time.Time) {
 // mark is what a host says about its reservation.
 type mark struct {
 	host *v1alpha1.BareMetalHost
-	// ref is the owner, or nil when only the label names it, as Metal3's provider writes it.
+	// ref is the owner, or nil when only the label names the owner, as Metal3's provider writes it.
 	ref *corev1.ObjectReference
-	// label is the value of NodeReuseLabel, in today's words.
+	// label is the value of NodeReuseLabel, with the present prefix if it has an older one.
 	label string
 }
 
-// markOf reads the reservation of a host, if it has one. A consumer of an unknown kind counts as
-// the owner of a reservation only when the label or the annotation says so.
+// markOf returns the reservation of a host, and whether the host has one. A consumer of an unknown
+// kind counts as the owner of a reservation only when the label or the annotation says so.
 func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
 	label, labelled := labelOf(h)
 	_, stamped := h.Annotations[v1beta2.ReservedAtAnnotation]
@@ -151,7 +155,8 @@ func markOf(h *v1alpha1.BareMetalHost) (mark, bool) {
 	return mark{}, false
 }
 
-// labelOf returns the value of NodeReuseLabel in today's words, and whether it names an owner.
+// labelOf returns the value of NodeReuseLabel, with the present prefix in place of an older one,
+// and whether it names an owner.
 func labelOf(h *v1alpha1.BareMetalHost) (label string, named bool) {
 	label = h.Labels[v1beta2.NodeReuseLabel]
 	if name, older := strings.CutPrefix(label, v1beta2.NodeReuseLegacyControlPlane); older {
@@ -173,7 +178,7 @@ func (m mark) names(o Owner) bool {
 		m.namespace() == o.Namespace && m.host.Namespace == o.Namespace
 }
 
-// namespace is that of the owner.
+// namespace returns the namespace of the owner.
 func (m mark) namespace() string {
 	if m.ref == nil || m.ref.Namespace == "" {
 		return m.host.Namespace
@@ -181,18 +186,18 @@ func (m mark) namespace() string {
 	return m.ref.Namespace
 }
 
-// accepts reports whether an object of the right name is the owner by its UID, too.
+// accepts reports whether the reservation fits the UID of an owner that it names.
 func (m mark) accepts(uid types.UID) bool {
 	return m.ref == nil || m.ref.UID == "" || uid == "" || m.ref.UID == uid || m.carried()
 }
 
-// carried reports whether the reservation was made for another object than this host: in another
-// management cluster, by another provider or by a person. The UID of the owner in it means nothing here.
+// carried reports whether the reservation was not made for this host object: it comes from another
+// management cluster, another provider or a person. The UID of the owner in it means nothing here.
 func (m mark) carried() bool {
 	return m.host.Annotations[v1beta2.ConsumerHostUIDAnnotation] != string(m.host.UID)
 }
 
-// groupOf is the group in an apiVersion, or the empty one.
+// groupOf returns the group in an apiVersion, which is empty if there is none.
 func groupOf(apiVersion string) string {
 	version, err := schema.ParseGroupVersion(apiVersion)
 	if err != nil {

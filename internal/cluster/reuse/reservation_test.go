@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// start is a time at which everything in the tests has been there for long.
+// start is a time at which all objects of the tests have existed for long.
 var start = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -55,7 +55,7 @@ func annotated(key, value string) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { h.Annotations[key] = value }
 }
 
-// moved makes a host one that was brought from another management cluster at a time.
+// moved makes a host look as if it was brought from another management cluster at a time.
 func moved(at time.Time) func(*v1alpha1.BareMetalHost) {
 	return func(h *v1alpha1.BareMetalHost) { h.UID, h.CreationTimestamp = "moved", metav1.NewTime(at) }
 }

@@ -1,13 +1,13 @@
 // Package reuse lets the machines of an owner, which is a control plane or a MachineDeployment,
 // take over each other's hosts, so that the same disks come back after an upgrade. A host is
-// reserved for the owner when its machine is deleted, the next machine of the owner takes
-// it, and the controller frees it when nobody will.
+// reserved for the owner when its machine is deleted, and the next machine of the owner takes it.
+// The controller frees a host that no machine of its owner will take.
 //
 // A reservation is in the host object alone: spec.consumerRef names the owner, NodeReuseLabel
-// repeats it for other providers, ReservedAtAnnotation says since when, and ConsumerHostUIDAnnotation for
-// which host object. All decisions are pure
-// functions (decide.go) of what was read (read.go). A decision that gives a host away is made once more
-// over what the API server has now.
+// repeats it for other providers, ReservedAtAnnotation says since when, and
+// ConsumerHostUIDAnnotation for which host object. Decisions (decide.go) depend only on what was
+// read before (read.go). A decision that gives a host away has to be made from what the API server
+// has now, not from the cache.
 package reuse
 
 import (
@@ -34,14 +34,14 @@ type Reuse struct {
 	Now func() time.Time
 }
 
-// Reservation is the answer to whether a host is reserved when its machine is deleted. The zero value
-// says that it is not.
+// Reservation is whether a host is reserved when its machine is deleted, and for which owner. The
+// zero value says that it is not reserved.
 type Reservation struct {
-	// Owner is whom the host is reserved for, and At since when.
+	// Owner is the owner that the host is reserved for, and At the time of the reservation.
 	Owner Owner
 	At    time.Time
-	// CleaningMode is that of the template that the owner makes machines of now, as the API server
-	// has it; empty when it has none.
+	// CleaningMode is the cleaning mode in the template that the owner makes machines of now, as
+	// the API server has it; empty when the template has none.
 	CleaningMode string
 	// Refused says why the host is not reserved although its template wants reuse, and Message
 	// the same as a sentence for an event.
@@ -56,17 +56,17 @@ func (r Reservation) Reserves() bool { return r.Owner != Owner{} }
 // the caller writes with its resourceVersion, together with the removal of its image.
 func (r Reservation) Apply(h *v1alpha1.BareMetalHost) { reserve(h, r.Owner, r.At) }
 
-// Preference is which hosts a new machine may take.
+// Preference says which hosts a new machine may take.
 type Preference struct {
 	// Owner is the owner of the machine, or nil when it has none.
 	Owner *Owner
-	// Wanted says that hosts for which ReservedFor(Owner, host) holds are chosen first: those
-	// of the failure domain, then the oldest by ReservedAt, then by name. Without it only hosts
-	// are chosen for which IsReserved does not hold.
+	// Wanted says that hosts for which ReservedFor(Owner, host) holds are chosen first: those of
+	// the failure domain, then the oldest by ReservedAt, then by name. If Wanted is false, hosts
+	// for which IsReserved holds are not chosen.
 	Wanted bool
-	// Waiting says that the machine waits when none of these hosts can be chosen now;
-	// WaitingFor is what it waits for, as a sentence for its condition, and RequeueAfter when
-	// to ask again, or 0 when only a change can end the wait.
+	// Waiting says that the machine waits when none of these hosts can be chosen now. WaitingFor is
+	// what it waits for, as a sentence for its condition. RequeueAfter is when to ask again; 0
+	// means that only a change can end the wait.
 	Waiting      bool
 	WaitingFor   string
 	RequeueAfter time.Duration
@@ -82,8 +82,9 @@ func ownerOf(ctx context.Context, r client.Reader, machine *clusterv1.Machine) (
 }
 
 // Reserve decides whether the host of a machine that is being deleted is reserved for its owner.
-// It is asked before the first write of the deletion. A host is not given away, and its disks are not
-// wiped, by what the cache has alone; too many reservations are freed later.
+// The caller asks before the first write of the deletion. The cache alone is not enough to give a
+// host away or to wipe its disks: Reserve asks the API server before that. A reservation that the
+// cache grants wrongly is freed later.
 func (x Reuse) Reserve(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) (Reservation, error) {
 	r, err := x.reserve(ctx, x.cached(), machine, m, h)
 	if err != nil {
@@ -147,8 +148,8 @@ func noOwner(machine *clusterv1.Machine) string {
 	return "no control plane and no MachineDeployment owns Machine " + machine.Namespace + "/" + machine.Name
 }
 
-// templateAtDeletion reads what the owner makes machines of now and, when that is not there, what the
-// machine was made of.
+// templateAtDeletion reads the template that the owner makes machines of now. If that does not
+// exist, it reads the template that the machine was made of.
 func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, owner *ownerState) (template, error) {
 	if owner != nil {
 		if t, err := v.template(ctx, m.Namespace, owner.infrastructure); err != nil || t.known {
@@ -158,8 +159,8 @@ func (v view) templateAtDeletion(ctx context.Context, m *v1beta2.Metal3Machine, 
 	return v.template(ctx, m.Namespace, clonedFrom(m))
 }
 
-// cleaningMode reads how the host of a deleted machine is cleaned before a machine of its owner gets it;
-// empty when no template says so.
+// cleaningMode returns how the host of a deleted machine is cleaned before a machine of its owner
+// gets it; empty when no template says so.
 func (v view) cleaningMode(ctx context.Context, m *v1beta2.Metal3Machine, owner Owner) (string, error) {
 	state, _, err := v.ownerIfReadable(ctx, owner)
 	if err != nil {
@@ -169,8 +170,9 @@ func (v view) cleaningMode(ctx context.Context, m *v1beta2.Metal3Machine, owner 
 	return t.cleaning, err
 }
 
-// Preference decides which hosts a new machine may take; hosts are those of its namespace. What is missing
-// in the cache is asked of the API server before a machine does without a host of its owner.
+// Preference decides which hosts a new machine may take; hosts are those of its namespace. A
+// machine goes without a host of its owner only if the API server, too, has nothing that the cache
+// lacks.
 func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, hosts []v1alpha1.BareMetalHost) (Preference, error) {
 	var p Preference
 	var t template
@@ -187,7 +189,7 @@ func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1
 			}
 		}
 		if !t.reuse {
-			t = template{} // the API server may have an edit
+			t = template{} // the API server may have a newer one
 			continue
 		}
 		if p.Owner == nil {
@@ -197,7 +199,7 @@ func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1
 		if err := x.wait(ctx, v, &p, machine, m, t, hosts); err != nil || p.Waiting {
 			return p, err
 		}
-		hosts = nil // the API server is asked
+		hosts = nil // have wait read them from the API server
 	}
 	if t.reuse && p.Owner == nil {
 		p.Skipped = "The nodeReuse of the template has no effect: " + noOwner(machine)
@@ -205,8 +207,8 @@ func (x Reuse) Preference(ctx context.Context, machine *clusterv1.Machine, m *v1
 	return p, nil
 }
 
-// templateAtCreation reads what the machine was made of and, when that is not there, what its owner
-// makes machines of now.
+// templateAtCreation reads the template that the machine was made of. If that does not exist, it
+// reads the template that its owner makes machines of now.
 func (v view) templateAtCreation(ctx context.Context, m *v1beta2.Metal3Machine, owner *Owner) (template, error) {
 	if t, err := v.template(ctx, m.Namespace, clonedFrom(m)); err != nil || t.known || owner == nil {
 		return t, err
@@ -218,7 +220,8 @@ func (v view) templateAtCreation(ctx context.Context, m *v1beta2.Metal3Machine, 
 	return v.template(ctx, m.Namespace, state.infrastructure)
 }
 
-// wait sets what a machine that wants a host of its owner waits for. Without hosts, they are read.
+// wait sets what a machine that wants a host of its owner waits for. If hosts is nil, wait reads
+// those that are reserved for the owner.
 func (x Reuse) wait(ctx context.Context, v view, p *Preference, machine *clusterv1.Machine, m *v1beta2.Metal3Machine, t template, hosts []v1alpha1.BareMetalHost) error {
 	if hosts == nil {
 		var err error

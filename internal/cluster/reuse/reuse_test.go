@@ -25,7 +25,7 @@ func TestHostOfADeletedMachineIsReservedWhenItsOwnerWillNeedIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*world)
 		want   Reason
-		// silent says that nothing is reserved and nothing told.
+		// silent says that the host is not reserved and that no event says so.
 		silent bool
 	}{
 		"the same template, edited":                  {change: func(*world) {}},
