@@ -71,8 +71,8 @@ spec:
 	return files
 }
 
-// apiBench is a namespace of a real API server with a Cluster and a MachineDeployment. The test does what Cluster
-// API's controllers do.
+// apiBench is a namespace of a real API server with a Cluster and a MachineDeployment. The test
+// does what Cluster API's controllers do.
 type apiBench struct {
 	*testing.T
 	client.Client
@@ -133,7 +133,7 @@ func (*apiBench) ownedBy(kind string, owner client.Object) []metav1.OwnerReferen
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}}
 }
 
-// infrastructure is a Metal3Cluster of the Cluster, which says no port.
+// infrastructure returns a Metal3Cluster of the Cluster whose endpoint has no port.
 func (s *apiBench) infrastructure(name, host string) *v1beta2.Metal3Cluster {
 	c := &v1beta2.Metal3Cluster{ObjectMeta: s.meta(name)}
 	c.OwnerReferences = s.ownedBy("Cluster", s.cluster)
@@ -183,7 +183,8 @@ func (s *apiBench) template(name string, reuse bool, cleaning string) {
 
 var testImage = v1beta2.Image{URL: "https://images/os.qcow2", Checksum: "https://images/os.qcow2.sha256"}
 
-// addMachine creates a Machine with bootstrap data, and its Metal3Machine of the template of the MachineDeployment.
+// addMachine creates a Machine with bootstrap data, and its Metal3Machine of the template of the
+// MachineDeployment.
 func (s *apiBench) addMachine(name string) {
 	s.Helper()
 	machine := &clusterv1.Machine{ObjectMeta: s.meta(name)}
@@ -202,7 +203,8 @@ func (s *apiBench) addMachine(name string) {
 	s.create(m)
 }
 
-// removeMachine deletes a Machine with its Metal3Machine, and machineGone waits until the latter has gone.
+// removeMachine deletes a Machine with its Metal3Machine, and machineGone waits until the latter is
+// gone.
 func (s *apiBench) removeMachine(name string) {
 	s.Helper()
 	for _, obj := range []client.Object{&clusterv1.Machine{ObjectMeta: s.meta(name)}, &v1beta2.Metal3Machine{ObjectMeta: s.meta(name)}} {
@@ -265,7 +267,8 @@ func (s *apiBench) host(name string) *v1alpha1.BareMetalHost {
 	return h
 }
 
-// hostOf is the name of the host whose consumer is a machine, or empty. The test fails when there are two.
+// hostOf returns the name of the host whose consumer is a machine, or nothing. The test fails when
+// there are two.
 func (s *apiBench) hostOf(machine string) string {
 	s.Helper()
 	var list v1alpha1.BareMetalHostList
@@ -284,7 +287,7 @@ func (s *apiBench) hostOf(machine string) string {
 	return held
 }
 
-// secretCluster is the label of the Cluster at the Secret of a host's BMC.
+// secretCluster returns the name of the Cluster in the label of the Secret of a host's BMC.
 func (s *apiBench) secretCluster(host string) string {
 	s.Helper()
 	secret := &corev1.Secret{}
@@ -294,7 +297,7 @@ func (s *apiBench) secretCluster(host string) string {
 	return secret.Labels[clusterv1.ClusterNameLabel]
 }
 
-// eventually waits until nothing is missing any more.
+// eventually waits until missing returns nothing.
 func (s *apiBench) eventually(what string, missing func() string) {
 	s.Helper()
 	polltest.Until(s.T, apiTimeout, what, func() error {
@@ -305,7 +308,8 @@ func (s *apiBench) eventually(what string, missing func() string) {
 	})
 }
 
-// run starts the controllers, and a host operator that deploys and deprovisions, until the end of the test.
+// run starts the controllers, and a host operator that deploys and deprovisions, until the end of
+// the test.
 func (s *apiBench) run() {
 	s.Helper()
 	mgr, err := manager.New(s.config, manager.Options{

@@ -24,19 +24,20 @@ type wanted struct {
 	selector labels.Selector
 	// domain is the failure domain in which the host should stand; empty means anywhere.
 	domain string
-	// owner is whose reserved hosts may be chosen; nil means that no reserved host may be.
+	// owner is the owner whose reserved hosts may be chosen; nil means that no reserved host may
+	// be.
 	owner *reuse.Owner
 }
 
-// obstacle is a reason for which a machine cannot have a host that others may have.
+// obstacle is a reason why a machine cannot have a host that other machines may have.
 type obstacle struct {
-	// what describes the hosts with it, after their number.
+	// what describes the hosts with this obstacle; it follows their number.
 	what  string
 	holds func(wanted, *v1alpha1.BareMetalHost) bool
 }
 
-// obstacles are those reasons. A host counts under the first that holds; after them come the reasons
-// for which no machine can have it.
+// obstacles are in the order in which they are looked for; a host counts under the first one that
+// holds. The reasons why no machine can have a host are looked for after them.
 var obstacles = []obstacle{
 	{"not selected by spec.hostSelector", func(w wanted, h *v1alpha1.BareMetalHost) bool {
 		return !w.selector.Matches(labels.Set(h.Labels))
@@ -53,7 +54,7 @@ var obstacles = []obstacle{
 	}},
 }
 
-// firstObstacle describes why a machine cannot have a host; empty means that it can.
+// firstObstacle returns why a machine cannot have a host; empty means that it can.
 func firstObstacle(w wanted, h *v1alpha1.BareMetalHost) string {
 	for _, o := range obstacles {
 		if o.holds(w, h) {
@@ -66,16 +67,16 @@ func firstObstacle(w wanted, h *v1alpha1.BareMetalHost) string {
 // choice are the hosts that a machine can have, the best first, and why it cannot have the
 // others.
 type choice struct {
-	// reserved are those that are kept for its owner; they come before the free ones.
+	// reserved are the hosts that are kept for the machine's owner; they come before the free ones.
 	reserved, free []*v1alpha1.BareMetalHost
 	// refused counts the hosts under each obstacle.
 	refused map[string]int
 }
 
-// choose is pure: it ranks the hosts of a namespace for a machine. Hosts of the wanted failure domain
-// come first. Reserved ones follow each other by the time of their reservation, free ones in
-// an order that is always the same for one machine and another for the next, so that machines
-// that are made together seldom choose the same host.
+// choose ranks the hosts of a namespace for a machine. Hosts of the wanted failure domain come
+// first. Reserved hosts are ordered by the time of their reservation. The order of free hosts is
+// always the same for one machine and differs between machines, so that machines that are made
+// together seldom choose the same host.
 func choose(w wanted, hosts []v1alpha1.BareMetalHost) choice {
 	c := choice{refused: map[string]int{}}
 	for i := range hosts {
@@ -98,7 +99,7 @@ func choose(w wanted, hosts []v1alpha1.BareMetalHost) choice {
 	return c
 }
 
-// byDomain puts hosts of the wanted failure domain first.
+// byDomain compares two hosts; those of the wanted failure domain come first.
 func (w wanted) byDomain(a, b *v1alpha1.BareMetalHost) int {
 	rank := func(h *v1alpha1.BareMetalHost) int {
 		if w.domain != "" && h.Labels[v1beta2.FailureDomainLabel] == w.domain {
@@ -109,13 +110,13 @@ func (w wanted) byDomain(a, b *v1alpha1.BareMetalHost) int {
 	return cmp.Compare(rank(a), rank(b))
 }
 
-// lot is the place of a host in the order of this machine.
+// lot returns the place of a free host in the order of this machine.
 func (w wanted) lot(h *v1alpha1.BareMetalHost) uint64 {
 	sum := sha256.Sum256([]byte(string(w.machine.UID) + "/" + string(h.UID)))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// none says why no host can be used, with the number of hosts under each obstacle.
+// none returns why no host can be used, with the number of hosts under each obstacle.
 func (c choice) none(namespace string) string {
 	if len(c.refused) == 0 {
 		return fmt.Sprintf("There are no hosts in namespace %s.", namespace)
@@ -142,8 +143,8 @@ func isAnnotated(h *v1alpha1.BareMetalHost, key string) bool {
 	return there
 }
 
-// isOfNamesake reports whether the consumer of a host is an earlier machine of the same name, which is
-// gone and has not released it.
+// isOfNamesake reports whether the consumer of a host is an earlier machine of the same name, which
+// is gone and has not released the host.
 func isOfNamesake(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	if !isConsumed(h) || related.Consumes(m, h) {
 		return false
@@ -161,7 +162,7 @@ func isDetached(h *v1alpha1.BareMetalHost) bool {
 	return isAnnotated(h, v1alpha1.DetachedAnnotation) || h.Status.OperationalStatus == v1alpha1.OperationalStatusDetached
 }
 
-// isFree reports whether nothing is deployed on a host, and it can be deployed.
+// isFree reports whether nothing is deployed on a host and something can be.
 func isFree(h *v1alpha1.BareMetalHost) bool {
 	return h.Status.Provisioning.State == v1alpha1.StateAvailable || h.Status.Provisioning.State == v1alpha1.StateReady
 }

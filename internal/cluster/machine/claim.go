@@ -20,11 +20,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// claimTries is how often a claim is repeated when something else of the host was written.
+// claimTries is how often a claim is tried. A try fails when somebody else writes the host at the
+// same time.
 const claimTries = 5
 
-// noOther is what follows when a machine has lost the host that it ran on. Nobody replaces it by itself, because nothing
-// proves any more that it is off.
+// noOther is what follows when a machine has lost the host that it ran on. The controller does not
+// replace such a host, because nothing proves any more that it is off.
 const noOther = "the machine cannot get another one; delete its Machine when it is certain to be off"
 
 // claimStep is what follows for a machine and the host that its annotation names.
@@ -32,12 +33,13 @@ type claimStep int
 
 const (
 	stepHold   claimStep = iota // the machine has the host
-	stepClaim                   // it was chosen, and can be claimed
-	stepRetry                   // it cannot be claimed any more: choose again
-	stepBeLost                  // the machine ran on it: there is no other host for it
+	stepClaim                   // the host was chosen, and can be claimed
+	stepRetry                   // the host cannot be claimed any more: choose again
+	stepBeLost                  // the machine has lost the host that it ran on, and gets no other one
 )
 
-// decideClaim is pure. The host is nil when it does not exist.
+// decideClaim returns what follows for a machine whose annotation names the host h, which is nil
+// when it does not exist.
 func decideClaim(w wanted, h *v1alpha1.BareMetalHost) claimStep {
 	switch {
 	case h != nil && related.Consumes(w.machine, h):
@@ -51,8 +53,8 @@ func decideClaim(w wanted, h *v1alpha1.BareMetalHost) claimStep {
 	}
 }
 
-// associate returns the host of the machine. Without one, the condition says why, and
-// the result when to look again.
+// associate returns the host of the machine. If the machine has none, the condition says why, and
+// the result says when to look again.
 func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	held, err := related.Host(ctx, p.Client, p.m)
 	if err != nil {
@@ -108,9 +110,10 @@ func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Res
 	}
 }
 
-// isCurrent reports whether the API server has the machine, and not on its way out. An operator that has just begun may
-// read one that is gone from a server that is behind; its host could not be released by anybody. Who writes the machine
-// first need not ask.
+// isCurrent reports whether the API server has the machine and the machine is not being deleted. An
+// operator that has just started may read a machine that is gone from an API server that is behind;
+// nobody could release the host of such a machine. A caller that writes the machine first need not
+// ask.
 func (p *pass) isCurrent(ctx context.Context) (bool, error) {
 	var now v1beta2.Metal3Machine
 	err := p.Live.Get(ctx, client.ObjectKeyFromObject(p.m), &now)
@@ -123,7 +126,8 @@ func (p *pass) isCurrent(ctx context.Context) (bool, error) {
 	return now.UID == p.m.UID && now.DeletionTimestamp.IsZero(), nil
 }
 
-// holds says that the machine holds a host, as the pass that claimed it would have said if it had come to its end.
+// holds sets the condition that the machine holds a host. If the pass that claimed the host failed
+// before it did so, holds says what that pass would have said.
 func (p *pass) holds(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition)
 	why := v1beta2.AssociateBareMetalHostSuccessReason
@@ -141,8 +145,8 @@ func (p *pass) holds(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	return nil
 }
 
-// wants reads what the machine wants of its host. Without a selector, the condition says
-// what is wrong with it.
+// wants returns what the machine wants of its host. If the selector cannot be used, it is nil in
+// the result, and the condition says what is wrong with it.
 func (p *pass) wants(ctx context.Context, hosts []v1alpha1.BareMetalHost) (wanted, reuse.Preference, error) {
 	w := wanted{machine: p.m, domain: p.m.Spec.FailureDomain}
 	selector, err := p.m.Spec.HostSelector.Selector()
@@ -164,7 +168,8 @@ func (p *pass) wants(ctx context.Context, hosts []v1alpha1.BareMetalHost) (wante
 	return w, preference, err
 }
 
-// prefers reads which hosts the machine may take, of those of its namespace or, with nil, of all that are reserved.
+// prefers returns which hosts the machine may take. hosts are those of its namespace; nil stands
+// for all that are reserved.
 func (p *pass) prefers(ctx context.Context, hosts []v1alpha1.BareMetalHost) (reuse.Preference, error) {
 	preference, err := p.Reuse.Preference(ctx, p.machine, p.m, hosts)
 	if err != nil {
@@ -174,8 +179,8 @@ func (p *pass) prefers(ctx context.Context, hosts []v1alpha1.BareMetalHost) (reu
 	return preference, nil
 }
 
-// chooseHost chooses a host and claims it. What the cache says of a host is checked with the API
-// server before the machine names it.
+// chooseHost chooses a host and claims it. It reads the host from the API server before the machine
+// names it, because the cache may be behind.
 func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Preference, hosts []v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	if p.m.Spec.ProviderID != "" {
 		p.lose(nil, "of provider ID "+p.m.Spec.ProviderID, noOther)
@@ -209,8 +214,9 @@ func (p *pass) chooseHost(ctx context.Context, w wanted, preference reuse.Prefer
 	}
 }
 
-// claim makes the machine name the host, and then the host name the machine as its consumer. Once a reserved
-// host is claimed, only the condition that was stored before says that it was one.
+// claim makes the machine name the host, and then the host name the machine as its consumer. If the
+// host is reserved, claim stores a condition that says so between the two writes: once the host is
+// claimed, nothing else says that it was reserved.
 func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
 		return nil, ctrl.Result{}, err
@@ -252,8 +258,8 @@ func (p *pass) claim(ctx context.Context, w wanted, h *v1alpha1.BareMetalHost) (
 	return nil, ctrl.Result{RequeueAfter: requeue.Soon}, p.dropChoice(ctx)
 }
 
-// name has a machine name its host. From then on clusterctl does not move the machine before
-// its host is paused.
+// name makes a machine name its host. From then on, clusterctl does not move the machine before its
+// host is paused.
 func name(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) {
 	controllerutil.AddFinalizer(m, v1beta2.MachineFinalizer)
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.HostAnnotation, h.Namespace+"/"+h.Name)
@@ -267,15 +273,15 @@ func take(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, cluster string) {
 	metav1.SetMetaDataLabel(&h.ObjectMeta, clusterv1.ClusterNameLabel, cluster)
 }
 
-// consume has a host object name a machine as its consumer, by UID. A move changes that, and what is
-// written then is the same.
+// consume makes a host object name a machine as its consumer, by UID. A move changes the UIDs. The
+// same call corrects them in the other cluster.
 func consume(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine) {
 	related.SetConsumer(h, &corev1.ObjectReference{
 		APIVersion: v1beta2.GroupVersion.String(), Kind: "Metal3Machine", Namespace: m.Namespace, Name: m.Name, UID: m.UID,
 	})
 }
 
-// dropChoice has the machine name no host.
+// dropChoice makes the machine name no host.
 func (p *pass) dropChoice(ctx context.Context) error {
 	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
 		delete(m.Annotations, v1beta2.HostAnnotation)
@@ -283,14 +289,15 @@ func (p *pass) dropChoice(ctx context.Context) error {
 	})
 }
 
-// conflict says that somebody else was faster.
+// conflict reports that the machine could not claim the host that it had chosen.
 func (p *pass) conflict(h *v1alpha1.BareMetalHost, key string) {
 	p.Metrics.conflict()
 	p.notAssociated(v1beta2.ClaimConflictReason, "Host %s %s; another host is chosen.", key, p.holder(h))
 	p.tell(h, eventClaimConflict, actionClaim, "Host %s %s; another host is chosen", key, p.holder(h))
 }
 
-// lose says that the host of the machine is gone or belongs to somebody else.
+// lose reports that the machine has lost its host: the host is gone, belongs to somebody else, or
+// cannot be used. then says what follows.
 func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
 	format, args := "Host %s of the machine %s; %s.", []any{key, p.holder(h), then}
 	if p.isTrue(v1beta2.AssociateBareMetalHostCondition) {
@@ -300,7 +307,7 @@ func (p *pass) lose(h *v1alpha1.BareMetalHost, key, then string) {
 	p.noNode(p.why.message)
 }
 
-// holder says who has a host that the machine does not have.
+// holder returns why the machine does not have a host, as the end of a sentence about the host.
 func (p *pass) holder(h *v1alpha1.BareMetalHost) string {
 	switch {
 	case h == nil:
@@ -315,8 +322,9 @@ func (p *pass) holder(h *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// keepHost corrects what a machine and its host say of each other: each names the other, by UID, the host is
-// not paused for the machine, and has its cleaning mode.
+// keepHost corrects what a machine and its host say about each other: the machine names the host,
+// and the host names the machine by its UID. It also ends a pause of the host for its Cluster, and
+// gives the host the cleaning mode of the machine.
 func (p *pass) keepHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	if err := p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { name(m, h) }); err != nil {
 		return nil, err

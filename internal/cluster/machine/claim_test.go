@@ -175,7 +175,7 @@ func TestUserDataIsTakenBackWhenTheMachineWasGoneFirst(t *testing.T) {
 	b.isFreed("a")
 }
 
-// ending lets the operator make so many writes, and no other. It returns how many are left.
+// ending lets the operator make n writes, and then no more. It returns how many are left.
 func (b *bench) ending(n int) (left *int) {
 	left = &n
 	write := func(do func() error) error {
@@ -199,8 +199,8 @@ func (b *bench) ending(n int) (left *int) {
 	return left
 }
 
-// takenMeanwhile has somebody else take each host that the machine is about to claim, so many
-// times.
+// takenMeanwhile makes somebody else take each host that the machine is about to claim, as often as
+// times says.
 func (b *bench) takenMeanwhile(times int) {
 	b.r.Client = interceptor.NewClient(b.api, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, p client.Patch, o ...client.PatchOption) error {

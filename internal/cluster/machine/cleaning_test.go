@@ -88,8 +88,8 @@ func (b *bench) madeOf(name, cleaning string) *v1beta2.Metal3MachineTemplate {
 	return template
 }
 
-// ownedByDeployment gives the machine an owner that names its template, and has its hosts reserved for that as
-// they are in earnest.
+// ownedByDeployment gives the machine an owner that names its template, and has hosts reserved for
+// this owner by the real package reuse.
 func (b *bench) ownedByDeployment(template string) *clusterv1.MachineDeployment {
 	b.Helper()
 	controls := func(kind, name string, uid types.UID) []metav1.OwnerReference {

@@ -14,8 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxMessage is the longest message of a condition or an event, in bytes. Some tell what an API server
-// of a workload cluster has answered, which can have any length; the status could not be written with that.
+// maxMessage is the longest message of a condition or an event, in bytes. Some messages contain the
+// answer of a workload cluster's API server, which can have any length. A status with a message
+// that is too long could not be written.
 const maxMessage = 1024
 
 // set sets a condition of the machine.
@@ -48,7 +49,8 @@ func (p *pass) notAssociated(why, format string, args ...any) {
 	p.notReady(format, args...)
 }
 
-// associated says that the machine holds a host. How it got it stays as it was said first.
+// associated sets the condition that the machine holds a host. The first reason and message, which
+// say how the machine got the host, stay.
 func (p *pass) associated(why, host string) {
 	if c := meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateBareMetalHostCondition); c != nil && c.Status == metav1.ConditionTrue {
 		return
@@ -60,7 +62,8 @@ func (p *pass) associated(why, host string) {
 	p.set(v1beta2.AssociateBareMetalHostCondition, true, reason{why, message})
 }
 
-// noNode says why the Node of the machine is not looked after any more, if it was before.
+// noNode sets the condition that says why the Node of the machine is not looked after any more. It
+// does nothing if the Node never was.
 func (p *pass) noNode(message string) {
 	if meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateMetal3MachineMetaDataCondition) != nil {
 		p.set(v1beta2.AssociateMetal3MachineMetaDataCondition, false, reason{v1beta2.WaitingForNodeReason, message})
@@ -72,8 +75,9 @@ func (p *pass) notReady(format string, args ...any) {
 	p.ready, p.why = false, reason{v1beta2.NotReadyReason, fmt.Sprintf(format, args...)}
 }
 
-// interrupted says why a pass did not come to its end, if nothing else was said. A machine that was
-// ready stays so, because nothing was seen that is against it, and a conflict says nothing at all.
+// interrupted says why a pass failed, unless the pass has given a reason already. A machine that
+// was ready stays ready, because the pass has seen nothing that contradicts it. A conflict changes
+// nothing.
 func (p *pass) interrupted(err error) {
 	before := meta.FindStatusCondition(p.stored.Conditions, v1beta2.ReadyCondition)
 	switch {

@@ -36,8 +36,8 @@ import (
 
 type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Controller returns the controller that runs the reconciler for changes in cache, and for
-// those of other sources. The caller starts and stops it.
+// Controller returns the controller that runs the reconciler for changes in cache, and for requests
+// from other sources. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, others ...source.Source) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("metal3machine", options, append([]source.Source{
@@ -56,13 +56,14 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, o
 	}, others...)...)
 }
 
-// infrastructureProvisioned sees that the infrastructure of a Cluster becomes ready.
+// infrastructureProvisioned reports whether an update changed whether the infrastructure of a
+// Cluster is ready.
 func infrastructureProvisioned(a, b *clusterv1.Cluster) bool {
 	return !equality.Semantic.DeepEqual(a.Status.Initialization.InfrastructureProvisioned, b.Status.Initialization.InfrastructureProvisioned)
 }
 
-// machineChanges asks for a pass over a machine, and over those that wait for a host when one
-// is gone.
+// machineChanges asks for a pass over a machine that changes. When a machine is gone, it asks for
+// passes over the machines that wait for a host.
 func (r *Reconciler) machineChanges() handler.TypedEventHandler[*v1beta2.Metal3Machine, ctrl.Request] {
 	return handler.TypedFuncs[*v1beta2.Metal3Machine, ctrl.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1beta2.Metal3Machine], queue requests) {
@@ -98,7 +99,7 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 	}
 }
 
-// hostChanged reports whether a host changed in what a machine looks at.
+// hostChanged reports whether an update changed something of a host that a machine looks at.
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	reasonOf := func(h *v1alpha1.BareMetalHost) string {
 		if c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.AvailableForProvisioningCondition); c != nil {
@@ -111,8 +112,9 @@ func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 		a.Status.OperationalStatus != b.Status.OperationalStatus || a.Status.PoweredOn != b.Status.PoweredOn || reasonOf(a) != reasonOf(b)
 }
 
-// enqueueConcerned asks for a pass over the consumer of a host, and over the machines that name it;
-// for a host that might be chosen, also over those that wait for one.
+// enqueueConcerned asks for a pass over the machine that is the consumer of a host. If there is
+// none, it asks for passes over the machines that name the host and, if the host might be chosen,
+// over the machines that wait for a host.
 func (r *Reconciler) enqueueConcerned(ctx context.Context, h *v1alpha1.BareMetalHost, queue requests) {
 	if r.enqueueConsumer(h, queue) {
 		return
@@ -149,7 +151,8 @@ func (r *Reconciler) enqueueWaiting(ctx context.Context, namespace string, queue
 	}
 }
 
-// machines are those of a namespace that match, from the cache and not to be changed.
+// machines returns the machines of a namespace that match the options. They are shared with the
+// cache and must not be changed.
 func (r *Reconciler) machines(ctx context.Context, namespace string, options ...client.ListOption) []*v1beta2.Metal3Machine {
 	var list v1beta2.Metal3MachineList
 	options = append(options, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
-// data puts the Secrets of the machine into its status, and reports whether all of them are known. With
-// a data template it asks for data with a Metal3DataClaim and waits for the Metal3Data.
+// data puts the Secrets of the machine into its status, and reports whether all of them are known.
+// For a machine with a data template, it makes a Metal3DataClaim and waits for the Metal3Data.
 func (p *pass) data(ctx context.Context) (bool, error) {
 	var rendered secrets
 	if needsData(p.m) {
@@ -30,7 +30,8 @@ func (p *pass) data(ctx context.Context) (bool, error) {
 		rendered = secrets{metaData: within(d.Namespace, d.Spec.MetaData), networkData: within(d.Namespace, d.Spec.NetworkData)}
 	}
 	s := secretsOf(p.m, p.machine, rendered)
-	if p.machine == nil { // the host may have what it said
+	// The host may have the user data of a Machine that is gone.
+	if p.machine == nil {
 		s.userData = cmp.Or(s.userData, p.m.Status.UserData)
 	}
 	p.m.Status.UserData, p.m.Status.MetaData, p.m.Status.NetworkData = s.userData, s.metaData, s.networkData
@@ -50,7 +51,8 @@ func needsData(m *v1beta2.Metal3Machine) bool {
 	return m.Spec.DataTemplate != nil && m.Spec.DataTemplate.Name != "" && (m.Spec.MetaData == nil || m.Spec.NetworkData == nil)
 }
 
-// renderedData returns the data that was rendered for the machine, or nil, which the condition explains.
+// renderedData returns the data that was rendered for the machine. If it is nil, the condition says
+// why.
 func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 	claim, err := p.dataClaim(ctx)
 	if err != nil {
@@ -87,7 +89,8 @@ func (p *pass) renderedData(ctx context.Context) (*v1beta2.Metal3Data, error) {
 	return d, nil
 }
 
-// noData says why the machine has no data. One that was provisioned with it is ready all the same.
+// noData sets the condition that says why the machine has no data. A machine that was provisioned
+// with its data stays ready.
 func (p *pass) noData(format string, args ...any) {
 	p.set(v1beta2.Metal3DataReadyCondition, false, reason{v1beta2.WaitingForMetal3DataReason, fmt.Sprintf(format, args...)})
 	if p.m.Spec.ProviderID == "" {
@@ -103,7 +106,7 @@ func because(message *string) string {
 	return ": " + *message
 }
 
-// dataClaim returns the claim of the machine, which it makes if there is none.
+// dataClaim returns the claim of the machine, and creates it if there is none.
 func (p *pass) dataClaim(ctx context.Context) (*v1beta2.Metal3DataClaim, error) {
 	claim := &v1beta2.Metal3DataClaim{}
 	key := client.ObjectKeyFromObject(p.m)
@@ -135,7 +138,8 @@ func (p *pass) dataClaim(ctx context.Context) (*v1beta2.Metal3DataClaim, error) 
 	return claim, nil
 }
 
-// dropDataClaim deletes the claim of the machine, if it has one. The label says who acts on that.
+// dropDataClaim deletes the claim of the machine, if it has one. Before that, it updates the label
+// of the filter, which says which operator acts on the deletion.
 func (p *pass) dropDataClaim(ctx context.Context) error {
 	claim := &v1beta2.Metal3DataClaim{}
 	key := client.ObjectKeyFromObject(p.m)

@@ -151,7 +151,7 @@ func TestAddressesAreThoseOfNICsAndTheName(t *testing.T) {
 	}
 }
 
-// releasePowers are whether a host is on after its release.
+// releasePowers says whether a host is on after its release.
 var releasePowers = []struct {
 	fastTrack  bool
 	mode       v1alpha1.AutomatedCleaningMode
@@ -268,7 +268,8 @@ func TestHostOfADeletedMachineGoesStepByStep(t *testing.T) {
 	}
 }
 
-// TestHostIsWaitedForInEachStateWhateverBecomesOfItsPower crosses the states of a host with the table of its power.
+// TestHostIsWaitedForInEachStateWhateverBecomesOfItsPower combines the states of a host with
+// releasePowers.
 func TestHostIsWaitedForInEachStateWhateverBecomesOfItsPower(t *testing.T) {
 	own := consumedBy("Metal3Machine", "m-1")
 	for state, want := range map[v1alpha1.ProvisioningState]struct{ unused, ran releaseStep }{

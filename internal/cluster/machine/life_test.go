@@ -72,8 +72,8 @@ func (b *bench) isFreed(name string) {
 	}
 }
 
-// refusing has the n-th write fail: before it is made or, if late, after. It reports through
-// done whether there were so many.
+// refusing makes the n-th write fail: before it is made or, if late, after that. done says whether
+// there were so many writes.
 func (b *bench) refusing(n int, late bool) (done *bool) {
 	done = new(bool)
 	count := 0
@@ -111,7 +111,7 @@ func (b *bench) refusing(n int, late bool) (done *bool) {
 	return done
 }
 
-// check checks what has to be so after each write.
+// check checks what has to hold after each write.
 func (b *bench) check() {
 	b.Helper()
 	h, m := b.held(), b.machine()

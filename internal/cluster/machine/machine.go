@@ -1,17 +1,18 @@
-// Package machine gives Metal3Machines their hosts: it chooses one, claims it, has the image
+// Package machine gives Metal3Machines their hosts: it chooses a host, claims it, has the image
 // deployed on it, tells Cluster API when that is done, and releases the host when the machine is
 // deleted.
 //
 // A claim is two writes: the machine's annotation names the host, and then the host's
-// spec.consumerRef names the machine. The second one names the version of the host that was read, so of
-// several machines one wins; the others drop their annotations and choose again. Whatever
-// happens between the writes, the next pass goes on from what the two objects say.
+// spec.consumerRef names the machine. The second write contains the version of the host that was
+// read, so one of several machines wins. The others drop their annotations and choose again. If a
+// pass is interrupted between the writes, the next pass goes on from what the two objects say.
 //
-// The consumerRef has the machine's UID, so a machine that is created again under the name of an earlier
-// one does not get its host. Objects that clusterctl moves get other UIDs: an annotation says for
-// which host object the reference was written, and in another one the name counts, for the machine
-// that names the host. Nobody else's consumerRef is ever changed. Decisions are pure (choose.go, claim.go, specify.go,
-// release.go); what writes stands beside them.
+// The consumerRef has the machine's UID, so a machine that is created again under the name of an
+// earlier one does not get the earlier machine's host. Objects that clusterctl moves get other
+// UIDs. Therefore an annotation says for which host object the reference was written. In any other
+// host object the name counts instead, for a machine that names the host. The controller never
+// changes the consumerRef of anybody else. Decisions (choose.go, claim.go, specify.go, release.go)
+// are functions without side effects; the functions that write are in the same files.
 package machine
 
 import (
@@ -38,7 +39,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// poll is the longest wait for something that is watched, too.
+// poll is the longest wait for a change that is also watched.
 const poll = 30 * time.Second
 
 // Reuse decides which hosts are kept for the machines of an owner.
@@ -51,7 +52,7 @@ type Reuse interface {
 
 // Nodes brings the Node of a machine in line with the machine and its host.
 type Nodes interface {
-	// Sync returns what it found, also beside an error.
+	// Sync returns what it found, even together with an error.
 	Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, m *v1beta2.Metal3Machine,
 		h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster) (workload.Result, error)
 }
@@ -68,10 +69,10 @@ type Config struct {
 	// Nodes is nil where no workload clusters can be reached.
 	Nodes   Nodes
 	Metrics *Metrics
-	// FastTrack leaves released hosts powered on that are cleaned, so that their ramdisk is ready for
-	// the next machine.
+	// FastTrack leaves a released host powered on if it is cleaned, so that its ramdisk is ready
+	// for the next machine.
 	FastTrack bool
-	// Filter says on which Metal3Machines the controller works.
+	// Filter selects the Metal3Machines that the controller works on.
 	Filter related.Filter
 }
 
@@ -92,12 +93,12 @@ type pass struct {
 	machine        *clusterv1.Machine
 	cluster        *clusterv1.Cluster
 	infrastructure *v1beta2.Metal3Cluster
-	// skipped is a sentence that says why the reuse that the template wants has no effect, or empty.
+	// skipped is a sentence that says why the template's nodeReuse has no effect, or empty.
 	skipped string
 	// ready and why are what the condition Ready becomes.
 	ready bool
 	why   reason
-	// gone is set when the last finalizer was removed: there is no status to write.
+	// gone says that the last finalizer is removed: there is no status to write.
 	gone bool
 }
 
@@ -123,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			err = e
 		}
 	}
-	if apierrors.IsConflict(err) { // what was read is no longer so
+	if apierrors.IsConflict(err) { // an object has changed since it was read
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	}
 	if err != nil {
@@ -148,8 +149,8 @@ func (p *pass) run(ctx context.Context) (ctrl.Result, error) {
 	}
 }
 
-// readOwners reads the Machine, the Cluster and the Metal3Cluster of the machine. The label names the Cluster when
-// the Machine is gone.
+// readOwners reads the Machine, the Cluster and the Metal3Cluster of the machine. If the Machine is
+// gone, a label names the Cluster.
 func (p *pass) readOwners(ctx context.Context) error {
 	var err error
 	if p.machine, err = related.Machine(ctx, p.Client, p.m); err != nil {
@@ -189,11 +190,12 @@ func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
 		return ctrl.Result{}, err
 	}
 	ready, err := p.data(ctx)
-	if err != nil || !ready && p.m.Spec.ProviderID == "" { // what runs has read its data
+	if err != nil || !ready && p.m.Spec.ProviderID == "" { // a machine that runs has read its data
 		return ctrl.Result{RequeueAfter: poll}, err
 	}
 	if p.m.Spec.ProviderID == "" && !isSpecified(h) && !h.Spec.ExternallyProvisioned {
-		if p.machine != nil && !p.machine.DeletionTimestamp.IsZero() { // what is deployed now would only have to be removed
+		// What is deployed now would only have to be removed again.
+		if p.machine != nil && !p.machine.DeletionTimestamp.IsZero() {
 			p.why = deletingMachine(p.machine)
 			return ctrl.Result{}, nil
 		}
@@ -204,12 +206,12 @@ func (p *pass) provide(ctx context.Context) (ctrl.Result, error) {
 	return p.observe(ctx, h)
 }
 
-// gate is pure: why no host can be chosen yet, or an empty reason.
+// gate returns why no host can be chosen yet, or an empty reason.
 func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure *v1beta2.Metal3Cluster) reason {
 	switch {
 	case machine == nil:
 		return reason{v1beta2.WaitingForMetal3MachineOwnerRefReason, "No Machine owns this Metal3Machine yet."}
-	case !machine.DeletionTimestamp.IsZero(): // a host that is kept for the owner is for the next Machine
+	case !machine.DeletionTimestamp.IsZero(): // a reserved host is for the next Machine
 		return deletingMachine(machine)
 	case cluster == nil:
 		return reason{v1beta2.WaitingForClusterInfrastructureReadyReason, fmt.Sprintf("Cluster %q of Machine %s does not exist.", machine.Spec.ClusterName, machine.Name)}
@@ -223,13 +225,14 @@ func gate(machine *clusterv1.Machine, cluster *clusterv1.Cluster, infrastructure
 	return reason{}
 }
 
-// deletingMachine says why a machine whose Machine is being deleted, which deletes it later, gets nothing any more.
+// deletingMachine returns why a machine gets nothing any more: its Machine is being deleted, and
+// deletes it later.
 func deletingMachine(machine *clusterv1.Machine) reason {
 	return reason{v1beta2.DeletingReason, fmt.Sprintf("Machine %s is being deleted and needs no host.", machine.Name)}
 }
 
 // patchMachine changes metadata and spec of the machine, if there is something to change. The
-// status in memory stays.
+// status in memory stays as it is.
 func (p *pass) patchMachine(ctx context.Context, change func(*v1beta2.Metal3Machine)) error {
 	before, after := p.m.DeepCopy(), p.m.DeepCopy()
 	change(after)
@@ -243,8 +246,8 @@ func (p *pass) patchMachine(ctx context.Context, change func(*v1beta2.Metal3Mach
 	return nil
 }
 
-// patchHost changes a host, if there is something to change and nobody has changed it since
-// it was read.
+// patchHost changes a host, if there is something to change, and returns the host as it is then. It
+// returns a conflict if somebody has changed the host since it was read.
 func (p *pass) patchHost(ctx context.Context, h *v1alpha1.BareMetalHost, change func(*v1alpha1.BareMetalHost)) (*v1alpha1.BareMetalHost, error) {
 	after := h.DeepCopy()
 	change(after)
@@ -274,7 +277,8 @@ func get(ctx context.Context, r client.Reader, key types.NamespacedName) (*v1alp
 	return h, nil
 }
 
-// hosts are the hosts of the machine's namespace, from the cache and not to be changed.
+// hosts returns the hosts of the machine's namespace. They are shared with the cache and must not
+// be changed.
 func (p *pass) hosts(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
 	var list v1alpha1.BareMetalHostList
 	if err := p.Client.List(ctx, &list, client.InNamespace(p.m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -283,7 +287,7 @@ func (p *pass) hosts(ctx context.Context) ([]v1alpha1.BareMetalHost, error) {
 	return list.Items, nil
 }
 
-// claimed is a copy of the host whose consumer is this very machine, or nil.
+// claimed returns a copy of the host whose consumer is this very machine, or nil.
 func (p *pass) claimed(hosts []v1alpha1.BareMetalHost) *v1alpha1.BareMetalHost {
 	for i := range hosts {
 		if related.ConsumesByUID(p.m, &hosts[i]) {
@@ -306,7 +310,7 @@ const (
 	actionRelease = "Release"
 )
 
-// event tells something about the machine and its host, which may be nil.
+// event records an event about the machine and its host, which may be nil.
 func (p *pass) event(h *v1alpha1.BareMetalHost, kind, name, action, format string, args ...any) {
 	note := node.CutTextTo(fmt.Sprintf(format, args...), maxMessage)
 	if h == nil { // not a nil pointer in an interface

@@ -17,7 +17,7 @@ import (
 // maxAddresses bounds the addresses of a machine (status.addresses).
 const maxAddresses = 32
 
-// runs is pure: it reports whether a host runs what its spec asks for, or says what is missing.
+// runs reports whether a host runs what its spec asks for, and if not, what is missing.
 func runs(h *v1alpha1.BareMetalHost) (bool, string) {
 	state := h.Status.Provisioning.State
 	deployed := state == v1alpha1.StateProvisioned || state == v1alpha1.StateExternallyProvisioned
@@ -33,7 +33,7 @@ func runs(h *v1alpha1.BareMetalHost) (bool, string) {
 	}
 }
 
-// addressesOf is pure: the addresses of a machine's NICs, and its name.
+// addressesOf returns the addresses of a host's NICs, and its name.
 func addressesOf(hardware *v1alpha1.HardwareDetails) []clusterv1.MachineAddress {
 	if hardware == nil {
 		return nil
@@ -55,7 +55,7 @@ func addressesOf(hardware *v1alpha1.HardwareDetails) []clusterv1.MachineAddress 
 	return all[:min(len(all), maxAddresses)]
 }
 
-// observe waits for the host to run what is deployed, and tells Cluster API so.
+// observe tells Cluster API that the machine is provisioned once the host runs what is deployed.
 func (p *pass) observe(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	if !p.deployed(h) {
 		p.noNode(p.why.message)
@@ -81,7 +81,8 @@ func (p *pass) observe(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Res
 	return p.syncNode(ctx, h)
 }
 
-// deployed tells where the host stands and what is missing of it, if anything.
+// deployed reports whether the host runs what is deployed. If not, the condition Ready says what is
+// missing. It also copies the failure domain of the host to the status.
 func (p *pass) deployed(h *v1alpha1.BareMetalHost) bool {
 	p.m.Status.FailureDomain = h.Labels[v1beta2.FailureDomainLabel]
 	ok, missing := runs(h)
@@ -91,12 +92,12 @@ func (p *pass) deployed(h *v1alpha1.BareMetalHost) bool {
 	return ok
 }
 
-// hardware is what is known about the hardware of a host.
+// hardware returns what is known about the hardware of a host, or nil.
 func (p *pass) hardware(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.HardwareDetails, error) {
 	if h.Status.HardwareDetails != nil {
 		return h.Status.HardwareDetails, nil
 	}
-	var data v1alpha1.HardwareData // the cache has no addresses
+	var data v1alpha1.HardwareData // HardwareData in the cache has no addresses
 	err := p.Live.Get(ctx, client.ObjectKeyFromObject(h), &data)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -107,8 +108,9 @@ func (p *pass) hardware(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alph
 	return data.Spec.HardwareDetails, nil
 }
 
-// syncNode brings the Node in line. The machine is ready without it: a Node comes later. A Node that
-// has got its provider ID by other means keeps it, and the machine gets the same.
+// syncNode brings the Node in line with the machine and its host. The machine is ready without a
+// Node, which comes later. A Node that has got its provider ID by other means keeps it, and the
+// machine gets the same.
 func (p *pass) syncNode(ctx context.Context, h *v1alpha1.BareMetalHost) (ctrl.Result, error) {
 	if p.Nodes == nil || p.machine == nil || p.cluster == nil || p.infrastructure == nil {
 		return ctrl.Result{}, nil

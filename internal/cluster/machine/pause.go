@@ -15,8 +15,8 @@ import (
 )
 
 // pauseHost pauses the host of a paused machine, and lets clusterctl move the machine when the
-// operator of the host has let go of the engine's node. A host that the engine works on is left
-// alone until that is done.
+// operator of the host has released the engine's node. A host that the engine works on is left
+// alone until the work is done.
 func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	h, err := p.heldHost(ctx)
 	if err != nil {
@@ -24,7 +24,8 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	}
 	held := h != nil && related.Consumes(p.m, h)
 	if !p.m.DeletionTimestamp.IsZero() && (!held || !isSpecified(h)) {
-		// clusterctl would create it anew as one that is not being deleted and has lost its host.
+		// In the other cluster, clusterctl would create it as a machine that is not being deleted
+		// and has lost its host.
 		p.set(v1beta2.PausedCondition, true, reason{v1beta2.PausedReason, "The Cluster or the Metal3Machine is paused. " +
 			"It cannot be moved, because it is being deleted and has given its host back: end the pause, and move when it is gone."})
 		return ctrl.Result{}, p.blockMove(ctx)
@@ -51,7 +52,7 @@ func (p *pass) pauseHost(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { delete(m.Annotations, related.BlockMoveAnnotation) })
 }
 
-// blockMove has clusterctl wait before it moves the machine.
+// blockMove makes clusterctl wait before it moves the machine.
 func (p *pass) blockMove(ctx context.Context) error {
 	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, related.BlockMoveAnnotation, "")
@@ -73,8 +74,8 @@ func (p *pass) pause(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.
 	return p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { h.Annotations = paused.Annotations })
 }
 
-// resumeHost ends the pause of the host, has it name the machine by its UID here, and gives it the
-// cleaning mode of the machine.
+// resumeHost ends the pause of the host, makes the host name the machine by its UID in this
+// cluster, and gives the host the cleaning mode of the machine.
 func (p *pass) resumeHost(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	paused := related.IsPausedByUs(h)
 	changed, err := p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) {

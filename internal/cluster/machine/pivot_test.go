@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// everything makes passes of all controllers that have to do with hosts of a Cluster.
+// everything makes passes of all controllers that have to do with the hosts of a Cluster.
 func (b *bench) everything() {
 	b.Helper()
 	clusters := infrastructure.New(infrastructure.Config{Client: b.api, Live: b.api, Recorder: b.events, Now: b.r.Now})
@@ -35,8 +35,8 @@ func (b *bench) everything() {
 	}
 }
 
-// move takes all objects to another cluster as clusterctl does, which creates them anew, owners first: with other
-// UIDs and without status.
+// move takes all objects to another cluster as clusterctl does, which creates them there, owners
+// first, with other UIDs and without status.
 func (b *bench) move() *bench {
 	b.Helper()
 	to, uids := newBench(b.TB), map[types.UID]types.UID{}
@@ -76,7 +76,8 @@ func (b *bench) move() *bench {
 	return to
 }
 
-// restore restores the status of hosts, as their operator does when they are not paused any more.
+// restore restores the status of hosts, as their operator does when the hosts are not paused any
+// more.
 func (b *bench) restore() {
 	b.Helper()
 	for _, h := range b.hosts() {

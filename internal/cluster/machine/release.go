@@ -20,15 +20,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// leaving are the states in which a host has, or is losing, what was deployed on it. One without a state came
-// from another cluster or from a backup, and nobody has said yet what runs on its machine.
+// leaving are the states in which a host has, or is losing, what was deployed on it. A host without
+// a state came from another cluster or from a backup, and no operator has said yet what runs on it.
 var leaving = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateNone: true, v1alpha1.StatePreparing: true, v1alpha1.StateProvisioning: true, v1alpha1.StateProvisioned: true,
 	v1alpha1.StateDeprovisioning: true, v1alpha1.StatePoweringOffBeforeDelete: true, v1alpha1.StateDeleting: true,
 }
 
-// starting are the states through which a host becomes available. The machine of a host that has lost its status, and begins
-// anew, may still run in them what was deployed before.
+// starting are the states through which a host becomes available. A host that has lost its status
+// goes through them again, and may still run what was deployed before.
 var starting = map[v1alpha1.ProvisioningState]bool{
 	v1alpha1.StateRegistering: true, v1alpha1.StateImporting: true, v1alpha1.StateMatchProfile: true, v1alpha1.StateInspecting: true,
 }
@@ -37,22 +37,22 @@ var starting = map[v1alpha1.ProvisioningState]bool{
 type releaseStep int
 
 const (
-	stepReturn releaseStep = iota // have removed what is deployed on the host
-	stepWait                      // until it is removed
+	stepReturn releaseStep = iota // give the host back, so that what is deployed is removed
+	stepWait                      // wait until that is done
 	stepFree                      // let the host go
 	stepEnd                       // there is no host: let the machine go
 )
 
-// decideRelease is pure. The host is nil when the machine has chosen none or it is gone; returned is
-// what the host looks like when what is deployed is to be removed.
+// decideRelease returns what follows for a deleted machine. h is nil when the machine has chosen no
+// host, or the host is gone. returned is h with the changes that give it back.
 func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost) releaseStep {
 	switch {
 	case h == nil:
 		return stepEnd
 	case !related.Consumes(m, h):
-		// While what was deployed is removed, the machine waits for a host that was reserved for
-		// its owner, or freed since, as for its own: until then the machine of it may run, with
-		// the addresses of this one. A host of somebody else is none of its business.
+		// The machine also waits for a host that has been reserved for its owner, or freed, in the
+		// meantime. Until what was deployed there is removed, the host may run with the addresses
+		// of this machine. The machine does not wait for a host of another consumer.
 		if (reuse.IsReserved(h) || !isConsumed(h)) && !isSpecified(h) && isLeaving(m, h) {
 			return stepWait
 		}
@@ -66,7 +66,7 @@ func decideRelease(m *v1beta2.Metal3Machine, h, returned *v1alpha1.BareMetalHost
 	}
 }
 
-// isLeaving reports whether the machine of a host may still run what was deployed on it for a Metal3Machine.
+// isLeaving reports whether a host may still run what was deployed on it for a Metal3Machine.
 func isLeaving(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	state := h.Status.Provisioning.State
 	if state == v1alpha1.StateExternallyProvisioned {
@@ -75,16 +75,17 @@ func isLeaving(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
 	return leaving[state] || starting[state] && m.Spec.ProviderID != ""
 }
 
-// onlineAfterRelease is pure: whether a host stays powered on when its machine is deleted. On one that is provisioned by
-// others no ramdisk follows, but what runs there would go on.
+// onlineAfterRelease returns whether a host stays powered on when its machine is deleted. FastTrack
+// does not apply to a host that is provisioned externally: no ramdisk boots there, and what runs
+// there would go on.
 func onlineAfterRelease(h *v1alpha1.BareMetalHost, fastTrack bool) bool {
 	return h.Spec.DisablePowerOff || fastTrack && !h.Spec.ExternallyProvisioned && h.Spec.AutomatedCleaningMode != v1alpha1.CleaningModeDisabled
 }
 
-// cleaningOf is pure: the cleaning mode with which the host of a deleted machine is given back; empty
-// leaves that of the host. For a host that is reserved, the template that its owner names now counts beside
-// the machine, which may be of an older one. If one of them keeps the disks, they are kept: what is
-// wiped does not come back.
+// cleaningOf returns the cleaning mode with which the host of a deleted machine is given back;
+// empty leaves that of the host. For a host that is reserved, the template that its owner names now
+// counts as well as the machine, which may be of an older template. If one of the two keeps the
+// disks, they are kept: wiped disks do not come back.
 func cleaningOf(m *v1beta2.Metal3Machine, r reuse.Reservation) string {
 	own := m.Spec.AutomatedCleaningMode
 	switch {
@@ -97,8 +98,9 @@ func cleaningOf(m *v1beta2.Metal3Machine, r reuse.Reservation) string {
 	}
 }
 
-// giveBack is pure: it removes from a host object what a machine had it deploy, to be cleaned in a mode. Secrets
-// that the machine did not set stay, and so does what is deployed on a host that is provisioned by others.
+// giveBack removes from a host object what a machine had it deploy, and sets the mode of the
+// cleaning that follows. Secrets that the machine did not set stay, and so does what is deployed on
+// a host that is provisioned externally.
 func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, cleaning string, fastTrack bool) {
 	if !h.Spec.ExternallyProvisioned {
 		h.Spec.Image, h.Spec.CustomDeploy = nil, nil
@@ -111,7 +113,7 @@ func giveBack(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets, cl
 	related.Resume(h)
 }
 
-// unless returns a reference to a Secret, or nil when it names the same one as another.
+// unless returns a reference to a Secret, or nil when one of the others names the same Secret.
 func unless(ref *corev1.SecretReference, namespace string, others ...*corev1.SecretReference) *corev1.SecretReference {
 	for _, other := range others {
 		if a, b := within(namespace, ref), within(namespace, other); a != nil && b != nil && *a == *b {
@@ -121,7 +123,7 @@ func unless(ref *corev1.SecretReference, namespace string, others ...*corev1.Sec
 	return ref
 }
 
-// free is pure: it makes a host object one that nobody uses.
+// free edits a host object so that nobody uses the host.
 func free(h *v1alpha1.BareMetalHost) {
 	reuse.Clear(h)
 	related.ClearConsumer(h)
@@ -147,7 +149,7 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	if err := p.blockMove(ctx); err != nil { // it is missing after a pause
 		return ctrl.Result{}, err
 	}
-	// What is cleaned now does not come back, and the cache may be behind an edit of the template.
+	// Cleaned disks do not come back, and the cache may not have the last edit of the template.
 	if err := p.copyCleaningMode(ctx, p.Live); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -169,7 +171,7 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	}
 	switch decideRelease(p.m, h, returned) {
 	case stepReturn:
-		// Whoever frees a reserved host later does not know the Secret.
+		// The controller that frees a reserved host later does not change the Secret.
 		if err := p.labelSecret(ctx, h, false); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -199,8 +201,9 @@ func (p *pass) release(ctx context.Context) (ctrl.Result, error) {
 	return ctrl.Result{}, p.end(ctx)
 }
 
-// heldHost reads the host of a machine from the API server: the one that names it by UID, or else the
-// one that it names, which may have another consumer or none.
+// heldHost reads the host of a machine from the API server: the host that the machine names, or
+// another one that names this machine by UID. If no host has this machine as its consumer, it
+// returns the one that the machine names, which may have another consumer or none.
 func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
 	reader := p.Live
 	var named *v1alpha1.BareMetalHost
@@ -209,7 +212,8 @@ func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
 		if named, err = p.readHost(ctx, key); err != nil || named != nil && related.Consumes(p.m, named) {
 			return named, err
 		}
-		reader = p.Client // only an annotation that somebody changed names another host than the claimed one
+		// The cache is enough: another host is claimed only if somebody has changed the annotation.
+		reader = p.Client
 	}
 	var list v1alpha1.BareMetalHostList
 	if err := reader.List(ctx, &list, client.InNamespace(p.m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -221,16 +225,17 @@ func (p *pass) heldHost(ctx context.Context) (*v1alpha1.BareMetalHost, error) {
 	return named, nil
 }
 
-// reserve decides whether the host is kept for the owner of the machine. That it is kept is seen in the
-// host; that it is not is stored before the host is changed, so that a template that is changed while
-// the host deprovisions changes nothing about it.
+// reserve decides whether the host is kept for the owner of the machine. If so, the host itself
+// shows that. If not, the condition HostReserved says so, and is stored before the host is changed:
+// then an edit of the template while the host deprovisions does not change the decision.
 func (p *pass) reserve(ctx context.Context, h *v1alpha1.BareMetalHost) (reuse.Reservation, error) {
 	if meta.IsStatusConditionFalse(p.m.Status.Conditions, v1beta2.HostReservedCondition) {
 		return reuse.Reservation{}, nil
 	}
 	var reservation reuse.Reservation
 	var err error
-	if p.machine == nil { // the answer is final, and the cache may be behind
+	// The decision is final, and the cache may be behind.
+	if p.machine == nil {
 		if p.machine, err = related.Machine(ctx, p.Live, p.m); err != nil {
 			return reservation, fmt.Errorf("read the Machine that owns Metal3Machine %s/%s: %w", p.m.Namespace, p.m.Name, err)
 		}
@@ -275,7 +280,8 @@ func (p *pass) waitFor(h *v1alpha1.BareMetalHost) {
 	p.why = reason{v1beta2.DeletingReason, what + "."}
 }
 
-// freeHost lets the host go. Its Secret comes first, because later nothing says whose it was.
+// freeHost frees the host. It removes the label from the Secret first, because after that nothing
+// says that the machine used the host.
 func (p *pass) freeHost(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	if err := p.labelSecret(ctx, h, false); err != nil {
 		return err
@@ -301,7 +307,8 @@ func (p *pass) end(ctx context.Context) error {
 	return err
 }
 
-// disownHosts has the machine own no host: neither one that somebody else has now, nor one that it does not know of.
+// disownHosts removes the machine from the owners of all hosts, also of a host that somebody else
+// has now, and of one that the machine does not name.
 func (p *pass) disownHosts(ctx context.Context) error {
 	hosts, err := p.hosts(ctx)
 	if err != nil {
@@ -311,7 +318,8 @@ func (p *pass) disownHosts(ctx context.Context) error {
 		if !related.IsOwnedBy(&hosts[i], p.m) {
 			continue
 		}
-		h, err := p.readHost(ctx, client.ObjectKeyFromObject(&hosts[i])) // the cache may be behind what was just written
+		// The cache may not have the last writes of this pass.
+		h, err := p.readHost(ctx, client.ObjectKeyFromObject(&hosts[i]))
 		if err == nil && h != nil {
 			_, err = p.patchHost(ctx, h, related.Disown)
 		}

@@ -21,8 +21,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/reuse"
 )
 
-// TestHostsAndDisksComeBackInARolloutAndLeaveNothingBehind is the first flow of the specification, a new
-// template, with all controllers that have to do with reservations.
+// TestHostsAndDisksComeBackInARolloutAndLeaveNothingBehind runs the first flow of the
+// specification, the rollout of a new template, with all controllers that have to do with
+// reservations.
 func TestHostsAndDisksComeBackInARolloutAndLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	s := newAPIBench(t, 2)
@@ -110,8 +111,8 @@ func TestEndpointWithoutAPortGetsTheDefault(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoMachinesGetsAReservedHost has two replicas of the controller choose the same host before either
-// claims it.
+// TestOneOfTwoMachinesGetsAReservedHost makes two replicas of the controller choose the same host
+// before either claims it.
 func TestOneOfTwoMachinesGetsAReservedHost(t *testing.T) {
 	t.Parallel()
 	s := newAPIBench(t, 2)

@@ -18,8 +18,9 @@ import (
 // secrets are the Secrets with which a host is deployed; nil means none.
 type secrets struct{ userData, metaData, networkData *corev1.SecretReference }
 
-// secretsOf is pure: what the spec of a machine names comes first, then what is rendered for it,
-// and the user data of its Machine's bootstrap.
+// secretsOf returns the Secrets with which the host of a machine is deployed. Those that the spec
+// names come first, then those that are rendered for the machine. The user data is otherwise the
+// bootstrap data of the Machine.
 func secretsOf(m *v1beta2.Metal3Machine, machine *clusterv1.Machine, rendered secrets) secrets {
 	s := secrets{
 		userData:    cmp.Or(within(m.Namespace, m.Spec.UserData), bootstrapOf(machine)),
@@ -29,7 +30,7 @@ func secretsOf(m *v1beta2.Metal3Machine, machine *clusterv1.Machine, rendered se
 	return s
 }
 
-// bootstrapOf is the Secret with the bootstrap data of a Machine.
+// bootstrapOf returns the Secret with the bootstrap data of a Machine, or nil.
 func bootstrapOf(machine *clusterv1.Machine) *corev1.SecretReference {
 	if machine == nil || machine.Spec.Bootstrap.DataSecretName == nil || *machine.Spec.Bootstrap.DataSecretName == "" {
 		return nil
@@ -37,8 +38,8 @@ func bootstrapOf(machine *clusterv1.Machine) *corev1.SecretReference {
 	return &corev1.SecretReference{Namespace: machine.Namespace, Name: *machine.Spec.Bootstrap.DataSecretName}
 }
 
-// within completes a reference with the namespace of the object that it is in. One without a
-// name is none.
+// within completes a reference with the namespace of the object that it is in. A reference without
+// a name becomes nil.
 func within(namespace string, ref *corev1.SecretReference) *corev1.SecretReference {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -46,7 +47,7 @@ func within(namespace string, ref *corev1.SecretReference) *corev1.SecretReferen
 	return &corev1.SecretReference{Namespace: cmp.Or(ref.Namespace, namespace), Name: ref.Name}
 }
 
-// deploy is pure: it has a host deploy what a machine wants.
+// deploy edits a host object so that the host deploys what a machine wants.
 func deploy(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets) {
 	if image := m.Spec.Image; image.URL != "" {
 		h.Spec.Image = &v1alpha1.Image{URL: image.URL, Checksum: image.Checksum, ChecksumType: v1alpha1.ChecksumType(image.ChecksumType)}
@@ -62,16 +63,16 @@ func deploy(h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine, s secrets) {
 	clean(h, m.Spec.AutomatedCleaningMode)
 }
 
-// clean gives a host a cleaning mode; an empty one leaves that of the host.
+// clean sets the cleaning mode of a host; an empty mode leaves that of the host.
 func clean(h *v1alpha1.BareMetalHost, mode string) {
 	if mode != "" {
 		h.Spec.AutomatedCleaningMode = v1alpha1.AutomatedCleaningMode(mode)
 	}
 }
 
-// specify has the host deployed. It returns nil when something is missing, which the
-// conditions say. It happens once in the life of a machine: a host that has, or had, something deployed keeps
-// what its spec says.
+// specify has the host deployed. It returns nil when something is missing; the conditions say what.
+// It happens once in the life of a machine: a host that has, or had, something deployed keeps its
+// spec.
 func (p *pass) specify(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	s := p.secrets()
 	switch {
@@ -93,13 +94,14 @@ func (p *pass) specify(ctx context.Context, h *v1alpha1.BareMetalHost) (*v1alpha
 	return p.patchHost(ctx, h, func(h *v1alpha1.BareMetalHost) { deploy(h, p.m, s) })
 }
 
-// secrets are those of the machine; what is rendered is in its status.
+// secrets returns the Secrets of the machine. Those that are rendered are in its status.
 func (p *pass) secrets() secrets {
 	return secretsOf(p.m, p.machine, secrets{metaData: p.m.Status.MetaData, networkData: p.m.Status.NetworkData})
 }
 
-// labelSecret adds the name of the Cluster to the Secret of the host's BMC, or removes it. What has clusterctl
-// move the Secret is up to the host's operator, because hosts are moved whether they are in use or not.
+// labelSecret labels the Secret of the host's BMC with the name of the Cluster, or removes the
+// label. The host's operator, not this controller, makes clusterctl move the Secret, because hosts
+// are moved whether they are in use or not.
 func (p *pass) labelSecret(ctx context.Context, h *v1alpha1.BareMetalHost, used bool) error {
 	if h.Spec.BMC.CredentialsName == "" {
 		return nil
@@ -149,7 +151,7 @@ func (p *pass) copyCleaningMode(ctx context.Context, r client.Reader) error {
 	return p.patchMachine(ctx, func(m *v1beta2.Metal3Machine) { m.Spec.AutomatedCleaningMode = mode })
 }
 
-// templateOf is the name of the Metal3MachineTemplate that a machine was made from; empty when
+// templateOf returns the name of the Metal3MachineTemplate that a machine was made from; empty when
 // it was made by hand.
 func templateOf(m *v1beta2.Metal3Machine) string {
 	if m.Annotations[clusterv1.TemplateClonedFromGroupKindAnnotation] != "Metal3MachineTemplate."+v1beta2.GroupVersion.Group {
