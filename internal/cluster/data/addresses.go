@@ -23,8 +23,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// obtain gets what is needed of pools. It claims all addresses before it waits for one; the wait
-// is for an address that is not there yet.
+// obtain gets the values that are needed of pools. It claims all addresses before it waits for one.
+// While an address is missing, it returns how long to wait.
 func (r *reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host string, needs map[pool]need) (map[pool]values, time.Duration, error) {
 	got, wait := map[pool]values{}, time.Duration(0)
 	sorted := slices.SortedFunc(maps.Keys(needs), func(a, b pool) int { return strings.Compare(a.name, b.name) })
@@ -39,7 +39,7 @@ func (r *reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host str
 			if object, err = r.readPool(ctx, d.Namespace, p, version); err != nil {
 				return nil, 0, err
 			}
-			v.address = v.address || hasRangeServers(object) // the address says which range counts
+			v.address = v.address || hasRangeServers(object) // the address tells which range counts
 		}
 		if v.address {
 			w, err := r.address(ctx, d, host, p, &v)
@@ -58,7 +58,7 @@ func (r *reconciler) obtain(ctx context.Context, d *v1beta2.Metal3Data, host str
 	return got, wait, nil
 }
 
-// kindOf finds the version of the kind of a pool.
+// kindOf returns the kind of a pool, with a version that is served.
 func (r *reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
 	mapping, err := r.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: p.group, Kind: p.kind})
 	if meta.IsNoMatchError(err) {
@@ -70,14 +70,14 @@ func (r *reconciler) kindOf(p pool) (schema.GroupVersionKind, error) {
 	return mapping.GroupVersionKind, nil
 }
 
-// address gets the address that data has from a pool, or the wait until it may be there.
+// address sets the address that data has from a pool, or returns how long to wait for it.
 func (r *reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool, v *values) (time.Duration, error) {
 	claim, err := r.claim(ctx, d, host, p)
 	if err != nil {
 		return 0, err
 	}
 	if !claim.DeletionTimestamp.IsZero() {
-		return retryPause, nil // its end is seen
+		return retryPause, nil // the watch sees the end of the claim earlier
 	}
 	if claim.Status.AddressRef.Name == "" {
 		return r.patience(claim, p)
@@ -89,8 +89,9 @@ func (r *reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host st
 	return 0, v.take(claim, address)
 }
 
-// addressOf reads the address of a claim, nil while there is none. It asks the API server, because the cache may still have a
-// claim and an address of the same names that are gone, and what is rendered stays.
+// addressOf reads the address of a claim, or returns nil while there is none. It asks the API
+// server, because the cache may still have an earlier claim and address of the same names, and an
+// address that is rendered stays.
 func (r *reconciler) addressOf(ctx context.Context, cached *ipamv1.IPAddressClaim) (*ipamv1.IPAddress, error) {
 	var claim ipamv1.IPAddressClaim
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), &claim)
@@ -111,13 +112,14 @@ func (r *reconciler) addressOf(ctx context.Context, cached *ipamv1.IPAddressClai
 	return &address, nil
 }
 
-// isOfEarlier reports whether an address belongs to an earlier claim of the name, as far as its owners say.
+// isOfEarlier reports whether an address belongs to an earlier claim of the same name, as far as
+// the owners of the address tell.
 func isOfEarlier(address *ipamv1.IPAddress, claim *ipamv1.IPAddressClaim) bool {
 	owner := metav1.GetControllerOf(address)
 	return owner != nil && owner.Kind == addressClaimKind && owner.Name == claim.Name && owner.UID != claim.UID
 }
 
-// take takes over an address that belongs to a claim.
+// take sets the values that the address of a claim has.
 func (v *values) take(claim *ipamv1.IPAddressClaim, a *ipamv1.IPAddress) error {
 	var err error
 	switch {
@@ -138,8 +140,8 @@ func (v *values) take(claim *ipamv1.IPAddressClaim, a *ipamv1.IPAddress) error {
 	return nil
 }
 
-// patience waits for the provider of a pool. What it reports, or that it reports nothing for
-// long, is a problem.
+// patience returns how long to wait for the provider of a pool. It returns a problem if the
+// provider reports one, or has not answered within addressPatience.
 func (r *reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1.IPAddressClaimReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionFalse {
@@ -152,7 +154,8 @@ func (r *reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Durati
 	return left, nil
 }
 
-// claim returns the claim for an address of a pool, and makes it when there is none.
+// claim returns the claim for an address of a pool. It makes the claim when there is none, and
+// deletes one that is for another pool.
 func (r *reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host string, p pool) (*ipamv1.IPAddressClaim, error) {
 	found := map[string]*ipamv1.IPAddressClaim{}
 	names := claimNames(d.Name, host, p.name, r.ClaimsByHost)
@@ -176,7 +179,8 @@ func (r *reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 			return nil, problemf("pool %s: its claim is refused: %.512s", p, err)
 		}
 		return claim, err
-	case !claim.DeletionTimestamp.IsZero(), claim.Spec.PoolRef != p.reference(): // or from before a change of the template
+	// The claim may be for the pool that the template named before a change.
+	case !claim.DeletionTimestamp.IsZero(), claim.Spec.PoolRef != p.reference():
 		if err := r.drop(ctx, claim); err != nil {
 			return nil, err
 		}
@@ -185,8 +189,9 @@ func (r *reconciler) claim(ctx context.Context, d *v1beta2.Metal3Data, host stri
 	return claim, nil
 }
 
-// giveBack deletes the claims of data, those of one host or, with "", all. It reports whether some are left. Where
-// claims are not named after hosts, those of a host are from an earlier time, and the cache knows them.
+// giveBack deletes claims of data: those of one host or, if host is empty, all. It reports whether
+// some were left. Where claims are not named after hosts, those of a host are from an earlier time,
+// so the cache has them.
 func (r *reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host string) (bool, error) {
 	reader := r.Live
 	if host != "" && !r.ClaimsByHost {
@@ -210,7 +215,8 @@ func (r *reconciler) giveBack(ctx context.Context, d *v1beta2.Metal3Data, host s
 	return left, nil
 }
 
-// drop deletes a claim of data. Metal3's provider gives claims a finalizer, which goes first: nobody else would remove it.
+// drop deletes a claim of data. Claims of Metal3's provider have a finalizer. drop removes it
+// first, because nobody else would.
 func (r *reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) error {
 	err := r.patch(ctx, claim, func() { controllerutil.RemoveFinalizer(claim, v1beta2.DataFinalizer) })
 	if err == nil && claim.DeletionTimestamp.IsZero() {
@@ -222,7 +228,8 @@ func (r *reconciler) drop(ctx context.Context, claim *ipamv1.IPAddressClaim) err
 	return nil
 }
 
-// readPool reads an IPPool of ipam.metal3.io for its DNS servers, which the contract of addresses does not have.
+// readPool reads an IPPool of ipam.metal3.io for its DNS servers, which are not in the contract for
+// addresses.
 func (r *reconciler) readPool(ctx context.Context, namespace string, p pool, kind schema.GroupVersionKind) (map[string]any, error) {
 	var object unstructured.Unstructured
 	object.SetGroupVersionKind(kind)
@@ -246,7 +253,8 @@ func hasRangeServers(object map[string]any) bool {
 	})
 }
 
-// dnsServers are the DNS servers of an IPPool: those of the range that an address is in, else those of the pool. There may be none.
+// dnsServers returns the DNS servers of an IPPool: those of the range that an address is in, or
+// else those of the pool. There may be none.
 func dnsServers(p pool, object map[string]any, ip netip.Addr) ([]string, error) {
 	servers := poolServers(object, ip)
 	for _, server := range servers {
@@ -257,7 +265,7 @@ func dnsServers(p pool, object map[string]any, ip netip.Addr) ([]string, error) 
 	return servers, nil
 }
 
-// poolServers reads the DNS servers for an address out of an IPPool.
+// poolServers returns the DNS servers that an IPPool has for an address.
 func poolServers(object map[string]any, ip netip.Addr) []string {
 	ranges, _, _ := unstructured.NestedSlice(object, "spec", "pools")
 	for _, one := range ranges {

@@ -64,7 +64,7 @@ type bench struct {
 	client    client.Client
 	scheme    *runtime.Scheme
 	namespace string
-	// byHost has claims for addresses named after hosts.
+	// byHost names claims for addresses after hosts.
 	byHost bool
 }
 
@@ -322,7 +322,7 @@ func (b *bench) machine(name string) *v1beta2.Metal3Machine {
 	return m
 }
 
-// take has a machine choose and claim a host.
+// take makes a machine choose and claim a host.
 func (b *bench) take(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) {
 	b.Helper()
 	b.update(m, func() { metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.HostAnnotation, h.Namespace+"/"+h.Name) })

@@ -17,19 +17,21 @@ import (
 type action int
 
 const (
-	actionNone    action = iota // it is being deleted, and nothing is left to do
-	actionPoint                 // it has its data: name that in the status
+	actionNone    action = iota // the claim is being deleted, and nothing is left to do
+	actionPoint                 // the claim has data: name the data in the status
 	actionCreate                // make the Metal3Data with the index
-	actionRefuse                // it cannot have data: say why
-	actionRemove                // it is being deleted: delete its data
-	actionWait                  // it is being deleted, and its data too
-	actionRelease               // its data is gone: let it go
+	actionRefuse                // the claim cannot have data: say why
+	actionRemove                // the claim is being deleted: delete its data
+	actionWait                  // the claim is being deleted, and its data, too
+	actionRelease               // the data of the claim is gone: let the claim go
 )
 
-// claimFinalizers are removed when a claim is let go: its own, and the one with which Metal3's provider has the claim wait for its machine.
+// claimFinalizers are removed when a claim is let go: the claim's own finalizer, and the one with
+// which Metal3's provider makes the claim wait for its machine.
 var claimFinalizers = []string{v1beta2.DataClaimFinalizer, v1beta2.MachineFinalizer}
 
-// dataFinalizers are removed when what data has is given back: its own, and the one with which Metal3's provider makes it.
+// dataFinalizers are removed when the addresses and Secrets of data are given back: the data's own
+// finalizer, and the one that Metal3's provider adds.
 var dataFinalizers = []string{v1beta2.DataFinalizer, v1beta2.DataClaimFinalizer}
 
 // hasAny reports whether an object has one of some finalizers.
@@ -61,14 +63,14 @@ type assignment struct {
 	extra []*v1beta2.Metal3Data
 }
 
-// needsCertainty reports whether data is made or a claim let go, so that the data that exists
-// has to be known for certain.
+// needsCertainty reports whether the assignment makes data or lets a claim go, so that the data
+// that exists has to be read from the API server.
 func (a assignment) needsCertainty() bool {
 	return slices.ContainsFunc(a.steps, func(s step) bool { return s.action == actionCreate || s.action == actionRelease })
 }
 
-// assign decides for the claims of a template, nil when there is none, of this name and
-// namespace. existing is all data of the namespace.
+// assign decides what to do for the claims of the template with this name. t is nil when the
+// template does not exist. existing is all data of the namespace.
 func assign(name string, t *v1beta2.Metal3DataTemplate, claims []*v1beta2.Metal3DataClaim, existing []*v1beta2.Metal3Data) assignment {
 	slices.SortFunc(claims, func(a, b *v1beta2.Metal3DataClaim) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -100,7 +102,7 @@ func assign(name string, t *v1beta2.Metal3DataTemplate, claims []*v1beta2.Metal3
 	return a
 }
 
-// decide is assign for one claim. own is its data, nil for none.
+// decide decides what to do for one claim. own is its data, or nil. used are the indexes in use.
 func decide(name string, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3DataClaim, own *v1beta2.Metal3Data, used map[int32]bool) step {
 	s := step{claim: claim, data: own}
 	refuse := func(format string, args ...any) step {
@@ -137,7 +139,8 @@ func decide(name string, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3Dat
 	return s
 }
 
-// own is the data of a claim: what its status names, else the one with the lowest index.
+// own returns the data of a claim: the data that its status names, or else that with the lowest
+// index.
 func own(claim *v1beta2.Metal3DataClaim, candidates []*v1beta2.Metal3Data) *v1beta2.Metal3Data {
 	if len(candidates) == 0 {
 		return nil
@@ -159,7 +162,7 @@ func isRendered(claim *v1beta2.Metal3DataClaim, d *v1beta2.Metal3Data) bool {
 	return claim.Status.RenderedData != nil && refersTo(*claim.Status.RenderedData, claim.Namespace, d.Name)
 }
 
-// indexInName is the index that the name of data stands for in a template.
+// indexInName returns the index in the name of a template's data, and false for any other name.
 func indexInName(template, name string) (int32, bool) {
 	digits, ok := strings.CutPrefix(name, template+"-")
 	index, err := strconv.ParseInt(digits, 10, 32)
@@ -177,7 +180,7 @@ func lowestFree(used map[int32]bool) int32 {
 	return index
 }
 
-// indexes are the indexes of a template that are in use, as its status has them.
+// indexes returns the indexes of a template that are in use, as its status has them.
 func indexes(template string, existing []*v1beta2.Metal3Data) []v1beta2.IndexEntry {
 	var all []v1beta2.IndexEntry
 	for _, d := range existing {

@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
-// claimNames are the names that the claim of data for an address of a pool may have: the one that a new
-// claim gets, and the one that it had if claims were named the other way before. They are Metal3's, so that
-// addresses that pools keep for claims by name stay the same.
+// claimNames returns the names that the claim of data for an address of a pool may have: that of a
+// new claim, and then that of a claim from a time with another value of byHost. They are the names
+// of Metal3's provider, so that addresses that pools keep for claims by name stay the same.
 func claimNames(data, host, pool string, byHost bool) [2]string {
 	if byHost {
 		return [2]string{host + "-" + pool, data + "-" + pool}
@@ -19,8 +19,9 @@ func claimNames(data, host, pool string, byHost bool) [2]string {
 	return [2]string{data + "-" + pool, host + "-" + pool}
 }
 
-// isLeft reports whether a claim of data is given back when the machine has another host than this one: the next
-// machine of the host needs its name. A name that is that of the data, too, stays unless claims are named after hosts.
+// isLeft reports whether a claim of data is given back when the machine leaves a host, because the
+// next machine of the host needs the name of the claim. A claim whose name is also that for the
+// data stays, unless claims are named after hosts.
 func isLeft(claim *ipamv1.IPAddressClaim, data, host string, byHost bool) bool {
 	return isClaimOf(claim, host) && (byHost || claim.Name != data+"-"+claim.Spec.PoolRef.Name)
 }
@@ -30,10 +31,12 @@ func isClaimOf(claim *ipamv1.IPAddressClaim, host string) bool {
 	return claim.Name == host+"-"+claim.Spec.PoolRef.Name
 }
 
-// decideClaim is pure: it returns the claim that data has for an address of a pool, of those that exist under its names,
-// or the one that has to be made, without a resource version. A claim of anybody else is never taken over: that of other data is waited
-// for, because the machine that had the host before gives it back. A name can stand for several pools: data a-0 and host a have
-// a-0-c for both c and 0-c. So the claim of the pool itself comes first, and under the other name no other counts.
+// decideClaim returns the claim that data has for an address of a pool: one of those found under
+// its names, or a new claim, which has no resource version and has to be created. It never takes
+// over a claim of anybody else. If other data has the claim, decideClaim returns an expected
+// problem: the machine that had the host before gives the claim back. A name can stand for several
+// pools: with data a-0 and host a, a-0-c stands for c and for 0-c. So a claim for this very pool
+// comes first, and under the second name no other claim counts.
 func decideClaim(d *v1beta2.Metal3Data, p pool, names [2]string, found map[string]*ipamv1.IPAddressClaim) (*ipamv1.IPAddressClaim, error) {
 	for _, name := range names {
 		if claim := found[name]; claim != nil && related.IsOwnedBy(claim, d) && claim.Spec.PoolRef.Name == p.name {

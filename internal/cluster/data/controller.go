@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// Who makes the Cluster an owner of a template needs the right to delete that.
+// Making the Cluster an owner of a template needs the right to delete the template.
 //
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3datatemplates/status,verbs=patch
@@ -92,7 +92,7 @@ func (r *reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// mapped asks for passes over what a function makes of a changed object.
+// mapped asks for passes over the objects that a function names for a changed object.
 func mapped[T client.Object](names func(context.Context, T) []types.NamespacedName) handler.TypedEventHandler[T, ctrl.Request] {
 	return handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, obj T) []ctrl.Request {
 		var all []ctrl.Request
@@ -103,7 +103,7 @@ func mapped[T client.Object](names func(context.Context, T) []types.NamespacedNa
 	})
 }
 
-// hostOf is the host that a machine has chosen, or "".
+// hostOf returns the host that a machine has chosen, or nothing.
 func hostOf(m *v1beta2.Metal3Machine) string { return m.Annotations[v1beta2.HostAnnotation] }
 
 // mayRun reports whether a machine has not released its host, so that it may run with its data.
@@ -111,7 +111,7 @@ func mayRun(m *v1beta2.Metal3Machine) bool {
 	return controllerutil.ContainsFinalizer(m, v1beta2.MachineFinalizer)
 }
 
-// templateOf is the template that a machine has its data from.
+// templateOf returns the template that a machine has its data from.
 func templateOf(_ context.Context, m *v1beta2.Metal3Machine) []types.NamespacedName {
 	if m.Spec.DataTemplate == nil {
 		return nil
@@ -143,7 +143,7 @@ func (r *reconciler) dataWhere(ctx context.Context, namespace string, is func(*v
 	return all
 }
 
-// dataFor is the data of the claim of a name, which is that of its Metal3Machine.
+// dataFor returns the data of the claim with this name. A claim has the name of its Metal3Machine.
 func (r *reconciler) dataFor(ctx context.Context, namespace, claim string) []types.NamespacedName {
 	return r.dataWhere(ctx, namespace, func(d *v1beta2.Metal3Data) bool { return d.Spec.Claim.Name == claim })
 }
@@ -160,7 +160,7 @@ func (r *reconciler) dataOfCluster(ctx context.Context, c *clusterv1.Cluster) []
 	})
 }
 
-// templatesOfCluster are the templates of a cluster, and those that its claims name.
+// templatesOfCluster returns the templates of a Cluster, and the templates that its claims name.
 func (r *templateReconciler) templatesOfCluster(ctx context.Context, c *clusterv1.Cluster) []types.NamespacedName {
 	var all []types.NamespacedName
 	var templates v1beta2.Metal3DataTemplateList
@@ -184,8 +184,8 @@ func (r *templateReconciler) templatesOfCluster(ctx context.Context, c *clusterv
 	return all
 }
 
-// addressChanges asks for a pass over the data that owns a claim for an address. At the end of a claim, it asks for passes over
-// the data that may wait for that, too.
+// addressChanges asks for a pass over the data that owns a claim for an address. When a claim is
+// gone, it also asks for passes over the data that may have waited for that.
 func (r *reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddressClaim, ctrl.Request] {
 	owning, ended := mapped(owningData), mapped(r.dataOfEnded)
 	return handler.TypedFuncs[*ipamv1.IPAddressClaim, ctrl.Request]{
@@ -193,8 +193,9 @@ func (r *reconciler) addressChanges() handler.TypedEventHandler[*ipamv1.IPAddres
 	}
 }
 
-// dataOfEnded is the data that owned a claim for an address, and the data that may wait for the end of the claim: that of
-// another machine on the host that it is named after.
+// dataOfEnded returns the data that owned a claim for an address. If claims are named after hosts,
+// it also returns the data that may wait for the end of the claim: that of another machine on the
+// same host.
 func (r *reconciler) dataOfEnded(ctx context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
 	names := owningData(ctx, claim)
 	if !r.ClaimsByHost {
@@ -206,7 +207,7 @@ func (r *reconciler) dataOfEnded(ctx context.Context, claim *ipamv1.IPAddressCla
 	})...)
 }
 
-// owningData is the data that owns a claim for an address.
+// owningData returns the data that owns a claim for an address.
 func owningData(_ context.Context, claim *ipamv1.IPAddressClaim) []types.NamespacedName {
 	for _, ref := range claim.OwnerReferences {
 		if ref.Kind == dataKind {

@@ -1,14 +1,16 @@
 // Package data gives Metal3Machines their metadata and network data. Two controllers share the
-// work. That of templates answers Metal3DataClaims: each gets a Metal3Data with the lowest
-// index that is free in its template. That of data renders the template into Secrets, with
-// addresses that it claims from pools (contract ipam.cluster.x-k8s.io), and gives these back.
+// work. The controller of templates answers Metal3DataClaims: each claim gets a Metal3Data with the
+// lowest index that is free in its template. The controller of data renders the template into
+// Secrets, with addresses that it claims from pools (contract ipam.cluster.x-k8s.io), and gives the
+// addresses back.
 //
 // Invariants:
-//   - No two claims have one index of a template at a time. The name of a Metal3Data is that of
-//     the template and the index, so the API server refuses the second one.
-//   - What is rendered stays, also without its status: a Secret is written again only when the machine
-//     has taken another host or has lost its own before it ran on it, which ends Ready before.
-//   - Nothing is read from, or written to, another namespace than that of the machine.
+//   - No two claims have the same index of a template at a time. The name of a Metal3Data consists
+//     of the template and the index, so the API server refuses the second one.
+//   - A rendered Secret stays as it is, even if the status of its data is lost. It is written again
+//     only when the machine has taken another host, or has lost its own before it ran on it. Before
+//     that, the data stops being Ready.
+//   - Nothing is read from, or written to, a namespace other than that of the machine.
 package data
 
 import (
@@ -37,7 +39,7 @@ const (
 	maxPools = 32
 	// maxDocument is how large a rendered document is at most, in bytes.
 	maxDocument = 128 << 10
-	// maxProblems is how many problems of a template are told at once.
+	// maxProblems is how many problems of a template are reported at once.
 	maxProblems = 5
 	// maxMessage is how long an error message in a status is at most, in bytes.
 	maxMessage = 2 << 10
@@ -54,7 +56,7 @@ const (
 	// addressPatience is how long a provider of addresses may take before the status says
 	// that it is waited for.
 	addressPatience = time.Minute
-	// addressPause follows an address, or a claim, that is gone or another one than the cache has.
+	// addressPause follows a claim or an address that is gone or differs from that in the cache.
 	addressPause = 5 * time.Second
 )
 
@@ -77,26 +79,28 @@ type Config struct {
 	Recorder events.EventRecorder
 	// Now is the time.
 	Now func() time.Time
-	// Filter says on which Metal3DataTemplates, Metal3DataClaims and Metal3Data the controllers work.
+	// Filter selects the Metal3DataTemplates, Metal3DataClaims and Metal3Data that the controllers
+	// work on.
 	Filter related.Filter
-	// ClaimsByHost has claims for addresses named after hosts, so that pools can keep addresses for hosts.
+	// ClaimsByHost names claims for addresses after hosts, so that pools can keep addresses for
+	// hosts.
 	ClaimsByHost bool
 }
 
-// ReadyFor reports whether data is rendered for the host that a machine has chosen: a machine
-// may have had another host before.
+// ReadyFor reports whether data is rendered for the host that a machine has chosen. It may have
+// been rendered for an earlier host of the machine.
 func ReadyFor(d *v1beta2.Metal3Data, m *v1beta2.Metal3Machine) bool {
 	host := m.Annotations[v1beta2.HostAnnotation]
 	return d.DeletionTimestamp.IsZero() && d.Status.Ready && host != "" && d.Annotations[v1beta2.HostAnnotation] == host
 }
 
-// dataName is the name of the Metal3Data with an index of a template.
+// dataName returns the name of the Metal3Data with an index of a template.
 func dataName(template string, index int32) string {
 	return template + "-" + strconv.Itoa(int(index))
 }
 
-// secretRefs are the Secrets of the data that is rendered from a template; nil for a document
-// that the template does not have.
+// secretRefs returns the Secrets of the data that is rendered from a template. The reference is nil
+// for a document that the template does not have.
 func secretRefs(d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate) (metaData, networkData *corev1.SecretReference) {
 	if t.Spec.MetaData != nil {
 		metaData = &corev1.SecretReference{Namespace: d.Namespace, Name: d.Name + "-metadata"}
@@ -112,10 +116,11 @@ func refersTo(ref corev1.ObjectReference, namespace, name string) bool {
 	return ref.Name == name && (ref.Namespace == "" || ref.Namespace == namespace)
 }
 
-// problem is an error that another look at once does not solve. Its text is for the status of an object.
+// problem is an error that an immediate retry does not solve. Its text is for the status of an
+// object.
 type problem struct {
 	text string
-	// expected problems are waits that belong to the life of machines. No event warns of them.
+	// expected problems are waits that are normal in the life of machines. No event warns of them.
 	expected bool
 }
 
@@ -125,7 +130,7 @@ func problemf(format string, args ...any) error {
 	return &problem{text: fmt.Sprintf(format, args...)}
 }
 
-// waitf is a problem that is expected.
+// waitf returns a problem that is expected.
 func waitf(format string, args ...any) error {
 	return &problem{text: fmt.Sprintf(format, args...), expected: true}
 }
@@ -136,7 +141,8 @@ func isExpected(err error) bool {
 	return errors.As(err, &p) && p.expected
 }
 
-// problemText is the text of a problem, cut to what a status holds, and false for other errors.
+// problemText returns the text of a problem, cut to what a status holds, and false for other
+// errors.
 func problemText(err error) (string, bool) {
 	var p *problem
 	if !errors.As(err, &p) {
@@ -145,7 +151,8 @@ func problemText(err error) (string, bool) {
 	return node.CutTextTo(p.text, maxMessage), true
 }
 
-// isLeftAlone reports whether nothing may be done for an object of a cluster: the filter excludes it, or it is paused.
+// isLeftAlone reports whether nothing may be done for an object of a Cluster: the filter excludes
+// the object, or the object or its Cluster is paused.
 func (c Config) isLeftAlone(ctx context.Context, clusterName string, obj client.Object) (bool, error) {
 	if !c.Filter.Allows(obj) || related.IsPaused(nil, obj) {
 		return true, nil
@@ -171,7 +178,7 @@ func (c Config) warn(obj client.Object, reason, action string, before *string, t
 	}
 }
 
-// message is a text as a status has it; none is nil.
+// message returns a text as a status has it; an empty text is nil.
 func message(text string) *string {
 	if text == "" {
 		return nil
@@ -179,7 +186,8 @@ func message(text string) *string {
 	return &text
 }
 
-// ownerReference makes an object of this group the owner that controls another.
+// ownerReference returns a reference that makes owner, an object of this group, the controller of
+// another object.
 func ownerReference(owner client.Object, kind string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}
 }

@@ -310,7 +310,7 @@ func TestNothingIsDoneWhileTheClusterIsPaused(t *testing.T) {
 	b.start()
 	b.template("t", simple)
 	m, claim := b.machineWithData("a", "t")
-	// A template of another cluster shows that the controllers are at work.
+	// That a template of another cluster is answered shows that the controllers work.
 	other := b.template("other", simple)
 	b.update(other, func() { other.Spec.ClusterName = "another" })
 	free := b.machine("free")

@@ -22,7 +22,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// reconciler renders Metal3Data into Secrets, and gives back its addresses.
+// reconciler renders Metal3Data into Secrets, and gives back the addresses of deleted data.
 type reconciler struct{ Config }
 
 // newReconciler returns the reconciler of data.
@@ -62,7 +62,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, nil
 }
 
-// keepFilter gives data the label of its claim, if the controller works on the claim.
+// keepFilter gives data the filter label of its claim, if the controller works on the claim.
 func (r *reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) error {
 	var claim v1beta2.Metal3DataClaim
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Spec.Claim.Name}, &claim); err != nil {
@@ -77,7 +77,7 @@ func (r *reconciler) keepFilter(ctx context.Context, d *v1beta2.Metal3Data) erro
 	return related.KeepFilter(ctx, r.Client, d, &claim)
 }
 
-// say writes the status of data. Data that is gone has none.
+// say writes the status of data if it has changed. It returns NotFound if the data is gone.
 func (r *reconciler) say(ctx context.Context, d *v1beta2.Metal3Data, ready bool, text string) error {
 	before := d.DeepCopy()
 	d.Status = v1beta2.Metal3DataStatus{Ready: ready, ErrorMessage: message(text)}
@@ -95,14 +95,14 @@ type objects struct {
 	host     *v1alpha1.BareMetalHost
 }
 
-// fill renders data, if that is not done for the host that the machine has.
+// fill renders data for the host of its machine, unless that is done.
 func (r *reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	o, err := r.read(ctx, d)
 	if err == nil && o.host == nil && o.m3m != nil && d.Annotations[v1beta2.HostAnnotation] != "" && hasNoHost(o.m3m) {
 		return r.forgetHost(ctx, d, o.m3m)
 	}
 	if err != nil || o.host == nil {
-		return d.Status.Ready, 0, err // a machine without a host, for now: nothing to render
+		return d.Status.Ready, 0, err // nothing to render while the machine has no host
 	}
 	host := o.host.Namespace + "/" + o.host.Name
 	if d.Status.Ready && d.Annotations[v1beta2.HostAnnotation] != "" && d.Annotations[v1beta2.HostAnnotation] != host {
@@ -114,8 +114,9 @@ func (r *reconciler) fill(ctx context.Context, d *v1beta2.Metal3Data) (ready boo
 	if err != nil {
 		return false, 0, err
 	}
-	// Data without its status, as after a move or a restore, is told by what is there: a machine may run with it, and the
-	// template may be another one since. Metal3's provider notes no host; what is deployed has read its data.
+	// Data can lack its status after a move or a restore. Then its Secrets tell whether it is
+	// rendered: a machine may run with them, and the template may have changed since. Data of
+	// Metal3's provider names no host; if its machine is deployed, the machine has read the data.
 	noted := d.Annotations[v1beta2.HostAnnotation]
 	rendered := len(secretsOf(d)) > 0 && (noted == host || noted == "" && o.m3m.Spec.ProviderID != "")
 	if (d.Status.Ready || rendered) && len(missing) == 0 {
@@ -169,8 +170,8 @@ func (r *reconciler) read(ctx context.Context, d *v1beta2.Metal3Data) (objects, 
 	return o, client.IgnoreNotFound(err)
 }
 
-// ownerless says what is wrong with a claim whose Metal3Machine is gone: nothing when the claim goes, too, which the
-// cache may not know yet.
+// ownerless returns the problem of a claim whose Metal3Machine is gone. It returns nil if the claim
+// is gone or being deleted, too, which the cache may not know yet.
 func (r *reconciler) ownerless(ctx context.Context, key client.ObjectKey) error {
 	var claim v1beta2.Metal3DataClaim
 	err := r.Live.Get(ctx, key, &claim)
@@ -201,7 +202,7 @@ func machineOf(ctx context.Context, reader client.Reader, claim *v1beta2.Metal3D
 	return &m, nil
 }
 
-// machineOwner is the Metal3Machine among the owners of a claim.
+// machineOwner returns the name and the UID of the Metal3Machine among the owners of a claim.
 func machineOwner(claim *v1beta2.Metal3DataClaim) (string, types.UID) {
 	for _, ref := range claim.OwnerReferences {
 		version, err := schema.ParseGroupVersion(ref.APIVersion)
@@ -212,9 +213,9 @@ func machineOwner(claim *v1beta2.Metal3DataClaim) (string, types.UID) {
 	return "", ""
 }
 
-// inUse reports whether a Metal3Machine may still run with the data of a claim that is being deleted,
-// by a person or with its owners: it has not released its host. The text says what is to be done when
-// that has not begun.
+// inUse reports whether a Metal3Machine may still run with the data of a claim that is being
+// deleted, by a person or with its owners: the machine has not released its host. If the machine is
+// not being deleted either, text says what to do.
 func (c Config) inUse(ctx context.Context, claim *v1beta2.Metal3DataClaim) (used bool, text string, err error) {
 	m, err := machineOf(ctx, c.Live, claim)
 	if err != nil || m == nil || !mayRun(m) {
@@ -230,8 +231,9 @@ func waitsFor(machine string) string {
 	return fmt.Sprintf("The deletion waits for the end of Metal3Machine %s, whose index and addresses would go to other machines; delete its Machine", machine)
 }
 
-// prepare notes the host that data is rendered for, and, of a template that is not nil, the
-// Secrets. Data is not ready when the host changes. What it has for the host before is given back first.
+// prepare notes the host that data is rendered for and, if t is not nil, its Secrets. If the host
+// changes, prepare first gives back what the data has for the former host; the data must not be
+// ready then.
 func (r *reconciler) prepare(ctx context.Context, d *v1beta2.Metal3Data, t *v1beta2.Metal3DataTemplate, host string) error {
 	if _, before, _ := strings.Cut(d.Annotations[v1beta2.HostAnnotation], "/"); before != "" && d.Annotations[v1beta2.HostAnnotation] != host {
 		if err := r.leave(ctx, d, before); err != nil {
@@ -265,13 +267,13 @@ func (r *reconciler) render(ctx context.Context, d *v1beta2.Metal3Data, o object
 	return made, 0, err
 }
 
-// secret is a Secret of data, and its key that has the document.
+// secret is a Secret of data, and the key of the document in it.
 type secret struct{ name, key string }
 
 // Keys of the Secrets, as hosts read them.
 const metaDataKey, networkDataKey = "metaData", "networkData"
 
-// secretsOf are the Secrets that data has, or is to have.
+// secretsOf returns the Secrets that data has, or is to have.
 func secretsOf(d *v1beta2.Metal3Data) []secret {
 	var all []secret
 	for _, s := range []struct {
@@ -292,8 +294,8 @@ func (made documents) of(key string) []byte {
 	return made.networkData
 }
 
-// missing are the Secrets of data that do not exist, or are for another host. One without a
-// host is from before hosts were noted.
+// missing returns the Secrets of data that do not exist or are for another host. A Secret that
+// names no host counts as one for this host: it is from before hosts were noted.
 func (r *reconciler) missing(ctx context.Context, d *v1beta2.Metal3Data, host string) ([]secret, error) {
 	var all []secret
 	for _, s := range secretsOf(d) {
@@ -313,8 +315,8 @@ func isFor(meta *metav1.PartialObjectMetadata, host string) bool {
 	return noted == "" || noted == host
 }
 
-// secretMeta reads the metadata of a Secret, nil when there is none. One that is not the data's
-// is a problem: it is never read or changed.
+// secretMeta reads the metadata of a Secret, or returns nil when it does not exist. A Secret that
+// the data does not own is a problem: its contents are never read or changed.
 func (r *reconciler) secretMeta(ctx context.Context, d *v1beta2.Metal3Data, s secret) (*metav1.PartialObjectMetadata, error) {
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -331,7 +333,7 @@ func (r *reconciler) secretMeta(ctx context.Context, d *v1beta2.Metal3Data, s se
 	return meta, nil
 }
 
-// store writes a document into its Secret. One that is there for this host stays as it is.
+// store writes a document into its Secret. A Secret that exists for this host stays as it is.
 func (r *reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret, document []byte, host string) error {
 	meta, err := r.secretMeta(ctx, d, s)
 	if err != nil || meta != nil && isFor(meta, host) {
@@ -360,7 +362,8 @@ func (r *reconciler) store(ctx context.Context, d *v1beta2.Metal3Data, s secret,
 	return err
 }
 
-// release gives back what deleted data has, when its claim has no use for it any more.
+// release gives back the addresses and Secrets of deleted data when its claim has no use for them
+// any more.
 func (r *reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready bool, wait time.Duration, err error) {
 	if !hasAny(d, dataFinalizers) {
 		return d.Status.Ready, 0, nil
@@ -391,8 +394,8 @@ func (r *reconciler) release(ctx context.Context, d *v1beta2.Metal3Data) (ready 
 	return d.Status.Ready, 0, r.patch(ctx, d, func() { removeAll(d, dataFinalizers) })
 }
 
-// removeSecrets deletes the Secrets of data. Kubernetes would, too, but not before the next data
-// with the index needs their names.
+// removeSecrets deletes the Secrets of data. Kubernetes would delete them, too, but not before the
+// next data with the same index needs their names.
 func (r *reconciler) removeSecrets(ctx context.Context, d *v1beta2.Metal3Data) error {
 	for _, s := range secretsOf(d) {
 		meta, err := r.secretMeta(ctx, d, s)

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// newSecret is a Secret of data, with the host that it was rendered for or none.
+// newSecret returns a Secret of data; host is the host that it was rendered for, or empty.
 func newSecret(d *v1beta2.Metal3Data, name, host string) *corev1.Secret {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{ownerReference(d, dataKind)}}}
 	if host != "" {

@@ -31,7 +31,7 @@ func newFake(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta2.Metal3Data{}, &v1beta2.Metal3DataClaim{}).Build()
 }
 
-// newClaimed are a claim of a machine that is gone, and its data, which is ready.
+// newClaimed returns a claim of a machine that is gone, and the claim's data, which is ready.
 func newClaimed() (*v1beta2.Metal3DataClaim, *v1beta2.Metal3Data) {
 	claim := &v1beta2.Metal3DataClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "metal", Name: "m-1", Finalizers: []string{v1beta2.DataClaimFinalizer},

@@ -19,9 +19,10 @@ func hasNoHost(m *v1beta2.Metal3Machine) bool {
 	return m.Annotations[v1beta2.HostAnnotation] == "" && m.Spec.ProviderID == ""
 }
 
-// leave gives back what data has for a host that its machine does not have any more: the Secrets, and claims that are named after
-// it, which its next machine needs. The Secrets go first: while all of them are there, the data counts as rendered, with the addresses
-// in them.
+// leave gives back what data has for a host that its machine does not have any more: the Secrets,
+// and the claims that are named after the host, because the next machine of the host needs these
+// names. The Secrets go first: while all of them exist, the data counts as rendered with the
+// addresses in them.
 func (r *reconciler) leave(ctx context.Context, d *v1beta2.Metal3Data, host string) error {
 	if err := r.removeSecrets(ctx, d); err != nil {
 		return err
@@ -45,8 +46,9 @@ func (r *reconciler) forgetHost(ctx context.Context, d *v1beta2.Metal3Data, m *v
 	return false, 0, r.patch(ctx, d, func() { delete(d.Annotations, v1beta2.HostAnnotation) })
 }
 
-// hasLost asks the API server whether a machine has no host, and this one does not name it as its consumer: then a machine that has only
-// lost the annotation may start with the addresses.
+// hasLost asks the API server whether a machine has no host, and the given host does not name the
+// machine as its consumer. If the host does, the machine has lost only its annotation, and may
+// start with the addresses.
 func (r *reconciler) hasLost(ctx context.Context, m *v1beta2.Metal3Machine, host string) (bool, error) {
 	var live v1beta2.Metal3Machine
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), &live); err != nil {

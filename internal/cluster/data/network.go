@@ -22,7 +22,7 @@ var ipv4, ipv6 = family{"IPv4", 32}, family{"IPv6", 128}
 
 func (f family) has(a netip.Addr) bool { return a.IsValid() && a.BitLen() == f.bits }
 
-// mask is a prefix as network_data.json has it.
+// mask returns the netmask of a prefix, as network_data.json has it.
 func (f family) mask(prefix int) string {
 	return net.IP(net.CIDRMask(prefix, f.bits)).String()
 }
@@ -37,7 +37,7 @@ func (r *renderer) networkData(path *field.Path, n *v1beta2.NetworkData) map[str
 	}
 }
 
-// linkIDs are the IDs of rendered links.
+// linkIDs returns the IDs of rendered links.
 func linkIDs(links []map[string]any) map[any]bool {
 	ids := map[any]bool{}
 	for _, link := range links {
@@ -116,10 +116,10 @@ func usesOf(path *field.Path, links []string) []use {
 	return all
 }
 
-// nonNil is an empty list in the place of none.
+// nonNil returns a copy of a list, which is empty instead of nil.
 func nonNil[T any](list []T) []T { return append([]T{}, list...) }
 
-// link renders what all links have.
+// link renders the fields that all links have.
 func (r *renderer) link(path *field.Path, link *v1beta2.NetworkLink, kind, macKey string) map[string]any {
 	rendered := map[string]any{"id": link.ID, "type": kind}
 	if link.Name != "" {
@@ -134,7 +134,7 @@ func (r *renderer) link(path *field.Path, link *v1beta2.NetworkLink, kind, macKe
 	return rendered
 }
 
-// mac is a MAC address from the first source that is set.
+// mac returns the MAC address from the first source that is set.
 func (r *renderer) mac(path *field.Path, source *v1beta2.LinkMACAddress) string {
 	var mac string
 	switch {
@@ -143,7 +143,7 @@ func (r *renderer) mac(path *field.Path, source *v1beta2.LinkMACAddress) string 
 	case source.FromHostInterface != nil:
 		path = path.Child("fromHostInterface")
 		if mac = r.interfaceMAC(path, *source.FromHostInterface); mac == "" {
-			return "" // said already
+			return "" // the problem is noted already
 		}
 	case source.FromAnnotation != nil:
 		path = path.Child("fromAnnotation")
@@ -158,12 +158,13 @@ func (r *renderer) mac(path *field.Path, source *v1beta2.LinkMACAddress) string 
 	return mac
 }
 
-// annotation is the value of an annotation, empty when it is missing.
+// annotation returns the value of an annotation, which is empty when it is missing.
 func (r *renderer) annotation(path *field.Path, source *v1beta2.AnnotationSource) string {
 	return r.object(path.Child("object"), source.Object).GetAnnotations()[source.Annotation]
 }
 
-// parameters hands parameters on, unless they name what has a field of its own.
+// parameters adds parameters to a rendered link. A parameter that the link has a field for is a
+// problem.
 func (r *renderer) parameters(path *field.Path, rendered map[string]any, prefix string, all []v1beta2.LinkParameter) {
 	for _, p := range all {
 		key := prefix + p.Name
@@ -228,7 +229,7 @@ func (r *renderer) address(path *field.Path, rendered map[string]any, source *v1
 	}
 }
 
-// poolOf is the pool of an address or a gateway, and false when none is named.
+// poolOf returns the pool of an address or a gateway, and false when none is named.
 func (r *renderer) poolOf(path *field.Path, annotation *v1beta2.AnnotationSource, ref *v1beta2.IPPoolReference, name string) (pool, bool) {
 	if annotation != nil {
 		value := r.annotation(path.Child("fromPoolAnnotation"), annotation)
@@ -288,7 +289,8 @@ func (r *renderer) routes(path *field.Path, routes []route, f family) []map[stri
 	return all
 }
 
-// gateway is the gateway of a route, empty when the route needs none or it is not known yet.
+// gateway returns the gateway of a route, which is empty when the route needs none or it is not
+// known yet.
 func (r *renderer) gateway(path *field.Path, e route, f family) string {
 	if e.gateway != nil {
 		r.parse(path.Child("string"), *e.gateway, f)
@@ -319,7 +321,7 @@ func (r *renderer) parse(path *field.Path, text string, f family) {
 	}
 }
 
-// dns is a list of addresses as texts.
+// dns returns addresses as texts.
 func dns[T ~string](addresses []T) []string {
 	all := make([]string, len(addresses))
 	for i, a := range addresses {

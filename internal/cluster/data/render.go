@@ -20,14 +20,15 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// Group and kind of pools that a template does not say.
+// Group and kind of pools, where a template does not name them.
 const (
 	metal3IPAMGroup = "ipam.metal3.io"
 	metal3PoolKind  = "IPPool"
 )
 
-// providerIDKey is the key of the metadata with what follows v1beta2.ProviderIDPrefix in the
-// provider ID. Arguments of kubelet are made of it, as metal3://{{ ds.meta_data.providerid }}.
+// providerIDKey is the key of the metadata with the provider ID, but without
+// v1beta2.ProviderIDPrefix. Arguments of kubelet contain its value, as metal3://{{
+// ds.meta_data.providerid }}.
 const providerIDKey = "providerid"
 
 // input is what a template is rendered from.
@@ -62,11 +63,11 @@ type values struct {
 	dnsServers []string
 }
 
-// documents are the rendered ones; nil for one that the template does not have.
+// documents are rendered documents; one that the template does not have is nil.
 type documents struct{ metaData, networkData []byte }
 
-// renderer makes the documents. It goes through all of the template: problems are collected,
-// and so are the needs that in.pools does not have.
+// renderer makes the documents. It goes through the whole template, and collects all problems, and
+// all needs that in.pools does not meet.
 type renderer struct {
 	in       input
 	needs    map[pool]need
@@ -196,7 +197,7 @@ func (r *renderer) metaData(path *field.Path, m *v1beta2.MetaData) map[string]st
 	return all
 }
 
-// object is the object that an entry takes its value from.
+// object returns the object that an entry takes its value from.
 func (r *renderer) object(path *field.Path, source v1beta2.SourceObject) client.Object {
 	switch source {
 	case v1beta2.SourceMachine:
@@ -211,7 +212,7 @@ func (r *renderer) object(path *field.Path, source v1beta2.SourceObject) client.
 	}
 }
 
-// pool gives the values of a pool, and notes the need when they are not known.
+// pool returns the values of a pool. If they are not known, it notes the need and returns false.
 func (r *renderer) pool(path *field.Path, p pool, n need) (values, bool) {
 	if p.name == "" {
 		r.fail(path, "the name of the pool, or the annotation that has it, is empty")
@@ -239,7 +240,7 @@ func (r *renderer) pool(path *field.Path, p pool, n need) (values, bool) {
 	return values{}, false
 }
 
-// gatewayOf is the gateway of an address, which has to have one.
+// gatewayOf returns the gateway of an address, which has to have one.
 func (r *renderer) gatewayOf(path *field.Path, v values) string {
 	if !v.gateway.IsValid() {
 		r.fail(path, "the pool gave address %s without a gateway", v.ip)
@@ -248,7 +249,7 @@ func (r *renderer) gatewayOf(path *field.Path, v values) string {
 	return v.gateway.String()
 }
 
-// bootMAC is the MAC address that the host boots from.
+// bootMAC returns the MAC address that the host boots from.
 func (r *renderer) bootMAC(path *field.Path) string {
 	if r.in.host.Spec.BootMACAddress == "" {
 		r.fail(path, "host %s has no spec.bootMACAddress", r.in.host.Name)
@@ -256,7 +257,7 @@ func (r *renderer) bootMAC(path *field.Path) string {
 	return r.in.host.Spec.BootMACAddress
 }
 
-// interfaceMAC is the MAC address of an interface of the host.
+// interfaceMAC returns the MAC address of an interface of the host.
 func (r *renderer) interfaceMAC(path *field.Path, name string) string {
 	hardware := r.in.host.Status.HardwareDetails
 	if hardware == nil {
@@ -274,7 +275,7 @@ func (r *renderer) interfaceMAC(path *field.Path, name string) string {
 	return ""
 }
 
-// list writes some names, at most 8 of them.
+// list joins names, at most 8 of them.
 func list(names []string) string {
 	switch {
 	case len(names) == 0:

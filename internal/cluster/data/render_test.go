@@ -195,7 +195,7 @@ networkData:
 	}
 }
 
-// TestProviderIDOfTheMetadataIsThatOfTheMachine holds what kubelet's arguments make of it.
+// TestProviderIDOfTheMetadataIsThatOfTheMachine makes the provider ID as kubelet's arguments do.
 func TestProviderIDOfTheMetadataIsThatOfTheMachine(t *testing.T) {
 	made, _, err := render(parse(t, `metaData: {strings: [{key: providerid, value: mine}]}`), testInput())
 	if err != nil {

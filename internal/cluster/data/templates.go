@@ -20,7 +20,7 @@ import (
 )
 
 // templateReconciler answers the claims of a Metal3DataTemplate. It also runs for the name of a
-// template that does not exist, because claims of it have to be told, or let go.
+// template that does not exist, because its claims have to be told so, or to be let go.
 type templateReconciler struct{ Config }
 
 // newTemplateReconciler returns the reconciler of templates and claims.
@@ -67,8 +67,8 @@ func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	return settle(err)
 }
 
-// settle makes the result of a pass: an object that somebody else wrote, made or deleted first
-// is looked at again soon.
+// settle returns the result of a pass. If somebody else wrote, made or deleted an object first, the
+// next pass comes soon.
 func settle(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
@@ -76,7 +76,7 @@ func settle(err error) (ctrl.Result, error) {
 	return ctrl.Result{}, err
 }
 
-// template reads the template of a request, nil when there is none.
+// template reads the template of a request, or returns nil when it does not exist.
 func (r *templateReconciler) template(ctx context.Context, req ctrl.Request) (*v1beta2.Metal3DataTemplate, error) {
 	var t v1beta2.Metal3DataTemplate
 	err := r.Client.Get(ctx, req.NamespacedName, &t)
@@ -89,8 +89,8 @@ func (r *templateReconciler) template(ctx context.Context, req ctrl.Request) (*v
 	return &t, nil
 }
 
-// prepare gives a template its finalizer, the label of its cluster and, once that exists, the Cluster as an owner, with which
-// it is deleted.
+// prepare gives a template its finalizer, the label of its Cluster and, once the Cluster exists,
+// the Cluster as an owner, so that the template is deleted with it.
 func (r *templateReconciler) prepare(ctx context.Context, t *v1beta2.Metal3DataTemplate) error {
 	if !t.DeletionTimestamp.IsZero() {
 		return nil
@@ -139,8 +139,8 @@ func listData(ctx context.Context, reader client.Reader, namespace string) ([]*v
 	return all, nil
 }
 
-// apply does what was decided, and returns the data that it made. A claim that fails does not
-// keep the others from theirs.
+// apply does what was decided, and returns the data that it made. A failure for one claim does not
+// stop the others.
 func (r *templateReconciler) apply(ctx context.Context, t *v1beta2.Metal3DataTemplate, a assignment) (made []*v1beta2.Metal3Data, err error) {
 	var failures []error
 	for _, s := range a.steps {
@@ -190,8 +190,8 @@ func (r *templateReconciler) perform(ctx context.Context, t *v1beta2.Metal3DataT
 	}
 }
 
-// create makes the data of a claim. The creation is what takes the index: it fails when
-// anybody has it.
+// create makes the data of a claim. The creation takes the index: it fails when other data has the
+// index already.
 func (r *templateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTemplate, claim *v1beta2.Metal3DataClaim, index int32) (*v1beta2.Metal3Data, error) {
 	if err := r.patch(ctx, claim, func() { controllerutil.AddFinalizer(claim, v1beta2.DataClaimFinalizer) }); err != nil {
 		return nil, err
@@ -216,8 +216,8 @@ func (r *templateReconciler) create(ctx context.Context, t *v1beta2.Metal3DataTe
 	return d, r.say(ctx, claim, d, "")
 }
 
-// chosenHost is the host that the machine of a claim has in its annotation. It only saves the
-// controller of data a write, so it may be unknown.
+// chosenHost returns the host that the machine of a claim has in its annotation, or nothing if it
+// is not known. It only saves the controller of data a write.
 func (r *templateReconciler) chosenHost(ctx context.Context, claim *v1beta2.Metal3DataClaim) string {
 	m, err := machineOf(ctx, r.Client, claim)
 	if err != nil || m == nil {
@@ -226,8 +226,8 @@ func (r *templateReconciler) chosenHost(ctx context.Context, claim *v1beta2.Meta
 	return m.Annotations[v1beta2.HostAnnotation]
 }
 
-// reference names an object of this group. It has no UID, which another cluster would change
-// when the object moves there.
+// reference returns a reference to an object of this group. It has no UID, because the UID changes
+// when the object moves to another cluster.
 func reference(obj client.Object, kind string) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: v1beta2.GroupVersion.String(), Kind: kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 }
@@ -250,12 +250,13 @@ func (r *templateReconciler) say(ctx context.Context, claim *v1beta2.Metal3DataC
 	return nil
 }
 
-// remove deletes data; its finalizer gives back what it has.
+// remove deletes data. The data's finalizer lets the controller of data give back addresses and
+// Secrets first.
 func (r *templateReconciler) remove(ctx context.Context, d *v1beta2.Metal3Data) error {
 	return client.IgnoreNotFound(r.Client.Delete(ctx, d, client.Preconditions{UID: &d.UID}))
 }
 
-// removeExtra deletes data that no claim has, if the API server says so, too.
+// removeExtra deletes data that no claim has, if that is so on the API server, too.
 func (r *templateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3Data) error {
 	if !d.DeletionTimestamp.IsZero() {
 		return nil
@@ -277,7 +278,7 @@ func (r *templateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3D
 	}
 }
 
-// record writes which indexes are in use.
+// record writes to the status of a template which indexes are in use.
 func (r *templateReconciler) record(ctx context.Context, t *v1beta2.Metal3DataTemplate, existing []*v1beta2.Metal3Data) error {
 	now := indexes(t.Name, existing)
 	if equality.Semantic.DeepEqual(t.Status.Indexes, now) {
@@ -288,7 +289,8 @@ func (r *templateReconciler) record(ctx context.Context, t *v1beta2.Metal3DataTe
 	return r.Client.Status().Patch(ctx, t, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// patch changes an object if there is something to change, and only as it was read.
+// patch changes an object, if there is something to change. It returns a conflict if somebody has
+// changed the object since it was read.
 func (c Config) patch(ctx context.Context, obj client.Object, change func()) error {
 	before, _ := obj.DeepCopyObject().(client.Object)
 	change()
