@@ -25,7 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
-// hostile is a client of a workload cluster whose administrator decides what is answered.
+// hostile returns a client of a workload cluster whose administrator decides what the server
+// answers.
 func hostile(t *testing.T, answer http.HandlerFunc) client.Client {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +83,7 @@ func TestWorkloadClusterCannotKeepTheOperatorWaiting(t *testing.T) {
 	if _, _, err := list(t.Context(), c); err == nil {
 		t.Error("no error")
 	}
-	// A client that obeyed would ask again, after three seconds each.
+	// A client that obeyed the answer would ask again, after three seconds each time.
 	if n := asked.Load(); n != 1 {
 		t.Errorf("%d requests in %s, want 1", n, time.Since(began))
 	}

@@ -10,13 +10,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// clientQPS and clientBurst bound the requests to one workload cluster; those of a hundred
-// machines that become Nodes at once take some seconds.
+// clientQPS and clientBurst limit the requests to one workload cluster, per second and at once. The
+// requests for a hundred machines that become Nodes at the same time take some seconds then.
 const clientQPS, clientBurst = 50, 100
 
-// restConfig reads a kubeconfig. What would run a program, read a file of the operator or send
-// anything elsewhere than to a server that is verified is refused, because whoever may write
-// Secrets of a namespace wrote it. Errors tell nothing of its contents.
+// restConfig returns the client configuration of a kubeconfig. It refuses what would run a program,
+// read a file of the operator or send anything to a server that is not verified, because anybody
+// who may write Secrets of the namespace could have written the kubeconfig. Its errors do not
+// reveal the contents.
 func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	if len(kubeconfig) == 0 {
 		return nil, fmt.Errorf("key %q is missing or empty", kubeconfigKey)
@@ -43,7 +44,7 @@ func restConfig(kubeconfig []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// check returns an error that names the first field that is refused, and what to have instead.
+// check returns an error that names the first refused field and what to have instead.
 func check(config *clientcmdapi.Config) error {
 	const (
 		inline  = "have the certificate, key or token in the kubeconfig"

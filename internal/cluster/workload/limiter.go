@@ -12,16 +12,17 @@ import (
 )
 
 const (
-	// requestTimeout bounds a request with its answer, and of a watch the time until it
+	// requestTimeout limits the time of a request and its answer; of a watch, the time until it
 	// begins.
 	requestTimeout = 10 * time.Second
-	// pause is how long requests fail at once after one that had no answer, so that the
-	// machines of a dead cluster do not keep all workers of a controller waiting.
+	// pause is how long requests fail at once after one that had no answer. Otherwise the machines
+	// of a dead cluster would keep all workers of a controller waiting.
 	pause = 30 * time.Second
-	// maxRequests bounds the requests to one workload cluster that are under way, watches aside, and turn is how long
-	// others wait before they fail: so a cluster that is slow keeps few workers of a controller waiting.
+	// maxRequests limits the requests to one workload cluster that are under way, not counting
+	// watches. turn is how long other requests wait for their turn before they fail. So a slow
+	// cluster keeps few workers of a controller waiting.
 	maxRequests, turn = 4, 2 * time.Second
-	// maxAnswer bounds the answer to a request that is no watch, in bytes.
+	// maxAnswer is the limit of the answer to a request that is not a watch, in bytes.
 	maxAnswer = 64 << 20
 )
 
@@ -31,20 +32,20 @@ var (
 	errTooLong  = fmt.Errorf("%w: the answer of its API server is longer than %d MiB", ErrNoAccess, maxAnswer>>20)
 )
 
-// limiter bounds the requests to one workload cluster. It is safe for concurrent use.
+// limiter limits the requests to one workload cluster. It is safe for concurrent use.
 type limiter struct {
-	requests chan struct{} // one for each that is under way
+	requests chan struct{} // one for each request under way
 	longest  int64         // of an answer, in bytes
 
 	mu     sync.Mutex
-	paused time.Time // until then
+	paused time.Time // until then, requests fail at once
 }
 
 func newLimiter() *limiter {
 	return &limiter{requests: make(chan struct{}, maxRequests), longest: maxAnswer}
 }
 
-// begin waits for the turn of a request. The function that it returns ends the request, and can be called again.
+// begin waits for the turn of a request. end ends the request, and may be called more than once.
 func (l *limiter) begin(ctx context.Context) (end func(), err error) {
 	timer := time.NewTimer(turn)
 	defer timer.Stop()
@@ -60,9 +61,9 @@ func (l *limiter) begin(ctx context.Context) (end func(), err error) {
 
 func (l *limiter) wrap(next http.RoundTripper) http.RoundTripper { return limited{next, l} }
 
-// limited is a transport whose requests are bounded, whatever the server answers: whoever administers
-// it may want to keep the operator busy, or have it send requests to others. Its errors are
-// ErrNoAccess, unless the caller gave up.
+// limited is a transport that limits requests whatever the server answers: the administrator of a
+// workload cluster may want to keep the operator busy, or have it send requests to others. Its
+// errors are ErrNoAccess, unless the caller gave up.
 type limited struct {
 	next http.RoundTripper
 	*limiter
@@ -91,7 +92,7 @@ func closeBody(request *http.Request) {
 	}
 }
 
-// send sends a request and calls leave when its answer was read.
+// send sends a request, and calls leave when the answer's body is closed.
 func (l limited) send(request *http.Request, isWatch bool, leave func()) (*http.Response, error) {
 	if until := l.pausedUntil(); !until.IsZero() {
 		closeBody(request)
@@ -121,7 +122,8 @@ func (l limited) send(request *http.Request, isWatch bool, leave func()) (*http.
 		end()
 		return nil, fmt.Errorf("%w: its API server answers with a redirect, which is not followed", ErrNoAccess)
 	}
-	response.Header.Del("Retry-After") // the client would wait as long as the server says; controllers try again by themselves
+	// The client would wait as long as the server says. Controllers try again by themselves.
+	response.Header.Del("Retry-After")
 	left := l.longest
 	if isWatch {
 		timer.Stop()
@@ -131,7 +133,7 @@ func (l limited) send(request *http.Request, isWatch bool, leave func()) (*http.
 	return response, nil
 }
 
-// pausedUntil is when requests are sent again, or zero when they are now.
+// pausedUntil returns when requests are sent again, or the zero time when they are sent now.
 func (l *limiter) pausedUntil() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +149,7 @@ func (l *limiter) pause() {
 	l.paused = time.Now().Add(pause)
 }
 
-// body bounds the length of an answer, and ends the time limit of its request when it was read.
+// body limits the length of an answer, and ends the time limit of its request when it is closed.
 type body struct {
 	io.ReadCloser
 	left int64

@@ -30,7 +30,7 @@ func endless(r *http.Request) (*http.Response, error) {
 	return &http.Response{Body: reader}, nil
 }
 
-// request sends a request and returns the error of its answer or of reading that.
+// request sends a request, and returns the error of sending it or of reading the answer.
 func request(ctx context.Context, t *testing.T, transport http.RoundTripper, query string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://192.0.2.1/api/v1/nodes"+query, nil)

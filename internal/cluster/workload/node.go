@@ -21,18 +21,18 @@ import (
 // sets it when it is started with --cloud-provider=external.
 const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// maxName and maxText bound, in bytes, the name of a Node and each other text of it that is kept
-// or shown: the API server of the workload cluster may send any.
+// maxName and maxText limit, in bytes, the name of a Node and each other text of it that is kept or
+// shown: the API server of the workload cluster may send any text.
 const (
-	maxName = 253 // of Kubernetes
-	maxText = 512 // spec.providerID of a Metal3Machine
+	maxName = 253 // the limit of Kubernetes
+	maxText = 512 // the limit of spec.providerID of a Metal3Machine
 )
 
-// isNamed reports whether a Node has a name that Kubernetes allows, by its length. Others are not
-// there.
+// isNamed reports whether the name of a Node has a length that Kubernetes allows. Other Nodes are
+// ignored.
 func isNamed(node *corev1.Node) bool { return len(node.Name) <= maxName }
 
-// bounded is a text of a Node, or nothing when it is too long to be of use.
+// bounded returns a text of a Node, or nothing when the text is too long to be of use.
 func bounded[T ~string](text T) T {
 	if len(text) > maxText {
 		return ""
@@ -40,15 +40,15 @@ func bounded[T ~string](text T) T {
 	return text
 }
 
-// ProviderID is the provider ID of a machine on a host.
+// ProviderID returns the provider ID of a machine on a host.
 func ProviderID(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) string {
 	return v1beta2.ProviderIDPrefix + h.Namespace + "/" + h.Name + "/" + m.Name
 }
 
-// providerIDs are the provider IDs that the Node of a machine may have; the first one is what it
-// gets. Earlier versions made them of the UID of the host alone. Such an ID is kept where the
-// Metal3Machine has it, also after a move, when the host has another UID. It is an error that
-// says what to do when the Metal3Machine has an ID of another machine.
+// providerIDs returns the provider IDs that the Node of a machine may have; a Node without one gets
+// the first. Earlier versions made them of the UID of the host alone. Such an ID is kept where the
+// Metal3Machine has it, also after a move, when the host has another UID. If the Metal3Machine has
+// the ID of another machine, the error says what to do.
 func providerIDs(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) ([]string, error) {
 	own, byUID := ProviderID(m, h), v1beta2.ProviderIDPrefix+string(h.UID)
 	switch has := m.Spec.ProviderID; {
@@ -68,7 +68,7 @@ func isByUID(providerID string) bool {
 	return ok && uuid.Validate(id) == nil
 }
 
-// identity is by what the Node of a machine is found. What is empty finds none.
+// identity is what identifies the Node of a machine. An empty value matches no Node.
 type identity struct {
 	nodeName    string // Machine.status.nodeRef.name
 	providerIDs []string
@@ -76,7 +76,7 @@ type identity struct {
 	names       []string
 }
 
-// evidence is what a Node was found by, the strongest first.
+// evidence is what identified a Node, the strongest first.
 type evidence int
 
 const (
@@ -90,8 +90,7 @@ const (
 type found struct {
 	node *corev1.Node // nil when there is none
 	by   evidence
-	// foreign are Nodes that would be the machine's if they had no provider ID of another
-	// one.
+	// foreign are Nodes that would be the machine's if they did not have another provider ID.
 	foreign []*corev1.Node
 }
 
@@ -100,9 +99,9 @@ func (id identity) hasID(node *corev1.Node) bool {
 	return node.Spec.ProviderID != "" && slices.Contains(id.providerIDs, node.Spec.ProviderID)
 }
 
-// choose returns the Node of a machine among all of its cluster. The strongest evidence counts,
-// of provider IDs the first one; it is an error when several Nodes have it. A Node with a
-// provider ID that is not the machine's is never chosen.
+// choose returns the Node of a machine among all Nodes of its cluster. The strongest evidence
+// counts; of provider IDs, the first one. If several Nodes have this evidence, choose returns an
+// error. It never chooses a Node with a provider ID that is not the machine's.
 func (id identity) choose(nodes []corev1.Node) (found, error) {
 	for _, want := range id.providerIDs {
 		node, err := only(nodes, func(n *corev1.Node) bool { return want != "" && n.Spec.ProviderID == want })
@@ -133,12 +132,13 @@ func (id identity) choose(nodes []corev1.Node) (found, error) {
 	return found{foreign: foreign}, nil
 }
 
-// ambiguousError means that it cannot be said which Node is that of a machine.
+// ambiguousError means that several Nodes can be that of a machine.
 type ambiguousError struct{ message string }
 
 func (e *ambiguousError) Error() string { return e.message }
 
-// IsAmbiguous reports whether an error of FindNode means that several Nodes can be that of the machine.
+// IsAmbiguous reports whether an error of FindNode means that several Nodes can be that of the
+// machine.
 func IsAmbiguous(err error) bool {
 	var ambiguous *ambiguousError
 	return errors.As(err, &ambiguous)
@@ -164,7 +164,7 @@ func only(nodes []corev1.Node, matches func(*corev1.Node) bool) (*corev1.Node, e
 	}
 }
 
-// describe names Nodes and what they are known by.
+// describe returns the names of Nodes and their provider IDs.
 func describe(nodes []*corev1.Node) string {
 	var texts []string
 	for _, n := range nodes {
@@ -181,9 +181,9 @@ func describe(nodes []*corev1.Node) string {
 	return strings.Join(texts, ", ")
 }
 
-// rival returns another machine of the cluster that a Node may be named after, or nil. A Node
-// that is known by its name alone is given to nobody then, because a provider ID cannot be
-// taken back.
+// rival returns another machine of the cluster that a Node may be named after, or nil. If there is
+// one, a Node that is known by its name alone is given to no machine, because a provider ID cannot
+// be taken back.
 func rival(node *corev1.Node, m *v1beta2.Metal3Machine, all []v1beta2.Metal3Machine) *v1beta2.Metal3Machine {
 	for i := range all {
 		other := &all[i]
@@ -203,8 +203,8 @@ type wanted struct {
 	labels     map[string]string // of the host
 }
 
-// want tells what the Node of a machine on a host should have, and which entries of the
-// annotation for labels are ignored because they are no prefixes.
+// want returns what the Node of a machine on a host should have, and which entries of the
+// annotation for labels are ignored because they are not prefixes.
 func want(providerID string, h *v1alpha1.BareMetalHost, cluster *v1beta2.Metal3Cluster) (w wanted, ignored []string) {
 	w.labels = h.Labels
 	w.prefixes, ignored = parsePrefixes(cluster.Annotations[v1beta2.LabelSyncPrefixesAnnotation])
@@ -214,9 +214,9 @@ func want(providerID string, h *v1alpha1.BareMetalHost, cluster *v1beta2.Metal3C
 	return w, ignored
 }
 
-// parsePrefixes reads the prefixes of labels from their annotation: what stands before the
-// slash of a label's key, separated by commas. Spaces, empty entries, a slash at the end and
-// repetitions do not matter.
+// parsePrefixes returns the prefixes of labels in their annotation. A prefix is what comes before
+// the slash in the key of a label; commas separate the prefixes. Spaces, empty entries, a slash at
+// the end and repetitions do not matter.
 func parsePrefixes(annotation string) (prefixes, ignored []string) {
 	for entry := range strings.SplitSeq(annotation, ",") {
 		entry = strings.TrimSuffix(strings.TrimSpace(entry), "/")
@@ -231,8 +231,8 @@ func parsePrefixes(annotation string) (prefixes, ignored []string) {
 	return prefixes, ignored
 }
 
-// of returns the Node as it should be: node itself when it lacks nothing, otherwise a copy.
-// A provider ID that it has is left, because Kubernetes does not let it change.
+// of returns the Node as it should be: node itself when it lacks nothing, otherwise a copy. A
+// provider ID that the Node has stays, because Kubernetes does not let it change.
 func (w wanted) of(node *corev1.Node) *corev1.Node {
 	changed := node.DeepCopy()
 	if changed.Spec.ProviderID == "" {
@@ -249,10 +249,10 @@ func (w wanted) of(node *corev1.Node) *corev1.Node {
 	return changed
 }
 
-// syncLabels gives a Node the labels of its host with the prefixes, and removes those that the
-// host does not have. Kubernetes and its tools set labels of kubernetes.io and k8s.io on Nodes
-// themselves; of these, only those are removed that came from the host, as an annotation of
-// the Node lists.
+// syncLabels gives a Node those labels of its host that have one of the prefixes, and removes
+// labels with such a prefix that the host does not have. Kubernetes and its tools set labels of
+// kubernetes.io and k8s.io on Nodes themselves. Of these, syncLabels removes only those that came
+// from the host, which an annotation of the Node lists.
 func (w wanted) syncLabels(node *corev1.Node) {
 	if len(w.prefixes) == 0 {
 		return
@@ -286,8 +286,8 @@ func (w wanted) syncLabels(node *corev1.Node) {
 	}
 }
 
-// syncs reports whether a label has one of the prefixes. The label by which Nodes are found is
-// not the host's.
+// syncs reports whether a label has one of the prefixes. NodeHostLabel, by which Nodes are found,
+// is never synced.
 func (w wanted) syncs(key string) bool {
 	prefix, _, ok := strings.Cut(key, "/")
 	return ok && slices.Contains(w.prefixes, prefix) && key != v1beta2.NodeHostLabel
@@ -304,5 +304,5 @@ func isProtected(key string) bool {
 	return false
 }
 
-// nodeName is the name of the Node that Cluster API has found for a Machine.
+// nodeName returns the name of the Node that Cluster API has found for a Machine.
 func nodeName(machine *clusterv1.Machine) string { return machine.Status.NodeRef.Name }

@@ -23,34 +23,36 @@ import (
 const (
 	// labelInterval is how often the labels of a host are compared with those of its Node.
 	labelInterval = time.Minute
-	// pollInterval is how often Nodes are read that are not watched.
+	// pollInterval is how often Nodes that are not watched are read.
 	pollInterval = time.Minute
-	// pageSize bounds how many Nodes one answer has.
+	// pageSize is the most Nodes in one answer.
 	pageSize = 500
-	// maxNodes and maxNodesSize bound the Nodes of a workload cluster and their size together, in
-	// bytes; Kubernetes supports 5000 Nodes. Its administrator could fill the memory of the operator
-	// otherwise.
+	// maxNodes and maxNodesSize limit the number of Nodes of a workload cluster and their total
+	// size in bytes; Kubernetes supports 5000 Nodes. Without the limits, the administrator of the
+	// workload cluster could fill the memory of the operator.
 	maxNodes     = 10_000
 	maxNodesSize = 128 << 20
-	// listTimeout bounds the time in which all pages of a list are read.
+	// listTimeout limits the time in which all pages of a list are read.
 	listTimeout = 30 * time.Second
-	// maxAttempts bounds how often a Node is read again because somebody else changed it.
+	// maxAttempts is how often a Node is read at most when somebody else changes it at the same
+	// time.
 	maxAttempts = 3
 )
 
-// FindNode returns the Node of a machine in its workload cluster, or nil when there is none. It
-// is that of the Machine's nodeRef, or any other with the provider ID of the Machine or one of
-// those given. A Node with another provider ID is not the machine's, whatever its name; one
-// without (a Node that registered again) is when the nodeRef names it. It is an error when
-// several Nodes have the provider ID.
+// FindNode returns the Node of a machine in its workload cluster, or nil when there is none. It is
+// the Node that the Machine's nodeRef names, or any Node with the provider ID of the Machine or one
+// of providerIDs. A Node with another provider ID is not the machine's, whatever its name. A Node
+// without a provider ID, such as one that registered again, is the machine's if the nodeRef names
+// it. If several Nodes have the provider ID, FindNode returns an error for which IsAmbiguous is
+// true.
 func FindNode(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error) {
 	id := identity{nodeName: nodeName(machine), providerIDs: slices.Compact(append([]string{machine.Spec.ProviderID}, providerIDs...))}
 	f, err := find(ctx, c, id)
 	return f.node, err
 }
 
-// find reads the Node of a machine. All Nodes are read only when that of the Machine's nodeRef
-// does not have the machine's provider ID.
+// find reads the Node of a machine. It reads all Nodes only if the Node that the Machine's nodeRef
+// names does not have the machine's provider ID.
 func find(ctx context.Context, c client.Reader, id identity) (found, error) {
 	if id.nodeName != "" {
 		var node corev1.Node
@@ -69,7 +71,7 @@ func find(ctx context.Context, c client.Reader, id identity) (found, error) {
 	return id.choose(nodes)
 }
 
-// list reads all Nodes, and the version of the list.
+// list reads all Nodes, and returns the version of the list.
 func list(ctx context.Context, c client.Reader) ([]corev1.Node, string, error) {
 	return listUpTo(ctx, c, maxNodes, maxNodesSize)
 }
@@ -107,7 +109,7 @@ type Nodes struct {
 	Clients *Clients
 	// Live reads Metal3Machines from the API server of the management cluster.
 	Live client.Reader
-	// Watches tell which Nodes are watched. Without, all are read each minute.
+	// Watches tells which Nodes are watched. If it is nil, all Nodes are read each minute.
 	Watches *Watches
 }
 
@@ -115,8 +117,8 @@ type Nodes struct {
 type Result struct {
 	// Node is the name of the machine's Node; empty when it has none.
 	Node string
-	// ProviderID is the provider ID of that Node, for spec.providerID of the Metal3Machine:
-	// Cluster API finds the Node only by the same one. Empty when it has none yet.
+	// ProviderID is the provider ID of that Node, for spec.providerID of the Metal3Machine: Cluster
+	// API finds the Node only if both are the same. It is empty when the Node has none yet.
 	ProviderID string
 	// Reason is the reason of the condition AssociateMetal3MachineMetaData, which is true
 	// only for AssociateMetal3MachineMetaDataSuccessReason, and Message is its message.
@@ -126,7 +128,7 @@ type Result struct {
 	RequeueAfter time.Duration
 }
 
-// Condition is the condition AssociateMetal3MachineMetaData.
+// Condition returns the condition AssociateMetal3MachineMetaData.
 func (r Result) Condition() metav1.Condition {
 	status := metav1.ConditionFalse
 	if r.Reason == v1beta2.AssociateMetal3MachineMetaDataSuccessReason {
@@ -135,9 +137,9 @@ func (r Result) Condition() metav1.Condition {
 	return metav1.Condition{Type: v1beta2.AssociateMetal3MachineMetaDataCondition, Status: status, Reason: r.Reason, Message: r.Message}
 }
 
-// Sync finds the Node of a machine whose host is provisioned and gives it what it lacks. It is
-// safe to repeat, and has to be for a Node that was deleted and registered again. The Result
-// is filled also beside an error, which is one that may pass when it is tried again.
+// Sync finds the Node of a machine whose host is provisioned and gives it what it lacks. It can be
+// repeated, and has to be, because a Node may be deleted and register again. The Result is set even
+// with an error, and an error means that another try may succeed.
 func (n *Nodes) Sync(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine, m *v1beta2.Metal3Machine,
 	h *v1alpha1.BareMetalHost, infrastructure *v1beta2.Metal3Cluster,
 ) (Result, error) {
@@ -210,7 +212,7 @@ func (n *Nodes) give(ctx context.Context, c client.Client, cluster types.Namespa
 	return changed, nil
 }
 
-// absent is the result for a machine without a Node.
+// absent returns the result for a machine without a Node.
 func absent(id identity, foreign []*corev1.Node) Result {
 	if len(foreign) > 0 {
 		return Result{
@@ -223,9 +225,9 @@ func absent(id identity, foreign []*corev1.Node) Result {
 		id.providerIDs[0], v1beta2.NodeHostLabel, id.hostUID, strings.Join(slices.Compact(id.names), " or "))}
 }
 
-// present is the result for a machine whose Node has what Ingot gives it.
+// present returns the result for a machine whose Node has what Ingot gives it.
 func present(node *corev1.Node, wants wanted, ignored []string) Result {
-	// Both may be what the API server has answered to a change.
+	// Both texts may be from the API server's answer to a change.
 	result := Result{Node: bounded(node.Name), ProviderID: bounded(node.Spec.ProviderID), Reason: v1beta2.AssociateMetal3MachineMetaDataSuccessReason}
 	if result.ProviderID == "" {
 		result.Reason = v1beta2.WaitingForCloudProviderReason

@@ -274,7 +274,7 @@ func TestNodeThatCanBeOfTwoMachinesIsGivenToNone(t *testing.T) {
 	if result, _ := s.sync(v1beta2.AmbiguousNodeReason); !strings.Contains(result.Message, rival.Name) || !strings.Contains(result.Message, v1beta2.NodeHostLabel) {
 		t.Errorf("message %q", result.Message)
 	}
-	// The label tells whose it is.
+	// The label tells which machine the Node belongs to.
 	before := n.DeepCopy()
 	n.Labels = map[string]string{v1beta2.NodeHostLabel: "44444444-4444-4444-8444-444444444444"}
 	s.host.UID = "44444444-4444-4444-8444-444444444444"
@@ -282,7 +282,7 @@ func TestNodeThatCanBeOfTwoMachinesIsGivenToNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.sync(v1beta2.AssociateMetal3MachineMetaDataSuccessReason)
-	// And another Node with the same provider ID makes it uncertain again.
+	// Another Node with the same provider ID makes it uncertain again.
 	s.register(s.host.Name+"-b", ProviderID(s.metal3Machine, s.host), same)
 	if result, _ := s.sync(v1beta2.AmbiguousNodeReason); !strings.Contains(result.Message, s.host.Name+"-b") {
 		t.Errorf("message %q", result.Message)

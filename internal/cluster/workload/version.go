@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Version returns the version of the API server of a Cluster. It is asked for each time,
-// because it changes in the life of a cluster. The error is ErrNoAccess when there is no
+// Version returns the version of the API server of a Cluster. It asks the server each time, because
+// the version changes in the life of a cluster. The error is ErrNoAccess when there is no
 // kubeconfig that can be used.
 func (c *Clients) Version(ctx context.Context, cluster types.NamespacedName) (*version.Version, error) {
 	var secret corev1.Secret

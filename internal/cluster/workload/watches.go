@@ -39,19 +39,20 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=metal3machines,verbs=get;list;watch
 
 const (
-	// maxWatches is how many workload clusters are watched, where the configuration does
-	// not say; those of others are read each minute.
+	// maxWatches is how many workload clusters are watched, unless the configuration says
+	// otherwise. The Nodes of further clusters are read each minute.
 	maxWatches = 200
-	// watchDuration is how long a watch is asked for. Then the Nodes are listed again.
+	// watchDuration is how long each watch is requested to last. After that, the Nodes are listed
+	// again.
 	watchDuration = 7 * time.Minute
-	// minWatch is how long a watch lasts at least that the server ended in order. One that
-	// ends earlier failed.
+	// minWatch is how long a watch lasts at least if it is in order. A watch that the server ends
+	// earlier has failed.
 	minWatch = 2 * requestTimeout
-	// minBackoff and maxBackoff bound the wait after a watch that failed.
+	// minBackoff and maxBackoff limit the wait after a watch that failed.
 	minBackoff, maxBackoff = time.Second, 30 * time.Second
 	maxDoublings           = 5
-	// eventRate bounds the events of one watch that are looked at each second, after a burst: a
-	// server that sends more has to wait.
+	// eventRate is how many events of one watch are processed per second, after a burst of
+	// eventBurst: a server that sends more has to wait.
 	eventRate, eventBurst = 100, 2000
 )
 
@@ -61,15 +62,15 @@ type WatchesConfig struct {
 	Client client.Reader
 	// Clients reach the workload clusters.
 	Clients *Clients
-	// Max bounds how many clusters are watched at once; 0 means 200.
+	// Max limits how many clusters are watched at once; 0 means 200.
 	Max int
-	// Filter says with whose Metal3Clusters the Clusters are watched.
+	// Filter selects the Metal3Clusters whose Clusters are watched.
 	Filter related.Filter
 }
 
-// Watches watch the Nodes of workload clusters whose infrastructure is a Metal3Cluster: each with
-// one request and one goroutine, from the start of the controller until it stops or the Cluster
-// is gone. They keep of a Node only what tells whether it changed.
+// Watches watch the Nodes of workload clusters whose infrastructure is a Metal3Cluster. Each
+// cluster takes one request and one goroutine, from the start of the controller until it stops or
+// the Cluster is gone. Of a Node, Watches keep only what tells whether it changed.
 type Watches struct {
 	WatchesConfig
 
@@ -89,7 +90,7 @@ type watcher interface {
 	Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error)
 }
 
-// state is that of the watch of one Cluster.
+// state is the state of the watch of one Cluster.
 type state struct {
 	uid     types.UID
 	stop    context.CancelFunc
@@ -115,8 +116,8 @@ func NewWatches(c WatchesConfig) *Watches {
 	return &Watches{WatchesConfig: c, connect: connect, states: map[types.NamespacedName]*state{}}
 }
 
-// PollAfter is after which time the Nodes of a cluster have to be read again: 0 while they are
-// watched, otherwise a minute. Nil watches watch nothing.
+// PollAfter returns after which time the Nodes of a cluster have to be read again: 0 while they are
+// watched, otherwise a minute. Nil Watches watch nothing.
 func (w *Watches) PollAfter(cluster types.NamespacedName) time.Duration {
 	if w == nil {
 		return pollInterval
@@ -129,13 +130,13 @@ func (w *Watches) PollAfter(cluster types.NamespacedName) time.Duration {
 	return pollInterval
 }
 
-// Metal3MachineRequest asks for a pass over the Metal3Machine of a Machine.
+// Metal3MachineRequest returns a request for the Metal3Machine of a Machine.
 func Metal3MachineRequest(m *clusterv1.Machine) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
 }
 
-// Source makes requests for the Machines whose Nodes changed, and for all of a cluster when its
-// Nodes are not watched any more.
+// Source returns a source of requests for the Machines whose Nodes changed, and for all Machines of
+// a cluster when its Nodes are not watched any more.
 func (w *Watches) Source(request func(*clusterv1.Machine) ctrl.Request) source.Source {
 	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		w.mu.Lock()
@@ -155,9 +156,9 @@ func (w *Watches) Source(request func(*clusterv1.Machine) ctrl.Request) source.S
 	})
 }
 
-// concerned are the Machines that changes are about. A Node without a provider ID may be that of
-// each Machine without one, unless its name tells. So may one whose provider ID is the UID of a
-// host, which no Machine names.
+// concerned returns the Machines that changes are about. A Node without a provider ID may be that
+// of any Machine that has no Node yet, unless its name tells. So may a Node whose provider ID is
+// the UID of a host, which no Machine names.
 func concerned(machines []clusterv1.Machine, changes []Change) []*clusterv1.Machine {
 	var all []*clusterv1.Machine
 	for i := range machines {
@@ -186,7 +187,8 @@ func concerned(machines []clusterv1.Machine, changes []Change) []*clusterv1.Mach
 	return slices.DeleteFunc(all, func(m *clusterv1.Machine) bool { return !asked[m] })
 }
 
-// names reports whether a changed Node has the name or the provider ID of a Machine's.
+// names reports whether a changed Node has the name or the provider ID that the Node of a Machine
+// may have.
 func (c Change) names(m *clusterv1.Machine) bool {
 	infrastructure := m.Spec.InfrastructureRef.Name
 	return c.Node == nodeName(m) || c.Node == infrastructure || c.ProviderID != "" && (c.ProviderID == m.Spec.ProviderID ||
@@ -197,7 +199,7 @@ func (c Change) names(m *clusterv1.Machine) bool {
 // caller starts and stops it; all goroutines have ended when it has.
 func (w *Watches) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = w
-	// Not every change of a status matters.
+	// Only changes of the spec matter.
 	changes := predicate.TypedGenerationChangedPredicate[*clusterv1.Cluster]{}
 	c, err := operatorwatch.Controller("workload-nodes", options,
 		source.Kind(cache, &clusterv1.Cluster{}, &handler.TypedEnqueueRequestForObject[*clusterv1.Cluster]{}, changes))
@@ -207,7 +209,7 @@ func (w *Watches) Controller(cache cache.Cache, options controller.Options) (con
 	return running{c, w}, nil
 }
 
-// running owns the goroutines of watches while the controller runs.
+// running ends the goroutines of watches when the controller stops.
 type running struct {
 	controller.Controller
 	watches *Watches
@@ -220,7 +222,7 @@ func (r running) Start(ctx context.Context) error {
 	return r.Controller.Start(ctx)
 }
 
-// open lets watches start. The function it returns ends them all and waits for them.
+// open lets watches start. stop ends all watches and waits for their goroutines.
 func (w *Watches) open(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var goroutines sync.WaitGroup
@@ -270,7 +272,8 @@ func (w *Watches) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// begin sees to it that a Cluster is watched. It returns false when there are too many.
+// begin starts to watch a Cluster, if it is not watched. It returns false when too many Clusters
+// are watched.
 func (w *Watches) begin(cluster types.NamespacedName, uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -301,8 +304,7 @@ func (w *Watches) end(cluster types.NamespacedName) {
 	}
 }
 
-// watch watches the Nodes of a cluster until ctx ends. After a failure it waits, longer each
-// time.
+// watch watches the Nodes of a cluster until ctx ends. After each failure in a row it waits longer.
 func (w *Watches) watch(ctx context.Context, cluster types.NamespacedName, s *state) {
 	seen := map[string]summary{}
 	for failures := 0; ctx.Err() == nil; {
@@ -332,14 +334,14 @@ func (w *Watches) watch(ctx context.Context, cluster types.NamespacedName, s *st
 	}
 }
 
-// backoff is the wait after the n-th failure in a row.
+// backoff returns the wait after the n-th failure in a row, where the first n is 0.
 func backoff(n int, cluster types.NamespacedName) time.Duration {
 	wait := min(minBackoff<<min(n, maxDoublings), maxBackoff)
 	return requeue.Spread(wait, wait/2, cluster.String(), n)
 }
 
-// follow lists the Nodes of a cluster, and watches them until the server ends that. It
-// publishes how they differ from those seen before.
+// follow lists the Nodes of a cluster, and watches them until the server ends the watch. It
+// publishes how they differ from seen, and updates seen.
 func (w *Watches) follow(ctx context.Context, cluster types.NamespacedName, s *state, seen map[string]summary) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -359,7 +361,7 @@ func (w *Watches) follow(ctx context.Context, cluster types.NamespacedName, s *s
 	defer watch.Stop()
 	w.set(s, true)
 	w.publish(ctx, cluster, replace(seen, nodes))
-	// A server that does not keep to the time it was asked for is left.
+	// This ends a watch that the server does not end in the requested time.
 	end := time.NewTimer(watchDuration + requestTimeout)
 	defer end.Stop()
 	limit := rate.NewLimiter(eventRate, eventBurst)
@@ -398,7 +400,7 @@ func (w *Watches) set(s *state, watched bool) bool {
 	return changed
 }
 
-// publish tells all subscribers of changes.
+// publish tells all subscribers about changes.
 func (w *Watches) publish(ctx context.Context, cluster types.NamespacedName, changes []Change) {
 	if len(changes) == 0 {
 		return
@@ -440,7 +442,7 @@ func hash(labels map[string]string) uint64 {
 	return h.Sum64()
 }
 
-// replace makes seen what a list has, and returns the changes.
+// replace updates seen to the Nodes of a list, and returns the changes.
 func replace(seen map[string]summary, nodes []corev1.Node) []Change {
 	var changes []Change
 	listed := map[string]bool{}
@@ -457,7 +459,7 @@ func replace(seen map[string]summary, nodes []corev1.Node) []Change {
 	return changes
 }
 
-// apply brings an event of a watch into seen, and returns the change.
+// apply applies an event of a watch to seen, and returns the change.
 func apply(seen map[string]summary, event watch.Event) ([]Change, error) {
 	node, ok := event.Object.(*corev1.Node)
 	switch {

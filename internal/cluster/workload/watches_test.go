@@ -159,21 +159,21 @@ func (s *server) has(nodes ...corev1.Node) {
 	s.nodes = nodes
 }
 
-// connected is when watches began, since the test did.
+// connected returns when watches began, counted from the beginning of the test.
 func (s *server) connected() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.connects)
 }
 
-// last is the last watch that began.
+// last returns the last watch that began.
 func (s *server) last() *watch.FakeWatcher {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.watches[len(s.watches)-1]
 }
 
-// bench is Watches on such a server, with what they told.
+// bench is Watches on such a server, with the changes that they published.
 type bench struct {
 	*Watches
 	*server
@@ -198,7 +198,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	return b
 }
 
-// expect fails the test unless exactly these changes were told since it was called last.
+// expect fails the test unless exactly these changes were published since the last call.
 func (b *bench) expect(t *testing.T, what string, want ...Change) {
 	t.Helper()
 	synctest.Wait()

@@ -56,15 +56,15 @@ func New(secrets client.Reader, scheme *runtime.Scheme) *Clients {
 	return &Clients{secrets: secrets, scheme: scheme, known: map[types.NamespacedName]known{}}
 }
 
-// Client returns a client of the workload cluster of a Cluster, which reads without a cache.
-// It sends nothing to that cluster. It returns ErrNoAccess when there is no kubeconfig that can
+// Client returns a client of the workload cluster of a Cluster, which reads without a cache. Client
+// itself sends nothing to that cluster. It returns ErrNoAccess when there is no kubeconfig that can
 // be used. Each request of the client ends within ten seconds; after one that had no answer,
 // requests fail at once for a while.
 func (c *Clients) Client(ctx context.Context, cluster types.NamespacedName) (client.Client, error) {
 	return c.watching(ctx, cluster)
 }
 
-// watching is Client, for a client that can watch, too.
+// watching is like Client, but its client can watch, too.
 func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (client.WithWatch, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: cluster.Namespace, Name: cluster.Name + kubeconfigSuffix}
@@ -95,7 +95,7 @@ func (c *Clients) watching(ctx context.Context, cluster types.NamespacedName) (c
 	return made, nil
 }
 
-// Gone returns a source of no requests, which forgets the clients of Clusters that are gone.
+// Gone returns a source that makes no requests. It forgets the clients of Clusters that are gone.
 func (c *Clients) Gone(cache cache.Cache) source.Source {
 	return source.Kind(cache, &clusterv1.Cluster{}, c.onGone())
 }
