@@ -68,16 +68,22 @@ func (s *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.RoundTripper.RoundTrip(r)
 }
 
+// workOn makes the attempts of a conductor that was not started, until no work is due.
+func (w *world) workOn() {
+	w.t.Helper()
+	w.runner.RenewLeases(w.t.Context())
+	w.runner.ClaimDue(w.t.Context())
+	for w.runner.RunNext(w.t.Context()) {
+		w.runner.ClaimDue(w.t.Context())
+	}
+}
+
 // live lets time pass for the engine and for a machine until no work is left, and has each told
 // before every second.
 func (w *world) live(m *redfishtest.Server, each func()) {
 	w.t.Helper()
 	for range 4 * 3600 {
-		w.runner.RenewLeases(w.t.Context())
-		w.runner.ClaimDue(w.t.Context())
-		for w.runner.RunNext(w.t.Context()) {
-			w.runner.ClaimDue(w.t.Context())
-		}
+		w.workOn()
 		if w.works() == 0 {
 			return
 		}

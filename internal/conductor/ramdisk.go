@@ -14,6 +14,7 @@ import (
 
 // Names of the operations that start a ramdisk and end it, as they are stored.
 const (
+	fetchRamdiskName  = "fetch ramdisk"
 	chooseRamdiskName = "choose ramdisk"
 	offForRamdiskName = "power off for ramdisk"
 	bootRamdiskName   = "boot ramdisk"
@@ -83,8 +84,10 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 // asks its agent for the steps of a flow. Item tells its operations from those of another
 // start in the same script; skip leaves all out.
 func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
-	n := t.Node
+	n, fetch := t.Node, c.fetchRamdisk(t.Node)
+	fetch.Skip = fetch.Skip || c.mayKeepRamdisk(n)
 	operations := []runner.Operation{
+		fetch,
 		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
 	}
@@ -95,6 +98,29 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 		awaitRamdiskOperation,
 		{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
 	}, item, skip))
+}
+
+// ramdiskFetcher is a boot interface that fetches what the ramdisk is booted from, which may take long
+// or fail.
+type ramdiskFetcher interface {
+	// FetchRamdisk makes a turn of fetching what BootRamdisk serves. It changes neither the node nor
+	// its machine.
+	FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error)
+}
+
+// fetchRamdisk has what the ramdisk is booted from fetched, before the work counts as the one that has
+// started it and before anything is done to the machine: an instance runs on meanwhile, and when that fails.
+func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
+	operation := changeBy(c, fetchRamdiskName, node.BootInterface, "fetching a ramdisk", ramdiskFetcher.FetchRamdisk)
+	operation.Harmless = true
+	boot, err := c.bootWay(n)
+	if err != nil && c.switches(n, node.PowerOn) {
+		operation.Change = func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) { return driver.Outcome{}, err }
+		return operation
+	}
+	_, unable := driver.Ability[ramdiskFetcher](c.drivers, n, node.BootInterface, "fetching a ramdisk")
+	operation.Skip = boot != managedBoot || unable != nil
+	return operation
 }
 
 // offForRamdisk switches a machine off before it is told to boot the ramdisk: some BMCs refuse

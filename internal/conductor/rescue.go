@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -56,6 +57,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 	}
 	operations := []runner.Operation{
 		c.checkIdentity(t.Node),
+		c.fetchRamdisk(t.Node),
 		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
 	}
 	operations = append(operations, c.matchBootMode(t.Node)...)
@@ -77,12 +79,16 @@ func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	}
 }
 
-// leaveRescued withdraws the rescue system after a failure and switches the machine off.
+// leaveRescued withdraws the rescue system after a failure and switches the machine off, unless it
+// runs its instance still.
 func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
-	return append([]runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node)}, c.switchedOff(t)...)
+	off := c.switchTo(t.Node, node.PowerOff)
+	inRamdisk := startedRamdisk(t.Node, workMark(t.Work)) || agent.EndpointOf(t.Node).URL != "" // that of an earlier rescue
+	off.Skip = off.Skip || !inRamdisk
+	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
 }
 
 // endRescue forgets the password, which nobody needs any more.

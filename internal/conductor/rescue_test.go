@@ -32,6 +32,9 @@ func TestRescueBootsTheRamdiskAndUnrescueTheInstance(t *testing.T) {
 	if diff := cmp.Diff(want, unskipped(back)); err != nil || diff != "" {
 		t.Errorf("unrescue: %v (-want +got):\n%s", err, diff)
 	}
+	if err := c.beginRamdiskRescue(workMark(task.Work))(nil, n); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff([]string{leaveRamdiskName, powerOffName}, unskipped(c.leaveRescued(task))); diff != "" {
 		t.Errorf("after a failure (-want +got):\n%s", diff)
 	}

@@ -80,6 +80,11 @@ func (h httpInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 	return h.serve(ctx, n, turn, plan{boot: h.boot, persistent: persistenceOf(n) == always})
 }
 
+// FetchRamdisk fetches the images that BootRamdisk serves.
+func (h httpInterface) FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return h.fetchAhead(ctx, n, turn, h.boot)
+}
+
 // serve makes a turn of booting a plan.
 func (h httpInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn, what plan) (driver.Outcome, error) {
 	if p := parsePhase(turn.Phase); p.stage == stored || p.stage == setting {

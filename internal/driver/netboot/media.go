@@ -115,6 +115,11 @@ func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driv
 	return m.serve(ctx, n, turn, plan{boot: m.boot, persistent: persistenceOf(n) == always})
 }
 
+// FetchRamdisk fetches the images that BootRamdisk serves.
+func (m mediaInterface) FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return m.fetchAhead(ctx, n, turn, m.boot)
+}
+
 // serve makes a turn of booting a plan.
 func (m mediaInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn, what plan) (driver.Outcome, error) {
 	p := parsePhase(turn.Phase)

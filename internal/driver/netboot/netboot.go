@@ -114,6 +114,25 @@ func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 	return b.serve(ctx, n, turn, plan{boot: b.ramdisk, persistent: persistenceOf(n) == always})
 }
 
+// FetchRamdisk fetches the images that BootRamdisk serves, so that it has them at once. It changes
+// nothing, so that the machine may be in use meanwhile.
+func (b bootInterface) FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return b.fetchAhead(ctx, n, turn, b.ramdisk)
+}
+
+// fetchAhead makes a turn of fetching the images of what a function decides to boot.
+func (b bootInterface) fetchAhead(ctx context.Context, n *node.Node, turn driver.Turn, decide func(*node.Node) (node.RamdiskBoot, error)) (driver.Outcome, error) {
+	boot, err := decide(n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	wait, err := b.fetch(ctx, &boot, turn.Elapsed)
+	if err != nil || !wait {
+		return driver.Outcome{}, err
+	}
+	return driver.Outcome{Again: fetchPause}, nil
+}
+
 // ramdisk decides what the ramdisk is booted from.
 func (b bootInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 	return b.config.boot(n, b.images)

@@ -279,6 +279,43 @@ func TestImagesThatTakeLongAreWaitedFor(t *testing.T) {
 	})
 }
 
+// TestImagesOfTheRamdiskAreFetchedAheadOfItsBoot of every boot interface, which then has them at once.
+func TestImagesOfTheRamdiskAreFetchedAheadOfItsBoot(t *testing.T) {
+	c := config
+	c.URL, c.BootLoader = "https://192.0.2.1:6388", "http://images/esp"
+	for name := range netboot.New(c, nil, nil, nil).Interfaces() {
+		synctest.Test(t, func(t *testing.T) {
+			s, n := &cachedImages{late: true}, inspected(nil, nil)
+			before := *n
+			boot, fetches := made(name, c, s, nil).(interface {
+				FetchRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error)
+			})
+			if !fetches {
+				t.Fatalf("%s fetches nothing ahead", name)
+			}
+			if out, err := boot.FetchRamdisk(t.Context(), n, driver.Turn{}); err != nil || out.Again <= 0 || out.Apply != nil {
+				t.Errorf("%s: outcome %+v, %v; want another turn", name, out, err)
+			}
+			var failed *node.DriverError
+			if _, err := boot.FetchRamdisk(t.Context(), n, driver.Turn{Attempt: driver.Continued, Elapsed: 1 << 60}); !errors.As(err, &failed) {
+				t.Errorf("%s: after a long time the error is %v", name, err)
+			}
+			s.late, s.asked = false, nil
+			if err := play(t, n, boot.FetchRamdisk); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			ahead := s.asked
+			if diff := cmp.Diff(&before, n); diff != "" {
+				t.Errorf("%s changes the node:\n%s", name, diff)
+			}
+			s.asked = nil
+			if _, err := made(name, c, s, nil).BootRamdisk(t.Context(), n, driver.Turn{}); err != nil || !slices.Equal(ahead, s.asked) || len(ahead) == 0 {
+				t.Errorf("%s: %v; fetched ahead %q, for the boot %q", name, err, ahead, s.asked)
+			}
+		})
+	}
+}
+
 func TestImageThatCannotBeFetchedFailsTheBoot(t *testing.T) {
 	s := &cachedImages{failed: errors.New("the server answers 404 Not Found")}
 	c := config

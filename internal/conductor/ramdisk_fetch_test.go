@@ -1,0 +1,165 @@
+package conductor
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/fake"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
+	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
+	"github.com/ingot-metal/ingot/internal/store"
+)
+
+// slowImages is a boot interface whose images come from a slow server.
+type slowImages struct {
+	driver.RamdiskBoot
+	turns  int   // until they have come, or cannot be had
+	failed error // why they cannot
+}
+
+func (s *slowImages) FetchRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+	if s.turns--; s.turns >= 0 {
+		return driver.Outcome{Again: driver.NextTurn}, nil
+	}
+	return driver.Outcome{}, s.failed
+}
+
+// instanceBehind returns a node whose instance runs and whose boot interface fetches the images of its
+// ramdisk. Its conductor was not started: workOn makes its attempts.
+func instanceBehind(t *testing.T, images *slowImages) (*world, *standIn, *node.Node) {
+	t.Helper()
+	w, m := emptyWorld(t), &standIn{power: node.PowerOn}
+	c := w.idle("conductor-1")
+	hardware := fake.New(func(*node.Node) (fake.Machine, bool) { return m, true })
+	built := driver.Implementations{node.NetworkInterface: {"fake": hardware}}
+	for kind, implementation := range hardware.Interfaces() {
+		built[kind] = map[string]driver.Implementation{"fake": implementation}
+	}
+	for kind, implementations := range ramdisk.New(ramdisk.Options{Agents: busyAgents{}, Running: func(*node.Node) bool { return false }}).Interfaces() {
+		maps.Copy(built[kind], implementations)
+	}
+	images.RamdiskBoot = built[node.BootInterface]["fake"].(driver.RamdiskBoot)
+	built[node.BootInterface]["fake"] = images
+	var err error
+	if c.drivers, err = driver.New(driver.Config{}, built); err != nil {
+		t.Fatal(err)
+	}
+	w.Conductor = c
+	return w, m, w.register(inState(node.Active), func(n *node.Node) {
+		n.PowerState = node.PowerOn
+		for _, kind := range []node.InterfaceKind{node.BootInterface, node.ManagementInterface, node.NetworkInterface} {
+			n.Interfaces[kind] = "fake"
+		}
+		n.Interfaces[node.DeployInterface], n.Interfaces[node.RescueInterface] = "direct", "agent"
+	})
+}
+
+// startsRamdisk are the verbs that boot the ramdisk of a machine with an instance.
+var startsRamdisk = map[string]struct {
+	with           func(*node.VerbRequest)
+	waiting, fails node.State
+}{
+	"service": {with(step("deploy.burnin_cpu")), node.ServiceWait, node.ServiceFailed},
+	"rescue":  {rescuePassword, node.RescueWait, node.RescueFailed},
+}
+
+// TestInstanceRunsUntilTheImagesOfTheRamdiskAreThere and then its machine is switched off.
+func TestInstanceRunsUntilTheImagesOfTheRamdiskAreThere(t *testing.T) {
+	for verb, tc := range startsRamdisk {
+		t.Run(verb, func(t *testing.T) {
+			images := &slowImages{turns: 3}
+			w, m, n := instanceBehind(t, images)
+			w.send(n, verb, tc.with)
+			for images.turns >= 0 {
+				if kinds := m.kinds(); len(kinds) > 0 {
+					t.Fatalf("while the images are fetched, %v was done", kinds)
+				}
+				w.workOn()
+				w.clock.Advance(time.Second)
+			}
+			for range 60 {
+				w.workOn()
+				w.clock.Advance(time.Second)
+			}
+			w.arrive(n, tc.waiting)
+			if diff := cmp.Diff([]fake.Kind{fake.PowerOff, fake.BootRamdisk, fake.PowerOn}, m.kinds()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInstanceRunsOnWhenTheImagesOfTheRamdiskCannotBeFetched(t *testing.T) {
+	for verb, tc := range startsRamdisk {
+		t.Run(verb, func(t *testing.T) {
+			w, m, n := instanceBehind(t, &slowImages{failed: &node.DriverError{Op: "fetch", Refused: true, Reason: "404 Not Found"}})
+			w.send(n, verb, tc.with)
+			w.workOn()
+			got := w.stored(n.UUID)
+			if kinds := m.kinds(); got.ProvisionState != tc.fails || len(kinds) > 0 || got.PowerState != node.PowerOn || !strings.Contains(got.LastError, "404 Not Found") {
+				t.Errorf("state %q, %v was done, power %q, last_error %q; want the instance left alone", got.ProvisionState, kinds, got.PowerState, got.LastError)
+			}
+		})
+	}
+}
+
+// TestRescueSystemThatRunsIsEndedWhenTheNextOneCannotBeFetched has the password of the first one forgotten.
+func TestRescueSystemThatRunsIsEndedWhenTheNextOneCannotBeFetched(t *testing.T) {
+	for url, want := range map[string]bool{"https://192.0.2.7:9999": true, "": false} {
+		c, _, n := withRamdisk(t, inTheRamdisk, func(n *node.Node) {
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskStartedKey: "6"})
+			if url != "" {
+				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{agent.TokenKey: "t", agent.URLKey: url})
+			}
+		})
+		names := unskipped(c.leaveRescued(runner.Task{Work: &store.Work{ID: 7, Kind: workRescue}, Node: n}))
+		if slices.Contains(names, powerOffName) != want {
+			t.Errorf("with the agent %q: %q, want it switched off: %v", url, names, want)
+		}
+	}
+}
+
+// TestBootThatBecameImpossibleFailsBeforeTheMachineIsSwitchedOff as after a change of the configuration.
+func TestBootThatBecameImpossibleFailsBeforeTheMachineIsSwitchedOff(t *testing.T) {
+	c, _, n := withRamdisk(t, inTheRamdisk, func(n *node.Node) { n.Interfaces[node.BootInterface] = "ipxe" })
+	operation := c.fetchRamdisk(n)
+	if operation.Skip {
+		t.Fatal("it is left out")
+	}
+	if _, err := operation.Change(t.Context(), n, driver.Turn{}); err == nil || !strings.Contains(err.Error(), "boot.listen") {
+		t.Errorf("error %v, want what the boot service lacks", err)
+	}
+}
+
+// TestRamdiskThatIsKeptIsNotFetched though nothing could fetch it.
+func TestRamdiskThatIsKeptIsNotFetched(t *testing.T) {
+	for keep, want := range map[bool]bool{true: false, false: true} {
+		c, _, n := withRamdisk(t, func(n *node.Node) {
+			n.Interfaces[node.BootInterface], n.DriverInfo = "ipxe", n.DriverInfo.With(map[string]any{"fast_track": keep})
+		})
+		names := unskipped(ramdiskStarts["cleaning"](t, c, n))
+		if slices.Contains(names, fetchRamdiskName) != want {
+			t.Errorf("kept: %v; %q, want it fetched: %v", keep, names, want)
+		}
+	}
+}
+
+// TestBootInterfacesFetchTheImagesAhead of which the engine serves something.
+func TestBootInterfacesFetchTheImagesAhead(t *testing.T) {
+	c, _, n := withRamdisk(t)
+	for _, name := range []string{"ipxe", "pxe", "http-ipxe", "redfish-virtual-media", "redfish-https", "http"} {
+		n.Interfaces[node.BootInterface] = name
+		if _, err := driver.Ability[ramdiskFetcher](c.drivers, n, node.BootInterface, "fetching a ramdisk"); err != nil {
+			t.Error(err)
+		}
+	}
+}
