@@ -88,9 +88,9 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 	if abortedKind(t.Work) == workService {
 		return append(c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), read), nil
 	}
-	operations := append([]runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node)}, c.switchedOff(t)...)
+	operations := []runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), c.leftIn(t.Node, node.PowerOff)}
 	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
-		reboot := c.rebootInspected(t.Node)
+		reboot := c.ofSameMachine(c.rebootInspected(t.Node))
 		reboot.Skip = reboot.Skip || !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
 		operations = append(operations, reboot)
 	}

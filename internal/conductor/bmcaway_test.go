@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
@@ -24,10 +27,14 @@ import (
 // take so long. Its conductor was not started: live makes its attempts.
 func (w *world) behindBMC(m *redfishtest.Server, state node.State, latency time.Duration) *node.Node {
 	w.t.Helper()
+	return w.over(&slowTransport{RoundTripper: m.Client().Transport, latency: latency, spent: map[time.Time]time.Duration{}}, m, state)
+}
+
+// over is behindBMC with a way to the BMC.
+func (w *world) over(way http.RoundTripper, m *redfishtest.Server, state node.State) *node.Node {
+	w.t.Helper()
 	w.Conductor = w.idle("conductor-1", func(cfg *Config) { cfg.MaxAttempts = 5 })
-	d := redfish.New(redfish.Options{
-		Clock: w.clock.Now, Transport: &slowTransport{RoundTripper: m.Client().Transport, latency: latency, spent: map[time.Time]time.Duration{}},
-	})
+	d := redfish.New(redfish.Options{Clock: w.clock.Now, Transport: way})
 	w.t.Cleanup(func() { _ = d.Close(context.Background()) })
 	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{Redfish: d})
 	if err != nil {
@@ -143,6 +150,52 @@ func TestRebootWhoseBMCIsAwayForLongerThanItsAttemptsLeavesTheMachineOn(t *testi
 	got := w.stored(n.UUID)
 	if want := []string{"soft power off", "restart bmc", "power on"}; !slices.Equal(m.Effects(), want) || m.Power() != bmc.On || got.PowerState != node.PowerOn {
 		t.Errorf("effects %q, want %q; the machine is %s, and the node %q (%s)", m.Effects(), want, m.Power(), got.PowerState, got.LastError)
+	}
+}
+
+// movingAddress is the way to the address of a BMC, which may be given to another one.
+type movingAddress struct {
+	own, other *redfishtest.Server
+	moved      bool
+}
+
+func (a *movingAddress) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !a.moved {
+		return a.own.Client().Transport.RoundTrip(r)
+	}
+	at, err := url.Parse(a.other.URL)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.URL.Host, r.Host = at.Host, at.Host
+	return a.other.Client().Transport.RoundTrip(r)
+}
+
+// TestMachineOfAnotherNodeIsNotSwitchedOnAfterAFailedReboot gives the address of a BMC that is away to another one
+// between two attempts to leave the machine on.
+func TestMachineOfAnotherNodeIsNotSwitchedOnAfterAFailedReboot(t *testing.T) {
+	w := emptyWorld(t)
+	times := bmc.RealisticTimes()
+	times.BMCRestart = time.Hour
+	m, other := redfishtest.Start(t, "dell", redfishtest.Options{Times: times}), redfishtest.Start(t, "dell", redfishtest.Options{Index: 1})
+	way := &movingAddress{own: m, other: other}
+	n := w.over(way, m, node.Active)
+	w.standFor(w.register(), node.NewMachineIdentity(uuid.UUID(other.UUID()).String(), ""))
+	if err := w.SetPower(t.Context(), n.UUID, node.SoftRebooting, 0); err != nil {
+		t.Fatal(err)
+	}
+	w.live(m, func() {
+		if m.Power() == bmc.Off && m.Restarts() == 0 {
+			if err := m.Restart(&bmc.Call{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		work := w.workOf(n)
+		way.moved = way.moved || work.Attempts > 0 && strings.Contains(work.Step, `"failing"`) && strings.Contains(work.Step, `"operation":{"name":"power on"`)
+	})
+	if got := w.stored(n.UUID); !way.moved || len(other.Effects()) > 0 || !strings.Contains(got.LastError, "the BMC belongs to the machine for which node") {
+		t.Errorf("moved: %v; %q was done to the other machine, last_error %q", way.moved, other.Effects(), got.LastError)
 	}
 }
 

@@ -87,12 +87,13 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	logs, read := c.collectLogs(t, true), c.readSettings(leavesSettings(t.Node, serviceFlow))
 	if writesFirmware(t.Node) {
-		boot := c.bootInstance(t.Node, "")
+		boot := c.ofSameMachine(c.bootInstance(t.Node, ""))
 		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
-		secure := c.secureAgain(t.Node)
+		secure := c.ofSameMachine(c.secureAgain(t.Node))
 		secure.Skip = secure.Skip || !startedRamdisk(t.Node, workMark(t.Work))
-		operations := append([]runner.Operation{logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure}, c.switchedOn(t)...)
-		return append(operations, read)
+		return []runner.Operation{
+			logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure, c.leftIn(t.Node, node.PowerOn), read,
+		}
 	}
 	back := c.backToInstance(t.Node, workMark(t.Work))
 	logs.Skip = logs.Skip || slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })
@@ -102,7 +103,7 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 // leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
 // its BMC may still write firmware, which must not lose its power.
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
-	off := c.switchTo(t.Node, node.PowerOff)
+	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
 	return []runner.Operation{
 		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off, c.readSettings(leavesSettings(t.Node, cleanFlow)),

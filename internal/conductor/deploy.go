@@ -35,7 +35,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 // leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
 // off, unless it is to be examined.
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
-	off := c.switchTo(t.Node, node.PowerOff)
+	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
 	return []runner.Operation{
 		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off, c.readSettings(leavesSettings(t.Node, deployFlow)),

@@ -40,12 +40,27 @@ func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
 	}}
 }
 
-// ofOwnMachine has a change begin with the check whose machine it is: the addresses of BMCs may have
-// been given out anew.
+// ofOwnMachine has each attempt of a change begin with the check whose machine it is.
 func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
+	return afterCheck(c.checkOwner, change)
+}
+
+// ofSameMachine has each attempt of an operation which leaves the machine of failed work in order begin with the
+// check which machine it is. The one before leaving may have had no answer.
+func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
+	operation.Change = afterCheck(func(ctx context.Context, n *node.Node) error {
+		_, err := c.sameMachine(ctx, n)
+		return err
+	}, operation.Change)
+	return operation
+}
+
+// afterCheck has each attempt of a change begin with a check: the addresses of BMCs may have been given out anew
+// since the one before, or while no BMC answered.
+func afterCheck(check func(context.Context, *node.Node) error, change runner.Change) runner.Change {
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		if turn.Phase == "" {
-			if err := c.checkOwner(ctx, n); err != nil {
+		if turn.Attempt != driver.Continued {
+			if err := check(ctx, n); err != nil {
 				return driver.Outcome{}, err
 			}
 		}
@@ -159,21 +174,31 @@ func (c *Conductor) readIdentity(ctx context.Context, n *node.Node) node.Machine
 // machine than the one that was managed or inspected: an address was given to another BMC,
 // or driver_info has that of another machine.
 func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
-	identifier, ok := c.identifierOf(n)
+	_, ok := c.identifierOf(n)
 	return runner.Operation{Ref: runner.Ref{Name: checkIdentityName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
-		found, err := identifier.Identity(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		known := identityOf(n)
-		if err := compareIdentities(known, found); err != nil {
-			return nil, err
-		}
-		if err := c.refuseMachineOfAnother(ctx, n, found); err != nil || known.Known() {
+		found, err := c.sameMachine(ctx, n)
+		if err != nil || identityOf(n).Known() {
 			return nil, err
 		}
 		return storeIdentity(found), nil
 	}}
+}
+
+// sameMachine returns which machine a node's BMC belongs to, and an *otherMachineError when that is another one
+// than the node stands for.
+func (c *Conductor) sameMachine(ctx context.Context, n *node.Node) (node.MachineIdentity, error) {
+	identifier, ok := c.identifierOf(n)
+	if !ok {
+		return node.MachineIdentity{}, nil
+	}
+	found, err := identifier.Identity(ctx, n)
+	if err == nil {
+		err = compareIdentities(identityOf(n), found)
+	}
+	if err == nil {
+		err = c.refuseMachineOfAnother(ctx, n, found)
+	}
+	return found, err
 }
 
 // checkBeforeLeaving keeps failed work from leaving another machine in order.

@@ -1,10 +1,14 @@
 package conductor
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
+	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -105,3 +109,92 @@ func TestMachinesThatEarlierReleasesNotedAreClaimedAtTheStart(t *testing.T) {
 		}
 	}
 }
+
+// labelledMachine is the management interface of a machine that tells which one it is.
+type labelledMachine struct {
+	driver.Management
+	secureBoots
+	node.MachineIdentity
+}
+
+// secureBoots embeds the ability, which has a method of its own name.
+type secureBoots interface{ driver.SecureBoot }
+
+func (m labelledMachine) Identity(context.Context, *node.Node) (node.MachineIdentity, error) {
+	return m.MachineIdentity, nil
+}
+
+// TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne has another machine's BMC answer where none did when the
+// machine of failed work was checked.
+func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
+	machine, another := node.MachineIdentity{SerialNumber: "S1"}, node.MachineIdentity{SerialNumber: "S2"}
+	work := func(kind store.WorkKind, intent map[string]any) runner.Task {
+		return runner.Task{Work: &store.Work{ID: 7, Kind: kind, Intent: node.ObjectOf(intent)}}
+	}
+	aborted := func(c *Conductor, t runner.Task) []runner.Operation {
+		operations, _ := c.cleanUpOperations(t)
+		return operations
+	}
+	for name, tc := range map[string]struct {
+		task   runner.Task
+		leave  func(*Conductor, runner.Task) []runner.Operation
+		change func(*node.Node)
+		want   []string // what is tried
+	}{
+		"a reboot": {work(workPower, map[string]any{powerTargetIntent: node.Rebooting}), (*Conductor).leavePower,
+			func(n *node.Node) { n.PowerState = node.PowerError }, []string{powerOnName}},
+		"a cleaning":   {work(workClean, nil), (*Conductor).leaveCleaned, nil, []string{powerOffName}},
+		"a deployment": {work(workDeploy, nil), (*Conductor).leaveUndeployed, nil, []string{powerOffName}},
+		"a rescue":     {work(workRescue, nil), (*Conductor).leaveRescued, nil, []string{powerOffName}},
+		"an inspection": {work(workInspection, nil), (*Conductor).leaveInspected,
+			func(n *node.Node) { n.ProvisionState = node.Inspecting }, []string{powerOffName}},
+		"the inspection of a machine that is never off": {work(workInspection, nil), (*Conductor).leaveInspected,
+			func(n *node.Node) { n.ProvisionState, n.DisablePowerOff = node.Inspecting, true }, []string{rebootName}},
+		"a servicing": {work(workService, nil), (*Conductor).leaveServiced, nil,
+			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName}},
+		"a servicing that may write firmware": {work(workService, nil), (*Conductor).leaveServiced,
+			func(n *node.Node) { n.ServiceStep = step("firmware.update").Object() }, []string{"enable secure boot", powerOnName}},
+		"an aborted cleaning": {work(workCleanUp, map[string]any{abortedIntent: workClean}), aborted, nil, []string{powerOffName}},
+		"an aborted servicing": {work(workCleanUp, map[string]any{abortedIntent: workService, abortedMarkIntent: "7"}), aborted, nil,
+			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName}},
+		"an aborted inspection": {work(workCleanUp, map[string]any{abortedIntent: workInspection}), aborted,
+			func(n *node.Node) { n.DisablePowerOff = true }, []string{rebootName}},
+	} {
+		w := emptyWorld(t)
+		w.Conductor = w.idle("conductor-1")
+		m := w.standIn(func(built driver.Implementations) {
+			fake := built[node.ManagementInterface]["fake"]
+			built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), another}
+			built[node.InspectInterface]["agent"] = inBand{built[node.InspectInterface]["fake"].(driver.Inspector)}
+		})
+		n := w.register(startedBy, func(n *node.Node) {
+			n.PowerState, n.InstanceInfo = node.PowerOn, node.ObjectOf(map[string]any{"capabilities": "secure_boot:true"})
+			n.Interfaces[node.BootInterface], n.Interfaces[node.ManagementInterface] = "fake", "fake"
+			n.Interfaces[node.DeployInterface], n.Interfaces[node.RescueInterface], n.Interfaces[node.InspectInterface] = "direct", "agent", "agent"
+		})
+		w.standFor(n, machine)
+		w.standFor(w.register(), another)
+		n = w.stored(n.UUID)
+		if tc.change != nil {
+			tc.change(n)
+		}
+		tc.task.Node = n
+		var tried []string
+		for _, o := range tc.leave(w.Conductor, tc.task) {
+			if o.Skip || o.Change == nil {
+				continue
+			}
+			tried = append(tried, o.Name)
+			_, err := o.Change(t.Context(), n, driver.Turn{Attempt: driver.Unknown, Phase: "sent"})
+			wantAs[*otherMachineError](t, err)
+		}
+		if !slices.Equal(tried, tc.want) || len(m.kinds()) > 0 {
+			t.Errorf("%s: tried %q, want %q; %v was done to another machine", name, tried, tc.want, m.kinds())
+		}
+	}
+}
+
+// inBand is an inspection by the ramdisk.
+type inBand struct{ driver.Inspector }
+
+func (inBand) InBand() {}

@@ -77,7 +77,7 @@ func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	off.Skip, reboot.Skip = off.Skip || !started, reboot.Skip || !started
 	check := c.checkBeforeLeaving(t.Node)
 	check.Skip = check.Skip || !started
-	return []runner.Operation{check, c.leaveRamdiskIfItCan(t.Node), off, reboot}
+	return []runner.Operation{check, c.leaveRamdiskIfItCan(t.Node), c.ofSameMachine(off), c.ofSameMachine(reboot)}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a

@@ -113,7 +113,7 @@ func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
 	t.Work.Intent.Get(powerTargetIntent, &target)
 	reboot := target == node.Rebooting || target == node.SoftRebooting
 	on := c.switchTo(t.Node, node.PowerOn)
-	on.Skip = on.Skip || !reboot || t.Node.PowerState == node.PowerOn
+	on.Skip, on.Change = on.Skip || !reboot || t.Node.PowerState == node.PowerOn, c.ofOwnMachine(on.Change)
 	return []runner.Operation{c.checkOwnerBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {
@@ -179,13 +179,9 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 	}
 }
 
-// switchedOn and switchedOff leave a machine on or off.
-func (c *Conductor) switchedOn(t runner.Task) []runner.Operation {
-	return []runner.Operation{c.switchTo(t.Node, node.PowerOn)}
-}
-
-func (c *Conductor) switchedOff(t runner.Task) []runner.Operation {
-	return []runner.Operation{c.switchTo(t.Node, node.PowerOff)}
+// leftIn leaves the machine of failed work on or off.
+func (c *Conductor) leftIn(n *node.Node, target node.PowerState) runner.Operation {
+	return c.ofSameMachine(c.switchTo(n, target))
 }
 
 // switchTo switches a machine on or off where its power interface can do that and

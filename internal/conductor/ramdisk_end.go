@@ -81,11 +81,11 @@ func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 // an instance, and starts the instance. It leaves a machine on that runs its instance.
 func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
 	started := startedRamdisk(n, mark)
-	off, secure, boot := c.switchTo(n, node.PowerOff), c.changeSecureBoot(n, true), c.bootInstance(n, "")
+	off, secure, boot := c.leftIn(n, node.PowerOff), c.ofSameMachine(c.changeSecureBoot(n, true)), c.ofSameMachine(c.bootInstance(n, ""))
 	off.Skip, secure.Skip, boot.Skip = off.Skip || !started, secure.Skip || !started, boot.Skip || !started
 	byAgent := c.restartByAgent(n)
 	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nobody has started the ramdisk yet
-	return []runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n), off, secure, boot, byAgent, c.startInstance(n, started)}
+	return []runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n), off, secure, boot, byAgent, c.ofSameMachine(c.startInstance(n, started))}
 }
 
 // startInstance switches a machine on. One that must not be switched off runs the ramdisk

@@ -33,12 +33,11 @@ func (s *slowImages) FetchRamdisk(context.Context, *node.Node, driver.Turn) (dri
 	return driver.Outcome{}, s.failed
 }
 
-// instanceBehind returns a node whose instance runs and whose boot interface fetches the images of its
-// ramdisk. Its conductor was not started: workOn makes its attempts.
-func instanceBehind(t *testing.T, images *slowImages) (*world, *standIn, *node.Node) {
-	t.Helper()
-	w, m := emptyWorld(t), &standIn{power: node.PowerOn}
-	c := w.idle("conductor-1")
+// standIn gives the nodes of a conductor that was not started a machine that is on, by the drivers for fake
+// hardware and for the ramdisk as a test changes them.
+func (w *world) standIn(change func(driver.Implementations)) *standIn {
+	w.t.Helper()
+	m := &standIn{power: node.PowerOn}
 	hardware := fake.New(func(*node.Node) (fake.Machine, bool) { return m, true })
 	built := driver.Implementations{node.NetworkInterface: {"fake": hardware}}
 	for kind, implementation := range hardware.Interfaces() {
@@ -47,13 +46,24 @@ func instanceBehind(t *testing.T, images *slowImages) (*world, *standIn, *node.N
 	for kind, implementations := range ramdisk.New(ramdisk.Options{Agents: busyAgents{}, Running: func(*node.Node) bool { return false }}).Interfaces() {
 		maps.Copy(built[kind], implementations)
 	}
-	images.RamdiskBoot = built[node.BootInterface]["fake"].(driver.RamdiskBoot)
-	built[node.BootInterface]["fake"] = images
+	change(built)
 	var err error
-	if c.drivers, err = driver.New(driver.Config{}, built); err != nil {
-		t.Fatal(err)
+	if w.drivers, err = driver.New(driver.Config{}, built); err != nil {
+		w.t.Fatal(err)
 	}
-	w.Conductor = c
+	return m
+}
+
+// instanceBehind returns a node whose instance runs and whose boot interface fetches the images of its
+// ramdisk. Its conductor was not started: workOn makes its attempts.
+func instanceBehind(t *testing.T, images *slowImages) (*world, *standIn, *node.Node) {
+	t.Helper()
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	m := w.standIn(func(built driver.Implementations) {
+		images.RamdiskBoot = built[node.BootInterface]["fake"].(driver.RamdiskBoot)
+		built[node.BootInterface]["fake"] = images
+	})
 	return w, m, w.register(inState(node.Active), func(n *node.Node) {
 		n.PowerState = node.PowerOn
 		for _, kind := range []node.InterfaceKind{node.BootInterface, node.ManagementInterface, node.NetworkInterface} {

@@ -85,7 +85,7 @@ func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
-	off := c.switchTo(t.Node, node.PowerOff)
+	off := c.leftIn(t.Node, node.PowerOff)
 	inRamdisk := startedRamdisk(t.Node, workMark(t.Work)) || agent.EndpointOf(t.Node).URL != "" // that of an earlier rescue
 	off.Skip = off.Skip || !inRamdisk
 	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
