@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -68,4 +69,46 @@ func TestOutageOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {
 		own()
 	}
 	wantClaimed("the conductor of the group is dead", 1)
+}
+
+// TestRestoreOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors has the conductor of a group show no life since the
+// time of the copy, as far as that says.
+func TestRestoreOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {
+	w, _ := sharedWorld(t)
+	w.Conductor = w.idle("conductor-1", func(c *Config) { c.ResumeAfterRestore = true })
+	n := w.fake(node.Verifying, nil, func(n *node.Node) { n.ConductorGroup = "row1" })
+	w.write(func(tx *store.Tx) error {
+		return errors.Join(tx.AddWork(&store.Work{NodeID: n.ID, Kind: workVerify}), tx.RegisterConductor(node.Conductor{Hostname: "conductor-2", Group: "row1"}))
+	})
+	own := func() {
+		t.Helper()
+		if err := w.showLife(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantServed := func(when string, want bool) {
+		t.Helper()
+		w.runner.ClaimDue(t.Context())
+		var serves bool
+		w.read(func(tx *store.Tx) (err error) {
+			serves, err = w.serves(tx, "row1")
+			return err
+		})
+		if held := len(w.runner.Load().Leases); (held > 0) != want || serves != want {
+			t.Errorf("%s: %d pieces of work of the group are claimed, its verbs are run: %v; want %v", when, held, serves, want)
+		}
+	}
+	w.clock.Advance(time.Hour) // since the copy was taken
+	for range 3 {
+		w.registered.add(w.clock.Now())
+		w.clock.Advance(registerTick)
+	}
+	w.goBack()
+	own()
+	wantServed("the restore was found", false)
+	for range 5 {
+		w.clock.Advance(registerTick)
+		own()
+	}
+	wantServed("the conductor of the group is dead", true)
 }

@@ -72,6 +72,9 @@ func (tx *Tx) Sign() (*Copied, error) {
 	next := max(signatures, known) + 1
 	if copied != nil {
 		next += ahead
+		if err := tx.reviveConductors(); err != nil {
+			return nil, err
+		}
 	} else {
 		// The commit of this signature may fail: the one before is on disk.
 		tx.memory.remember(signatures)
@@ -82,6 +85,15 @@ func (tx *Tx) Sign() (*Copied, error) {
 	}
 	return copied, tx.exec("INSERT INTO lineage (id, signatures, written_in) VALUES (1, ?, "+writtenIn+
 		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", next)
+}
+
+// reviveConductors has the conductors of a copy count as alive from now on: that they were silent since the
+// copy was taken says nothing, and each has its time to register again. A data folder has no other one.
+func (tx *Tx) reviveConductors() error {
+	if tx.shared == nil {
+		return nil
+	}
+	return tx.exec("UPDATE conductors SET updated_at = ?", tx.Now().UnixMicro())
 }
 
 // Older reports whether the database was put back under a running engine, which the next

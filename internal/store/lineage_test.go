@@ -253,6 +253,46 @@ func TestADatabaseThatGoesBackUnderSeveralEnginesIsToldOfOnce(t *testing.T) {
 	}
 }
 
+func TestConductorsOfACopyHaveTheirTimeToShowLife(t *testing.T) {
+	const aliveFor = time.Minute
+	url, clock := storetest.NewSchema(t), storetest.NewClock()
+	s, err := store.Open(t.Context(), store.Options{URL: url, Clock: clock.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Write(t.Context(), func(tx *store.Tx) error { return tx.RegisterConductor(node.Conductor{Hostname: "other"}) }); err != nil {
+		t.Fatal(err)
+	}
+	wantAlive := func(want bool) {
+		t.Helper()
+		if err := s.Read(t.Context(), func(tx *store.Tx) error {
+			conductors, err := tx.Conductors(aliveFor)
+			if err == nil && (len(conductors) != 1 || conductors[0].Alive != want) {
+				t.Errorf("conductors %+v, want one, alive: %v", conductors, want)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 {
+		wantCopy(t, sign(t, s), "")
+	}
+	clock.Advance(time.Hour)
+	wantAlive(false)
+	wantCopy(t, sign(t, s), "")
+	wantAlive(false)
+	for range 2 {
+		storetest.GoBack(t, url)
+	}
+	wantCopy(t, sign(t, s), "in a later state")
+	wantAlive(true)
+	clock.Advance(aliveFor + time.Second)
+	wantCopy(t, sign(t, s), "")
+	wantAlive(false)
+}
+
 func TestAnEmptyDatabaseInAFolderThatRemembersIsNoCopy(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, 3)
