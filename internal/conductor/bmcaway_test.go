@@ -199,19 +199,45 @@ func TestMachineOfAnotherNodeIsNotSwitchedOnAfterAFailedReboot(t *testing.T) {
 	}
 }
 
-// TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls has a BMC whose answers take 1.5
-// seconds, where other calls have 10.
-func TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls(t *testing.T) {
-	w := emptyWorld(t)
-	m := redfishtest.Start(t, "dell", redfishtest.WithDrives("dell", 4))
+// withVolume has a volume made in a machine whose BMC takes 1.5 seconds for an answer, where calls have 10.
+func (w *world) withVolume() (*redfishtest.Server, *node.Node) {
+	w.t.Helper()
+	m := redfishtest.Start(w.t, "dell", redfishtest.WithDrives("dell", 4))
 	n := w.behindBMC(m, node.Manageable, 1500*time.Millisecond)
 	before, after := w.stored(n.UUID), *w.stored(n.UUID)
 	after.TargetRAIDConfig = node.ObjectOf(map[string]any{"logical_disks": []any{map[string]any{"size_gb": 20, "raid_level": "1"}}})
 	w.update(before, &after)
 	w.send(n, "clean", with(step("raid.create_configuration")))
 	w.live(m, func() {})
-	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || len(m.Volumes()) != 1 {
+	return m, w.stored(n.UUID)
+}
+
+func TestVolumesAreMadeThoughAllTheStorageTakesLongerToReadThanOtherCalls(t *testing.T) {
+	w := emptyWorld(t)
+	if m, got := w.withVolume(); got.ProvisionState != node.Manageable || len(m.Volumes()) != 1 {
 		t.Errorf("state %q (%s), volumes %v, want one", got.ProvisionState, got.LastError, m.Volumes())
+	}
+}
+
+func TestVolumesAreReadAfterFailedStepsThoughThatTakesLongerThanOtherSettings(t *testing.T) {
+	w := emptyWorld(t)
+	_, n := w.withVolume()
+	for _, f := range flows {
+		n.RAIDConfig, n.DriverInternalInfo = nil, node.ObjectOf(map[string]any{f.listKey(): []node.Step{step("raid.create_configuration")}})
+		left := map[driver.StepKind]func(runner.Task) []runner.Operation{
+			driver.CleanSteps: w.leaveCleaned, driver.DeploySteps: w.leaveUndeployed, driver.ServiceSteps: w.leaveServiced,
+		}[f.kind](runner.Task{Work: &store.Work{ID: 7}, Node: n})
+		read := left[slices.IndexFunc(left, func(o runner.Operation) bool { return o.Name == settingsName })]
+		ctx, cancel := context.WithTimeout(t.Context(), read.Within)
+		defer cancel()
+		write, err := read.Read(ctx, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.write(func(tx *store.Tx) error { return write(tx, n) })
+		if !strings.Contains(n.RAIDConfig.String(), "logical_disks") {
+			t.Errorf("%s: raid_config %s after %s, want the volume", f.kind, n.RAIDConfig, read.Within)
+		}
 	}
 }
 

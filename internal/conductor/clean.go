@@ -85,7 +85,7 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 // still write firmware. Where the agent restarts the machine its logs are not asked for, as a long
 // list of what it has answered makes the restart fail.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
-	logs, read := c.collectLogs(t, true), c.readSettings(leavesSettings(t.Node, serviceFlow))
+	logs, read := c.collectLogs(t, true), c.readSettingsLeft(t.Node, serviceFlow)
 	if writesFirmware(t.Node) {
 		boot := c.ofSameMachine(c.bootInstance(t.Node, ""))
 		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
@@ -106,7 +106,7 @@ func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)
 	return []runner.Operation{
-		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off, c.readSettings(leavesSettings(t.Node, cleanFlow)),
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off, c.readSettingsLeft(t.Node, cleanFlow),
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
 	return []runner.Operation{
-		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off, c.readSettings(leavesSettings(t.Node, deployFlow)),
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off, c.readSettingsLeft(t.Node, deployFlow),
 	}
 }
 

@@ -57,6 +57,16 @@ func (c *Conductor) readSettings(wanted bool) runner.Operation {
 	}
 }
 
+// readSettingsLeft is readSettings after steps that failed or were aborted. Volumes that a RAID step may have left have
+// the time that the step had to read them.
+func (c *Conductor) readSettingsLeft(n *node.Node, f flow) runner.Operation {
+	read := c.readSettings(leavesSettings(n, f))
+	if hasStepOf(n, f, node.RAIDInterface.String()) {
+		read.Within = max(settingsWithin, c.storageWithin())
+	}
+	return read
+}
+
 // readHardware reads all settings that the node's interfaces support. The error says
 // which ones could not be read.
 func (c *Conductor) readHardware(ctx context.Context, n *node.Node) (r settingsReading, err error) {
