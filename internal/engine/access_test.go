@@ -273,7 +273,7 @@ func TestAccessLogNamesTheUserAndNoSecret(t *testing.T) {
 	}
 }
 
-// TestMetricsAnswerThoughOneNetworkHoldsAllConnections opens more than there may be.
+// TestMetricsAnswerThoughOneNetworkHoldsAllConnections opens more connections than are allowed.
 func TestMetricsAnswerThoughOneNetworkHoldsAllConnections(t *testing.T) {
 	e := start(t, func(c *engine.Config) { c.API.MetricsListen = "127.0.0.1:0" })
 	for range 65 {
@@ -339,7 +339,7 @@ func TestFiguresTellWhatHappened(t *testing.T) {
 	e.send(t, "GET", "/metrics", ann, nil).want(t, http.StatusNotFound) // not on the API's address
 }
 
-// TestLoopbackWithoutPasswordsAnswersToItsOwnNamesOnly asks as a web page would whose host
+// TestLoopbackWithoutPasswordsAnswersToItsOwnNamesOnly sends the requests of a web page whose host
 // name resolves to a loopback address.
 func TestLoopbackWithoutPasswordsAnswersToItsOwnNamesOnly(t *testing.T) {
 	t.Parallel()

@@ -9,11 +9,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// errBackedUpElsewhere says who takes copies of a PostgreSQL database.
+// errBackedUpElsewhere refers to PostgreSQL's own tools, which back up and restore such a database.
 var errBackedUpElsewhere = errors.New("the state is in PostgreSQL (database.url): back it up with pg_dump and restore it with pg_restore")
 
-// Backup writes a copy of the embedded database to file, also while an engine
-// runs on it, and returns what the copy holds. See store.Backup.
+// Backup writes a copy of the embedded database to file and returns what the copy contains. An
+// engine may be using the database meanwhile. See store.Backup.
 func Backup(ctx context.Context, cfg DatabaseConfig, file string, overwrite bool) (store.Contents, error) {
 	if cfg.URL != "" {
 		return store.Contents{}, fmt.Errorf("back up to %s: %w", file, errBackedUpElsewhere)
@@ -21,8 +21,8 @@ func Backup(ctx context.Context, cfg DatabaseConfig, file string, overwrite bool
 	return store.Backup(ctx, cfg.Dir, file, overwrite)
 }
 
-// Restore puts a backup in the place of the embedded database, which no engine
-// may use, and keeps the replaced one. See store.Restore.
+// Restore replaces the embedded database by a backup and keeps the replaced database. No engine may
+// be using the database. See store.Restore.
 func Restore(ctx context.Context, cfg DatabaseConfig, file string) (store.Restored, error) {
 	if cfg.URL != "" {
 		return store.Restored{}, fmt.Errorf("restore %s: %w", file, errBackedUpElsewhere)
@@ -30,8 +30,9 @@ func Restore(ctx context.Context, cfg DatabaseConfig, file string) (store.Restor
 	return store.Restore(ctx, file, cfg.Dir, time.Now())
 }
 
-// MarkRestored suspends the work in a database that engines do not know as a copy of
-// an older state, and returns on how many nodes. See store.MarkRestored.
+// MarkRestored suspends the work in a database that is a copy of an older state, if engines cannot
+// find that out themselves. It returns the number of nodes whose work it suspended. See
+// store.MarkRestored.
 func MarkRestored(ctx context.Context, cfg DatabaseConfig) (nodes int, err error) {
 	return store.MarkRestored(ctx, store.Options{Dir: cfg.Dir, URL: cfg.URL})
 }

@@ -62,7 +62,8 @@ func startStateNodes(t *testing.T) *stateNodes {
 	f.do(t, "PUT", "/v1/nodes/busy/states/power", `{"target":"power on","timeout":3600}`).want(t, 202)
 	f.settle(t, "busy", func(n map[string]any) bool { return n["target_power_state"] != nil && n["reservation"] != nil })
 	f.do(t, "PUT", "/v1/nodes/cleaned/states/provision", `{"target":"clean"`+steps+`}`).want(t, 202)
-	f.settle(t, "cleaned", func(n map[string]any) bool { // its work waits for long, and leaves the node to others
+	// Its work waits for long, and leaves the node to others.
+	f.settle(t, "cleaned", func(n map[string]any) bool {
 		step, _ := n["clean_step"].(map[string]any)
 		return n["provision_state"] == "cleaning" && n["reservation"] == nil && len(step) > 0
 	})

@@ -15,11 +15,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/imagecache"
 )
 
-// boot is the boot service of an engine. The zero value is one that is off.
+// boot is the boot service of an engine. The zero value means that the service is off.
 type boot struct {
 	server *server
 	tls    *tls.Config // nil means plain http
-	ipxe   *server     // another one for machines that boot over the network, without TLS
+	ipxe   *server     // for machines that boot over the network, without TLS; nil if server serves them
 	images *imagecache.Cache
 }
 
@@ -45,7 +45,7 @@ func (e *Engine) listenBoot(ctx context.Context) (err error) {
 	return nil
 }
 
-// servers are those of the boot service.
+// servers returns the servers of the boot service that are set up.
 func (b boot) servers() []*server {
 	return slices.DeleteFunc([]*server{b.server, b.ipxe}, func(s *server) bool { return s == nil })
 }
@@ -73,7 +73,7 @@ func (e *Engine) closeImages(context.Context) error {
 	return e.boot.images.Close()
 }
 
-// servedImages are the images that nodes can boot from; nil when nothing is served.
+// servedImages returns the images that nodes can boot from, or nil when the boot service is off.
 func (e *Engine) servedImages() netboot.Images {
 	if e.boot.images == nil {
 		return nil
@@ -81,7 +81,7 @@ func (e *Engine) servedImages() netboot.Images {
 	return e.boot.images
 }
 
-// firmwareFiles says where BMCs get firmware.
+// firmwareFiles returns the settings of where BMCs get firmware files.
 func (e *Engine) firmwareFiles() redfish.FileOptions {
 	options := redfish.FileOptions{URL: strings.TrimSuffix(e.config.Boot.PublicURL, "/"), Source: e.config.Redfish.FirmwareSource}
 	if e.boot.images != nil {
@@ -90,7 +90,7 @@ func (e *Engine) firmwareFiles() redfish.FileOptions {
 	return options
 }
 
-// serveBoot answers machines.
+// serveBoot starts to answer the requests of machines.
 func (e *Engine) serveBoot(context.Context) error {
 	cfg := e.config.Boot
 	if e.boot.server == nil {
@@ -107,8 +107,8 @@ func (e *Engine) serveBoot(context.Context) error {
 	return nil
 }
 
-// transfersWithin is how long machines may finish what they download when the engine
-// stops. They ask again for what is cut off.
+// transfersWithin is how long machines may finish their downloads when the engine stops. They
+// repeat downloads that are cut off.
 const transfersWithin = 3 * time.Second
 
 func (e *Engine) stopBoot(ctx context.Context) error {
@@ -120,7 +120,7 @@ func (e *Engine) stopBoot(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// BootURL is where the boot service answers, empty when it is off.
+// BootURL returns the URL of the boot service, empty when the service is off.
 func (e *Engine) BootURL() string {
 	if e.boot.server == nil {
 		return ""

@@ -25,7 +25,7 @@ import (
 // the address that the service has got.
 const bootBase = "http://boot.test"
 
-// serves is a configuration with a boot service whose default ramdisk is at a server.
+// serves returns a change that configures a boot service whose default ramdisk is on a server.
 func serves(images string) func(*engine.Config) {
 	return func(cfg *engine.Config) {
 		cfg.API.PublicURL = "http://api.test"
@@ -76,7 +76,7 @@ func (r *running) register(t *testing.T, mac string, body map[string]any) string
 	return ident
 }
 
-// withBMC is a node of a simulated BMC that inspects through its ramdisk.
+// withBMC returns a node that has a simulated BMC and is inspected through its ramdisk.
 func withBMC(t *testing.T, bmc *redfishtest.Server, bootInterface string) map[string]any {
 	t.Helper()
 	authorities := filepath.Join(t.TempDir(), "ca.pem")

@@ -43,13 +43,13 @@ type Config struct {
 
 // RedfishConfig is about machines with a Redfish BMC.
 type RedfishConfig struct {
-	// FirmwareSource is where BMCs get firmware files of nodes that do not say: "local",
-	// the boot service of the engine, or "http", the server of the file. Empty means the
-	// first if there is a boot service.
+	// FirmwareSource is where BMCs get firmware files: "local" means the engine's boot service,
+	// "http" the server of the file. A node may say otherwise. Empty means "local" if there is a
+	// boot service, else "http".
 	FirmwareSource string `koanf:"firmware_source"`
 }
 
-// problem is what is wrong with it.
+// problem returns what is wrong with the section, nil if nothing is.
 func (c RedfishConfig) problem(boot BootConfig) error {
 	switch {
 	case c.FirmwareSource == redfish.FromEngine && boot.Listen == "":
@@ -63,18 +63,17 @@ func (c RedfishConfig) problem(boot BootConfig) error {
 // APIConfig is about the HTTP listener.
 type APIConfig struct {
 	Listen string `koanf:"listen"` // host:port
-	// PublicURL is what links in answers start with; empty means the Host header
-	// of the request.
+	// PublicURL begins the links in answers; empty means that the Host header of the request does.
 	PublicURL string `koanf:"public_url"`
-	// Auth is who may use the API: "none", everybody who reaches it, or
-	// "http_basic", the users of HtpasswdFile.
+	// Auth is who may use the API: with "none" everybody who reaches it, with "http_basic" the
+	// users in HtpasswdFile.
 	Auth         string `koanf:"auth"`
 	HtpasswdFile string `koanf:"htpasswd_file"` // bcrypt only; read again when it changes
-	// RoleFile has the roles of the users, read again when it changes; empty means that
-	// every user is an administrator.
+	// RoleFile has the roles of the users. It is read again when it changes. Empty means that every
+	// user is an administrator.
 	RoleFile string `koanf:"role_file"`
-	// TLSCertificate and TLSKey are PEM files, read again when they change; both
-	// empty means plain http.
+	// TLSCertificate and TLSKey are PEM files. They are read again when they change. Both empty
+	// means plain http.
 	TLSCertificate string `koanf:"tls_certificate"`
 	TLSKey         string `koanf:"tls_key"`
 	// AllowUnauthenticated permits a listener that is not on loopback. Anybody
@@ -83,7 +82,7 @@ type APIConfig struct {
 	// AllowPlainHTTP permits passwords over plain http on an address that is not
 	// loopback, for engines behind a proxy that ends TLS.
 	AllowPlainHTTP bool `koanf:"allow_plain_http"`
-	// MetricsListen is host:port of the figures for Prometheus; empty means off.
+	// MetricsListen is the host:port that serves metrics to Prometheus; empty means off.
 	MetricsListen string `koanf:"metrics_listen"`
 	Profiles      bool   `koanf:"profiles"`   // Go profiles of the engine, on MetricsListen
 	AccessLog     bool   `koanf:"access_log"` // a log line per request
@@ -98,10 +97,10 @@ type APIConfig struct {
 type DatabaseConfig struct {
 	Dir string `koanf:"dir"` // data folder of the embedded database
 	URL string `koanf:"url"` // another database; empty means the embedded one
-	// WriteConnections is how many writes run at once with the other database.
+	// WriteConnections is how many writes run at once on the database of URL.
 	WriteConnections int `koanf:"write_connections"`
-	// ResumeAfterRestore goes on by itself with the work in a database that turns out
-	// to be an older copy.
+	// ResumeAfterRestore resumes the work in a database that turns out to be an older copy. Without
+	// it, that work stays suspended until a person resumes it.
 	ResumeAfterRestore bool `koanf:"resume_after_restore"`
 }
 
@@ -130,17 +129,18 @@ type ConductorConfig struct {
 	// interface.step.
 	RefusedCleanSteps []string `koanf:"refused_clean_steps"`
 	// The priorities of two clean steps in automated cleaning: erase_devices overwrites whole
-	// disks, erase_devices_metadata what is at their ends. 0 leaves the step out; nil is what
-	// the agent says, for the hardware manager that every agent has 10 and 99.
+	// disks, erase_devices_metadata only the metadata at their ends. 0 leaves the step out; nil
+	// means the priority that the agent reports, which is 10 and 99 with the hardware manager that
+	// every agent has.
 	EraseDevicesPriority         *int `koanf:"erase_devices_priority"`
 	EraseDevicesMetadataPriority *int `koanf:"erase_devices_metadata_priority"`
-	// PowerOffAfterDeployFailure is false for people who want to look at the
-	// machine then.
+	// PowerOffAfterDeployFailure is false for people who want to look at a machine whose deployment
+	// has failed.
 	PowerOffAfterDeployFailure bool          `koanf:"power_off_after_deploy_failure"`
 	PowerSyncInterval          time.Duration `koanf:"power_sync_interval"` // 0 means off
 	ForcePowerState            bool          `koanf:"force_power_state_during_sync"`
 	PowerRecoveryInterval      time.Duration `koanf:"power_failure_recovery_interval"`
-	// RescueHash is how passwords of rescue systems are hashed, "sha256" or "sha512".
+	// RescueHash is the hash of the passwords of rescue systems: "sha256" or "sha512".
 	RescueHash string `koanf:"rescue_password_hash_algorithm"`
 }
 
@@ -156,24 +156,24 @@ type AgentConfig struct {
 	AllowedNetworks       []string      `koanf:"allowed_networks"` // CIDR; empty means any
 	VerifyCallbackAddress bool          `koanf:"verify_callback_address"`
 	FastTrack             bool          `koanf:"fast_track"`
-	LookupKeys            []string      `koanf:"lookup_keys"` // that ramdisks get besides
+	LookupKeys            []string      `koanf:"lookup_keys"` // keys that ramdisks get in addition
 	AllowMD5              bool          `koanf:"allow_md5_checksum"`
 	StepTimeout           time.Duration `koanf:"step_timeout"`
 
-	// DeployLogsCollect says when the logs of ramdisks are kept in DeployLogsPath: "never",
-	// "on_failure" or "always". Without a path, none are.
+	// DeployLogsCollect says when the engine keeps the logs of ramdisks in DeployLogsPath: "never",
+	// "on_failure" or "always". Without a path it keeps none.
 	DeployLogsCollect string `koanf:"deploy_logs_collect"`
 	DeployLogsPath    string `koanf:"deploy_logs_local_path"`
-	DeployLogsSize    GiB    `koanf:"deploy_logs_max_size"` // of all together
+	DeployLogsSize    GiB    `koanf:"deploy_logs_max_size"` // of all logs together
 }
 
 // InspectorConfig is about inspection and its hooks.
 type InspectorConfig struct {
-	// RequireManagedBoot refuses inspection of machines whose ramdisk the engine
-	// cannot start; false leaves that to somebody else's network boot environment.
+	// RequireManagedBoot refuses inspection of machines whose ramdisk the engine cannot boot. If it
+	// is false, another network boot environment may boot them.
 	RequireManagedBoot bool `koanf:"require_managed_boot"`
-	PowerOff           bool `koanf:"power_off"`       // after the ramdisk has posted
-	CallbackStatus     int  `koanf:"callback_status"` // of the answer to it: 200 or 202
+	PowerOff           bool `koanf:"power_off"`       // after the ramdisk has posted its data
+	CallbackStatus     int  `koanf:"callback_status"` // status of the answer to the ramdisk's data: 200 or 202
 
 	DefaultHooks     []string `koanf:"default_hooks"`
 	Hooks            []string `koanf:"hooks"`
@@ -190,12 +190,12 @@ type InspectorConfig struct {
 	DiskPartitioningSpacing GiB      `koanf:"disk_partitioning_spacing"`
 }
 
-// GiB is a size. True counts as 1 and false as 0, because Ironic has a boolean in
-// the place of inspector.disk_partitioning_spacing.
+// GiB is a size. True counts as 1 and false as 0, because inspector.disk_partitioning_spacing is a
+// boolean in Ironic.
 type GiB int
 
-// decodeGiB reads true and false as they come from the environment and from --set;
-// the decoder itself knows what to do with numbers, and with booleans of a file.
+// decodeGiB reads true and false in text, which the environment and --set give. The decoder itself
+// reads numbers, and the booleans of a file.
 func decodeGiB(from, to reflect.Type, data any) (any, error) {
 	if to != reflect.TypeFor[GiB]() || from.Kind() != reflect.String {
 		return data, nil
@@ -222,7 +222,7 @@ func (c InspectorConfig) hooks() inspect.Config {
 	}
 }
 
-// defaultInspector is the inspector section of an engine that nobody configured.
+// defaultInspector returns the defaults of the inspector section.
 func defaultInspector() InspectorConfig {
 	hooks := inspect.DefaultConfig()
 	return InspectorConfig{
@@ -238,20 +238,20 @@ type AutoDiscoveryConfig struct {
 	Enabled  bool    `koanf:"enabled"`
 	Driver   string  `koanf:"driver"`    // hardware type of enrolled nodes
 	MaxNodes int     `koanf:"max_nodes"` // discovered nodes at most
-	MaxPorts int     `koanf:"max_ports"` // MAC addresses and ports of a node that no person has accepted
-	Rate     float64 `koanf:"rate"`      // unknown machines enrolled per second, lasting
+	MaxPorts int     `koanf:"max_ports"` // MAC addresses and ports of a node until a person accepts it
+	Rate     float64 `koanf:"rate"`      // unknown machines enrolled per second in the long run
 	Burst    int     `koanf:"burst"`     // unknown machines enrolled at once
 
-	// Unknown machines have to fit into every list that is not empty.
+	// An unknown machine has to match every list that is not empty.
 	AllowedMACs     []string `koanf:"allowed_macs"`     // first digits of MAC addresses
 	AllowedSerials  []string `koanf:"allowed_serials"`  // of chassis
-	AllowedNetworks []string `koanf:"allowed_networks"` // CIDR; where machines post from
+	AllowedNetworks []string `koanf:"allowed_networks"` // CIDR; the networks that machines post from
 	TrustedProxies  []string `koanf:"trusted_proxies"`  // CIDR; whose X-Forwarded-For is believed
 
 	InspectionScope string `koanf:"inspection_scope"` // property of enrolled nodes; empty for none
 }
 
-// allowList returns which unknown machines may be enrolled.
+// allowList returns the rule that decides which unknown machines may be enrolled.
 func (a AutoDiscoveryConfig) allowList() (inspect.AllowList, error) {
 	allowed, err := inspect.NewAllowList(a.AllowedMACs, a.AllowedSerials, a.AllowedNetworks)
 	if err != nil {
@@ -268,7 +268,7 @@ func (a AutoDiscoveryConfig) proxies() ([]netip.Prefix, error) {
 	return proxies, nil
 }
 
-// DefaultConfig returns the configuration of an engine that nobody configured.
+// DefaultConfig returns the defaults of all sections.
 func DefaultConfig() Config {
 	hostname, err := os.Hostname()
 	if err != nil {
@@ -328,11 +328,12 @@ func LoadConfig(sources Sources) (Config, error) {
 	}
 	err := merged.UnmarshalWithConf("", &cfg, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			decodeDuration, mapstructure.StringToSliceHookFunc(","), decodeGiB, decodeUnset), // decodeUnset last: the others know no nil
+			// decodeUnset comes last: the other functions do not expect nil.
+			decodeDuration, mapstructure.StringToSliceHookFunc(","), decodeGiB, decodeUnset),
 		Result: &cfg, WeaklyTypedInput: true, ErrorUnused: true, ZeroFields: true,
 	}})
 	if wrong := new(mapstructure.DecodeError); errors.As(err, &wrong) {
-		err = fmt.Errorf("%s: %w", wrong.Name(), inWords(wrong.Unwrap())) // one is enough to begin with
+		err = fmt.Errorf("%s: %w", wrong.Name(), inWords(wrong.Unwrap())) // the first error is enough
 	}
 	if err != nil {
 		return cfg, fmt.Errorf("read configuration: %w", err)
@@ -340,7 +341,8 @@ func LoadConfig(sources Sources) (Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// inWords says what a value of the wrong kind should be.
+// inWords replaces the decoder's error for a value of the wrong type by one that says what the
+// value should be. It returns other errors as they are.
 func inWords(err error) error {
 	wrong := new(mapstructure.ParseError)
 	if !errors.As(err, &wrong) {
@@ -353,8 +355,8 @@ func inWords(err error) error {
 	return fmt.Errorf("want %s, got %q", want, fmt.Sprint(wrong.Value))
 }
 
-// decodeDuration reads times. A number alone is refused: nobody who writes 60
-// means nanoseconds.
+// decodeDuration reads times. It refuses a number without a unit: nobody who writes 60 means
+// nanoseconds.
 func decodeDuration(_, to reflect.Type, value any) (any, error) {
 	if to != reflect.TypeFor[time.Duration]() {
 		return value, nil
@@ -367,8 +369,8 @@ func decodeDuration(_, to reflect.Type, value any) (any, error) {
 	return duration, nil
 }
 
-// decodeUnset reads an empty text, as of an environment variable, as a number that is not set,
-// where the decoder itself takes it for 0.
+// decodeUnset reads an empty text, as in an empty environment variable, as an unset number. The
+// decoder itself would read 0.
 func decodeUnset(_, to reflect.Type, value any) (any, error) {
 	if to == reflect.TypeFor[*int]() && value == "" {
 		return nil, nil //nolint:nilnil // the value that it stands for
@@ -393,7 +395,9 @@ func (s Sources) layers() []layer {
 		TransformFunc: func(key, value string) (string, any) {
 			section, name, ok := strings.Cut(strings.ToLower(strings.TrimPrefix(key, envPrefix)), "__")
 			if !ok {
-				return "", nil // not a key of the engine: INGOT_ variables of other commands have one underscore
+				// Such a variable is no key of the engine: the INGOT_ variables of other commands
+				// have one underscore.
+				return "", nil
 			}
 			return section + "." + name, value
 		},
@@ -405,7 +409,7 @@ func (s Sources) layers() []layer {
 	return append(layers, layer{"--set", confmap.Provider(set, "."), nil})
 }
 
-// knownKeys returns every section.key there is.
+// knownKeys returns every key of the configuration, as section.key.
 func knownKeys(cfg Config) map[string]bool {
 	var nested map[string]any
 	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{TagName: "koanf", Result: &nested})
@@ -424,7 +428,7 @@ func knownKeys(cfg Config) map[string]bool {
 	return known
 }
 
-// Validate returns everything that is wrong with the configuration.
+// Validate returns all errors in the configuration.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {

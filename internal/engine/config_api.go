@@ -20,7 +20,7 @@ const (
 // tls reports whether the API is served over TLS.
 func (a APIConfig) tls() bool { return a.TLSCertificate != "" && a.TLSKey != "" }
 
-// problems returns what is wrong with who may reach the API, and how.
+// problems returns what is wrong with the settings of who may reach the API, and how.
 func (a APIConfig) problems() []error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -46,8 +46,8 @@ func (a APIConfig) problems() []error {
 	return errs
 }
 
-// addressProblem refuses an address that others can reach, unless everybody who reaches it
-// must have a password and nobody on the way can read it.
+// addressProblem refuses an address that other machines can reach, unless every client needs a
+// password and TLS protects it on the way. Settings can lift either condition.
 func (a APIConfig) addressProblem(key, address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil {
@@ -68,9 +68,10 @@ func (a APIConfig) addressProblem(key, address string) error {
 	return nil
 }
 
-// hostCheck returns what refuses requests for other host names on an address that only this
-// machine reaches and that needs no password; nil where every name is allowed. A web page
-// can have its own name resolve to a loopback address, and is then of the same origin.
+// hostCheck returns a function that refuses requests for foreign host names. It returns nil, which
+// allows every name, unless the address is a loopback address without passwords. There a web page
+// would otherwise reach the API: its author can have the page's own host name resolve to a loopback
+// address, so that the API is of the same origin as the page.
 func (a APIConfig) hostCheck(address string) func(host string) error {
 	if a.Auth == authHTTPBasic || isOpen(address) {
 		return nil
@@ -98,7 +99,7 @@ func hostName(header string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isOpen reports whether others than this machine reach an address.
+// isOpen reports whether other machines can reach an address.
 func isOpen(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	return err == nil && !isLoopback(host)

@@ -15,28 +15,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// BootConfig is about the service that machines boot their ramdisk from.
+// BootConfig is about the service from which machines boot their ramdisk.
 type BootConfig struct {
 	Listen    string `koanf:"listen"`     // host:port; empty: nothing is served
-	PublicURL string `koanf:"public_url"` // what URLs for machines and BMCs begin with
-	// TLSCertificate and TLSKey are PEM files, read again when they change; both empty
+	PublicURL string `koanf:"public_url"` // beginning of the URLs for machines and BMCs
+	// TLSCertificate and TLSKey are PEM files. They are read again when they change. Both empty
 	// means plain http.
 	TLSCertificate string `koanf:"tls_certificate"`
 	TLSKey         string `koanf:"tls_key"`
-	// IPXEListen is another address, without TLS, for machines that boot over the network,
-	// and IPXEURL what URLs for them begin with; both empty means that Listen and PublicURL
-	// are for them, too.
+	// IPXEListen is another address, without TLS, for machines that boot over the network. IPXEURL
+	// begins the URLs for these machines. Both empty means that Listen and PublicURL serve them,
+	// too.
 	IPXEListen string `koanf:"ipxe_listen"`
 	IPXEURL    string `koanf:"ipxe_url"`
-	// Kernel and Ramdisk are URLs of the ramdisk of nodes that name none, for
-	// architectures that KernelByArch and RamdiskByArch do not have.
-	Kernel         string   `koanf:"kernel"`
-	Ramdisk        string   `koanf:"ramdisk"`
-	KernelByArch   []string `koanf:"kernel_by_arch"`  // cpu_arch:URL
-	RamdiskByArch  []string `koanf:"ramdisk_by_arch"` // cpu_arch:URL
-	ISO            string   `koanf:"iso"`             // URL of virtual media that boot the ramdisk; empty: the engine makes them
-	ISOByArch      []string `koanf:"iso_by_arch"`     // cpu_arch:URL
-	BootLoader     string   `koanf:"boot_loader"`     // URL of the EFI system partition of virtual media
+	// Kernel and Ramdisk are URLs of the ramdisk for nodes that name none. KernelByArch and
+	// RamdiskByArch win for the architectures that they have.
+	Kernel        string   `koanf:"kernel"`
+	Ramdisk       string   `koanf:"ramdisk"`
+	KernelByArch  []string `koanf:"kernel_by_arch"`  // cpu_arch:URL
+	RamdiskByArch []string `koanf:"ramdisk_by_arch"` // cpu_arch:URL
+	// ISO is the URL of virtual media that boot the ramdisk. Empty means that the engine makes
+	// them.
+	ISO            string   `koanf:"iso"`
+	ISOByArch      []string `koanf:"iso_by_arch"` // cpu_arch:URL
+	BootLoader     string   `koanf:"boot_loader"` // URL of the EFI system partition of virtual media
 	KernelParams   string   `koanf:"kernel_params"`
 	CacheSize      GiB      `koanf:"cache_size"` // of images, in the data folder
 	FileRoot       string   `koanf:"file_root"`  // folder of images with file:// URLs; empty: none
@@ -47,7 +49,7 @@ func defaultBoot() BootConfig {
 	return BootConfig{KernelParams: "nofb", CacheSize: 20, MaxConnections: 1024}
 }
 
-// problems returns what is wrong with what is served to machines.
+// problems returns what is wrong with the settings of the boot service.
 func (c BootConfig) problems(api APIConfig) []error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -94,7 +96,7 @@ func isBaseURL(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == "" && !strings.ContainsAny(text, " \t\r\n")
 }
 
-// defaultArch is the key of the ramdisk for all architectures without one.
+// defaultArch is the key of the ramdisk for all architectures that have none of their own.
 const defaultArch = ""
 
 // ramdisks returns the ramdisks by architecture.
@@ -130,7 +132,7 @@ func (c BootConfig) ramdisks() (map[string]netboot.Ramdisk, error) {
 	return ramdisks, nil
 }
 
-// byArch reads ARCH:URL in the list that belongs to a key.
+// byArch splits a row ARCH:URL of a list. The key without _by_arch is for errors.
 func byArch(key, row string) (arch, url string, err error) {
 	arch, url, found := strings.Cut(row, ":")
 	if !found || arch == defaultArch {
@@ -142,7 +144,7 @@ func byArch(key, row string) (arch, url string, err error) {
 	return arch, url, nil
 }
 
-// isos returns the ISO images that boot the ramdisk by architecture.
+// isos returns the ISO images that boot the ramdisk, by architecture.
 func (c BootConfig) isos() (map[string]string, error) {
 	isos := map[string]string{defaultArch: c.ISO}
 	for _, row := range c.ISOByArch {
@@ -155,7 +157,8 @@ func (c BootConfig) isos() (map[string]string, error) {
 	return isos, nil
 }
 
-// defaultProblem is what is wrong with the ramdisk for all other architectures.
+// defaultProblem returns what is wrong with the ramdisk for all other architectures, nil if nothing
+// is.
 func (c BootConfig) defaultProblem() error {
 	if (c.Kernel == "") != (c.Ramdisk == "") {
 		return errors.New("boot.kernel, boot.ramdisk: want both or none of them")

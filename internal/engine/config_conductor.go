@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
-// conductorConfig returns the configuration as the conductor reads it, without
-// what only a running engine has.
+// conductorConfig returns the conductor's configuration, without the parts that need a running
+// engine.
 func conductorConfig(cfg Config) (conductor.Config, error) {
 	networks, err := cfg.Agent.networks()
 	if err != nil {
@@ -45,7 +45,7 @@ func conductorConfig(cfg Config) (conductor.Config, error) {
 	}, nil
 }
 
-// cleanPriorities are the priorities in automated cleaning that are set, by step.
+// cleanPriorities returns the configured priorities in automated cleaning, by step.
 func (c ConductorConfig) cleanPriorities() map[string]int {
 	set := map[string]int{}
 	for step, priority := range map[string]*int{
@@ -58,7 +58,7 @@ func (c ConductorConfig) cleanPriorities() map[string]int {
 	return set
 }
 
-// openLogs opens the folder of ramdisks' logs, if there is one.
+// openLogs opens the folder of the ramdisks' logs, if logs are to be kept.
 func (a AgentConfig) openLogs() (conductor.RamdiskLogs, error) {
 	logs := conductor.RamdiskLogs{Collect: conductor.CollectLogs(a.DeployLogsCollect)}
 	if a.DeployLogsPath == "" || logs.Collect == conductor.CollectNever {

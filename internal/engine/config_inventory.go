@@ -14,30 +14,30 @@ import (
 	"github.com/ingot-metal/ingot/internal/objectstore"
 )
 
-// InventoryConfig says where inspection results are kept. The keys that begin with
-// s3 are about the object store, which may be configured beside another backend for
-// results that it has from earlier.
+// InventoryConfig says where inspection results are kept. The keys that begin with s3 are about the
+// object store. It may be configured beside another backend, to read the results that it already
+// has.
 type InventoryConfig struct {
 	DataBackend string `koanf:"data_backend"` // database, s3 or none
 
 	S3Endpoint        string        `koanf:"s3_endpoint"` // http(s)://host[:port]; empty: no object store
 	S3Bucket          string        `koanf:"s3_bucket"`
-	S3Prefix          string        `koanf:"s3_prefix"` // what keys of objects begin with
+	S3Prefix          string        `koanf:"s3_prefix"` // beginning of the keys of objects
 	S3Region          string        `koanf:"s3_region"`
 	S3BucketLookup    string        `koanf:"s3_bucket_lookup"` // auto, dns or path
 	S3AccessKey       Secret        `koanf:"s3_access_key"`
 	S3SecretKey       Secret        `koanf:"s3_secret_key"`
-	S3CredentialsFile string        `koanf:"s3_credentials_file"` // instead of the two keys; read again when it changes
+	S3CredentialsFile string        `koanf:"s3_credentials_file"` // in place of the two keys; read again on change
 	S3CAFile          string        `koanf:"s3_ca_file"`          // PEM
 	S3AllowPlainHTTP  bool          `koanf:"s3_allow_plain_http"`
-	S3Timeout         time.Duration `koanf:"s3_timeout"`  // bound of one call
-	S3Patience        time.Duration `koanf:"s3_patience"` // how long an inspection waits for a store that fails
+	S3Timeout         time.Duration `koanf:"s3_timeout"`  // limit of one call
+	S3Patience        time.Duration `koanf:"s3_patience"` // how long an inspection waits for a failing store
 }
 
 // Secret is a value of the configuration that must not be shown.
 type Secret string
 
-// String hides the secret from every verb of package fmt that calls it.
+// String hides the secret from the verbs of package fmt that use it.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -61,8 +61,8 @@ func defaultInventory() InventoryConfig {
 	}
 }
 
-// problems returns what is wrong with where inventories are kept. A call to the
-// object store must fit into work several times.
+// problems returns what is wrong with where inventories are kept. The time for work must be several
+// times the timeout of a call to the object store.
 func (c InventoryConfig) problems(workTimeout time.Duration) []error {
 	var errs []error
 	check := func(ok bool, format string, args ...any) {
@@ -100,7 +100,7 @@ func (c InventoryConfig) problems(workTimeout time.Duration) []error {
 	return errs
 }
 
-// endpointProblem refuses what is no address of a server, and plain http over a
+// endpointProblem refuses a URL that does not name a server. It also refuses plain http over a
 // network, which shows inventories to everybody on the way.
 func (c InventoryConfig) endpointProblem() error {
 	endpoint, err := url.Parse(c.S3Endpoint)
@@ -119,8 +119,9 @@ func (c InventoryConfig) endpointProblem() error {
 // startCheck bounds how long the start of an engine waits for the object store.
 const startCheck = 3 * time.Second
 
-// open returns where the conductor keeps inventories. An object store that refuses
-// what is configured is an error; one that does not answer is waited for later.
+// open returns where the conductor keeps inventories. It fails if the object store refuses the
+// configuration. If the object store does not answer, the engine starts without it, and work waits
+// for it later.
 func (c InventoryConfig) open(ctx context.Context, log *slog.Logger) (conductor.Inventories, error) {
 	kept := conductor.Inventories{Backend: conductor.InventoryBackend(c.DataBackend), Prefix: c.S3Prefix, Timeout: c.S3Timeout, MaxWait: c.S3Patience}
 	if c.S3Endpoint == "" {

@@ -79,7 +79,8 @@ func TestConfigurationMistakesAreNamed(t *testing.T) {
 	}
 }
 
-// TestErasureIsAsTheAgentOffersItUnlessSet: what is not set is not 0, which switches a step off.
+// TestErasureIsAsTheAgentOffersItUnlessSet: an unset priority is not 0, which would switch the step
+// off.
 func TestErasureIsAsTheAgentOffersItUnlessSet(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sources Sources
@@ -102,7 +103,7 @@ func TestErasureIsAsTheAgentOffersItUnlessSet(t *testing.T) {
 	}
 }
 
-// chartValues are those of the chart that tests read.
+// chartValues are the values of the chart that tests read.
 type chartValues struct {
 	Engine struct {
 		Config  map[string]any `json:"config"`
@@ -112,7 +113,7 @@ type chartValues struct {
 	} `json:"engine"`
 }
 
-// chart returns the configuration of the engine that the chart installs, and the values of the chart.
+// chart returns the configuration of the engine that the chart installs, and the chart's values.
 func chart(t *testing.T) (Config, chartValues) {
 	t.Helper()
 	text, err := os.ReadFile("../../charts/ingot/values.yaml")

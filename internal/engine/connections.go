@@ -12,19 +12,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/loglimit"
 )
 
-// How many lines the log has about connections that gave way, in a second and at once.
+// gaveWayASecond and gaveWayAtOnce limit the log lines about connections closed for others, per
+// second and in a burst.
 const (
 	gaveWayASecond = 1
 	gaveWayAtOnce  = 20
 )
 
-// sharedListener bounds the connections of a listener. When there are too many, a new one
-// takes the place of the oldest of the network that has most of them. A network with as
-// many as any other gets no more.
+// sharedListener limits the connections of a listener. At the limit, a new connection replaces the
+// oldest connection of the network that has most of them. The new connection is closed instead if
+// no network has at least two connections more than its own.
 type sharedListener struct {
 	net.Listener
 	most int
-	key  string // of the configuration, for most
+	key  string // key of the configuration that sets most
 	log  *loglimit.Logger
 
 	mu    sync.Mutex
@@ -54,14 +55,15 @@ func (l *sharedListener) Accept() (net.Conn, error) {
 		}
 		l.log.Log(time.Now(), slog.LevelWarn, "Closed a connection: there are too many, most of them from its network",
 			slog.String("remote", closed.RemoteAddr().String()), slog.String("limit", l.key))
-		_ = closed.Close() // nobody hears of an error
+		_ = closed.Close() // an error does not matter
 		if closed != conn {
 			return conn, nil
 		}
 	}
 }
 
-// add counts a connection, and returns the one that must be closed for that, if any.
+// add counts a connection. It returns the connection that must be closed for it, which may be conn
+// itself, or nil.
 func (l *sharedListener) add(conn *sharedConn) (closed *sharedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +85,7 @@ func (l *sharedListener) add(conn *sharedConn) (closed *sharedConn) {
 	return closed
 }
 
-// drop counts a connection no more. The caller holds the lock.
+// drop stops counting a connection. The caller holds the lock.
 func (l *sharedListener) drop(conn *sharedConn) {
 	conns := l.open[conn.network]
 	position := slices.Index(conns, conn)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// namedConn is a connection from an address; the listener of it makes any number.
+// namedConn is a connection from a chosen address.
 type namedConn struct {
 	net.Conn
 	remote net.Addr
@@ -70,12 +70,12 @@ func TestNewConnectionsTakeThePlaceOfThoseOfTheLargestNetwork(t *testing.T) {
 	if *other || !*flood[0] || *flood[1] {
 		t.Error("a connection of another network did not take the place of the oldest one")
 	}
-	from("[2001:db8::2]:1") // of the same network, which has one of four
+	from("[2001:db8::2]:1") // this network has one of four
 	accept()
 	if !*flood[1] || *flood[2] {
 		t.Error("a second connection of the other network got no place")
 	}
-	third := from("[2001:db8::3]:1") // two and two
+	third := from("[2001:db8::3]:1") // now each network has two
 	if _, err := l.Accept(); !errors.Is(err, io.EOF) || !*third || *flood[2] {
 		t.Errorf("a network with as many as the other got another place: %v", err)
 	}

@@ -25,11 +25,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// How long requests may go on when the engine stops. Together with transfersWithin they
-// leave time for calls to machines, and for the end of sessions on BMCs.
+// How long requests may continue when the engine stops. With transfersWithin, these limits leave
+// time for calls to machines and for the end of sessions on BMCs.
 const (
 	requestsWithin = 5 * time.Second
-	scrapesWithin  = time.Second // also a profile, which may be asked for with any length
+	scrapesWithin  = time.Second // profiles too, which a client may request with any length
 )
 
 // Options is what an engine needs beside its configuration.
@@ -43,9 +43,9 @@ type Options struct {
 type Engine struct {
 	config     Config
 	log        *slog.Logger
-	clock      func() time.Time // as given; nil means the database's
+	clock      func() time.Time // the clock of Options; nil means the database's
 	parts      lifecycle.Stack
-	served     chan error // gets why a server ended
+	served     chan error // receives the reason when a server has ended
 	middleware *middleware
 	drivers    *driver.Registry
 	redfish    redfish.Driver
@@ -57,18 +57,19 @@ type Engine struct {
 	boot       boot
 }
 
-// Start opens the database, resumes the work that is stored there and answers
-// requests when it returns. Stop ends it. After an error nothing is left running.
+// Start opens the database, resumes the work that is stored in it and starts to answer requests.
+// Stop ends the engine. After an error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
 	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 4)}
 	err := e.parts.Start(ctx,
-		// The port comes first: a second engine started by mistake fails before it
+		// The listeners come first: a second engine that somebody starts by mistake fails before it
 		// touches anything.
 		lifecycle.Part{Name: "API listener", Start: e.listen, Stop: func(context.Context) error { return e.api.close() }},
 		lifecycle.Part{Name: "boot listener", Start: e.listenBoot, Stop: e.closeBoot},
 		lifecycle.Part{Name: "image cache", Start: e.openImages, Stop: e.closeImages},
 		lifecycle.Part{Name: "configuration", Start: e.configure},
-		// Metrics are served until the rest has stopped.
+		// This server starts early, so it stops late: metrics are served until the rest has
+		// stopped.
 		lifecycle.Part{Name: "metrics server", Start: e.serveMetrics, Stop: e.stopMetrics},
 		lifecycle.Part{Name: "database", Start: e.openStore, Stop: func(context.Context) error { return e.store.Close() }},
 		lifecycle.Part{Name: "BMC sessions", Stop: func(ctx context.Context) error { return e.redfish.Close(ctx) }},
@@ -87,10 +88,11 @@ func (e *Engine) listen(ctx context.Context) (err error) {
 	return err
 }
 
-// configure makes what the configuration alone decides, so that a mistake there is
-// found before anything is opened.
+// configure sets up what depends on the configuration alone. So an error in the configuration is
+// found before the database is opened.
 func (e *Engine) configure(context.Context) (err error) {
-	// The middleware measures files and requests of this machine, by its own clock.
+	// The middleware watches files of this machine and times requests to it, so it uses this
+	// machine's clock.
 	if e.middleware, err = newMiddleware(e.config.API, e.log, time.Now); err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ func (e *Engine) configure(context.Context) (err error) {
 	return nil
 }
 
-// scrapers is how many connections the metrics have at once: many times what collectors need.
+// scrapers limits the connections to the metrics. Collectors need far fewer.
 const scrapers = 64
 
 func (e *Engine) serveMetrics(ctx context.Context) (err error) {
@@ -134,7 +136,7 @@ func (e *Engine) openStore(ctx context.Context) (err error) {
 	return err
 }
 
-// startConductor resumes the work that is stored.
+// startConductor starts the conductor, which resumes the work that is stored.
 func (e *Engine) startConductor(ctx context.Context) error {
 	settings, err := conductorConfig(e.config)
 	if err != nil {
@@ -214,7 +216,7 @@ func (e *Engine) serveAPI(context.Context) error {
 	}
 	e.api.share(e.config.API.MaxConnections, "api.max_connections", e.log)
 	e.api.watchHandshakes(e.log)
-	e.api.waits = 2 * cfg.Conductor.CallTimeout // for earlier calls to the same BMC, and for the own
+	e.api.waits = 2 * cfg.Conductor.CallTimeout // for earlier calls to the same BMC, and for this one
 	e.api.serve(e.middleware.api(httpapi.New(e.conductor, httpapi.Options{
 		Middleware: e.middleware.route, User: auth.User, Role: e.middleware.role,
 		PublicURL: cfg.API.PublicURL, CheckHost: cfg.API.hostCheck(cfg.API.Listen), Drivers: e.drivers,
@@ -228,8 +230,8 @@ func (e *Engine) stopAPI(ctx context.Context) error {
 	return e.api.stopBy(ctx, time.Now().Add(requestsWithin))
 }
 
-// now is the time by the clock of Options, else by the database's, which leases
-// are measured with. It must not be called before the database is open.
+// now returns the time by the clock of Options, else by the database's clock, which leases are
+// measured with. It must not be called before the database is open.
 func (e *Engine) now() time.Time {
 	if e.clock != nil {
 		return e.clock()
@@ -237,10 +239,10 @@ func (e *Engine) now() time.Time {
 	return e.store.Now()
 }
 
-// URL is where the engine answers.
+// URL returns the URL of the API.
 func (e *Engine) URL() string { return e.api.url(e.middleware.tls) }
 
-// MetricsURL is where Prometheus finds the figures, empty when they are off.
+// MetricsURL returns the URL of the server for metrics, empty when metrics are off.
 func (e *Engine) MetricsURL() string {
 	if e.metrics == nil {
 		return ""
@@ -248,10 +250,10 @@ func (e *Engine) MetricsURL() string {
 	return e.metrics.url(e.middleware.tls) + "/metrics"
 }
 
-// Done yields the reason when a listener fails by itself.
+// Done yields the reason when a listener has ended although nobody stopped it.
 func (e *Engine) Done() <-chan error { return e.served }
 
-// Stop refuses new requests, finishes those that run or cuts them off after some seconds,
-// lets work stop at its next wait and closes the database. What is unfinished goes on at
-// the next start. The error names each part that did not stop before ctx ended.
+// Stop refuses new requests. It lets running requests finish, but cuts them off after some seconds.
+// Work stops at its next wait and goes on at the next start. The database is closed last. The error
+// names each part that did not stop before ctx ended.
 func (e *Engine) Stop(ctx context.Context) error { return e.parts.Stop(ctx) }

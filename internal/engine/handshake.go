@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/loglimit"
 )
 
-// How many lines the log has about clients that refuse the certificate, and how many about
-// those that speak plain HTTP, in a second and at once.
+// failuresASecond and failuresAtOnce limit the log lines about clients that refuse the certificate,
+// per second and in a burst, and likewise those about clients that speak plain HTTP.
 const (
 	failuresASecond = 1
 	failuresAtOnce  = 20
@@ -41,19 +41,20 @@ func refusesCertificate(err error) bool {
 	return slices.ContainsFunc(certificateAlerts, func(alert tls.AlertError) bool { return alert.Error() == failed.Err.Error() })
 }
 
-// plainRequests are the beginnings of requests in plain HTTP, as long as the header of a TLS
-// record.
+// plainRequests are the first bytes of requests in plain HTTP, cut to the length of a TLS record's
+// header.
 var plainRequests = []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"}
 
-// speaksPlainHTTP reports whether a handshake has failed because the client has begun none.
+// speaksPlainHTTP reports whether a handshake has failed because the client sent an HTTP request
+// instead.
 func speaksPlainHTTP(err error) bool {
 	var header tls.RecordHeaderError
 	return errors.As(err, &header) && slices.Contains(plainRequests, string(header.RecordHeader[:]))
 }
 
-// watchHandshakes has the server log which clients refuse its certificate or speak no TLS. An
-// agent that does so sends nothing else, so that only this line says why its machine is silent.
-// It is called before serve.
+// watchHandshakes has the server log which clients refuse its certificate or speak no TLS. Such an
+// agent sends nothing else, so this line alone says why its machine is silent. Call it before
+// serve.
 func (s *server) watchHandshakes(log *slog.Logger) {
 	untrusting, plain := loglimit.New(log, failuresASecond, failuresAtOnce), loglimit.New(log, failuresASecond, failuresAtOnce)
 	s.connState = func(conn net.Conn, state http.ConnState) {
@@ -62,7 +63,7 @@ func (s *server) watchHandshakes(log *slog.Logger) {
 			return
 		}
 		remote := slog.String("remote", conn.RemoteAddr().String())
-		// The connection is closed, so this repeats the result of its handshake.
+		// The connection is closed, so this only returns the result of its handshake again.
 		switch err := secured.HandshakeContext(context.Background()); {
 		case refusesCertificate(err):
 			untrusting.Log(time.Now(), slog.LevelWarn, "A client refuses the certificate of the API", remote, slog.Any("err", err),

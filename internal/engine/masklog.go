@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maskingLog returns a logger that masks credentials in URLs, whichever part of the
-// engine logs them. Errors of libraries often have the URL of the request.
+// maskingLog returns a logger that masks credentials in URLs, whichever part of the engine logs
+// them. Errors of libraries often quote the URL of the request.
 func maskingLog(log *slog.Logger) *slog.Logger { return slog.New(maskHandler{log.Handler()}) }
 
 // maskHandler masks the messages and the values that it passes on.
@@ -20,7 +20,7 @@ func (h maskHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.next.Enabled(ctx, level)
 }
 
-// Handle passes on the record with what is masked.
+// Handle passes on the record with credentials masked.
 func (h maskHandler) Handle(ctx context.Context, record slog.Record) error {
 	masked := slog.NewRecord(record.Time, record.Level, node.MaskURLs(record.Message), record.PC)
 	record.Attrs(func(a slog.Attr) bool {

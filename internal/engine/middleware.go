@@ -13,22 +13,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/telemetry"
 )
 
-// How many lines of the access log requests without credentials may cause in a second,
-// lasting, and at once.
+// anonymousLines and anonymousLinesAtOnce limit the lines of the access log about requests without
+// credentials, per second in the long run and in a burst.
 const (
 	anonymousLines       = 20
 	anonymousLinesAtOnce = 2000
 )
 
-// middleware is what a request passes before the API handles it: TLS,
-// authentication, metrics and the access log. The zero value lets everything
-// through.
+// middleware is what a request passes before the API handles it: TLS, authentication, metrics and
+// the access log. The zero value passes every request on.
 type middleware struct {
 	tls      *tls.Config         // nil means plain http
 	guard    *auth.Guard         // nil means no authentication
 	metrics  *telemetry.Metrics  // nil means no metrics
 	requests *telemetry.Requests // nil means neither metrics nor access log
-	profiles bool                // beside the metrics
+	profiles bool                // serves profiles beside the metrics
 }
 
 func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*middleware, error) {
@@ -63,7 +62,7 @@ func newMiddleware(cfg APIConfig, log *slog.Logger, now func() time.Time) (*midd
 	return m, nil
 }
 
-// warn says what the configuration permits although it is dangerous.
+// warn logs the dangers that the configuration accepts.
 func (a APIConfig) warn(log *slog.Logger) {
 	for _, address := range []string{a.Listen, a.MetricsListen} {
 		switch {
@@ -85,10 +84,10 @@ func (m *middleware) role(ctx context.Context) role.Role {
 	return auth.Role(ctx)
 }
 
-// route wraps the handler of one path. A public one is for everybody: clients learn
-// there which API this is, probes learn whether it works, and ramdisks, which have no
-// password, report their machine: package httpapi bounds their requests, and package
-// agent what they can do.
+// route wraps the handler of one path. A public path needs no credentials: there, clients learn
+// which API this is, probes learn whether it works, and ramdisks, which have no password, report
+// their machine. Package httpapi limits the requests of ramdisks, and package agent what they can
+// do.
 func (m *middleware) route(next http.Handler, public bool) http.Handler {
 	if m.requests != nil && !public {
 		next = m.requests.RecordUser(next)
@@ -110,8 +109,8 @@ func (m *middleware) api(api http.Handler) http.Handler {
 	return m.requests.Observe(api)
 }
 
-// metricsHandler serves the metrics, and profiles to administrators, behind the same
-// authentication as the API: they are about the same machines.
+// metricsHandler serves the metrics, and profiles to administrators. Both need the same
+// authentication as the API, because they tell about the same machines.
 func (m *middleware) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", m.metrics.Handler())
@@ -124,7 +123,7 @@ func (m *middleware) metricsHandler() http.Handler {
 	return m.guard.Wrap(mux)
 }
 
-// checkedHost refuses requests with the errors of check; nil allows all.
+// checkedHost refuses requests whose Host header check refuses. A nil check allows all.
 func checkedHost(next http.Handler, check func(host string) error) http.Handler {
 	if check == nil {
 		return next
@@ -138,7 +137,7 @@ func checkedHost(next http.Handler, check func(host string) error) http.Handler 
 	})
 }
 
-// forAdmins refuses the requests of everybody else.
+// forAdmins refuses requests of users who are not administrators.
 func (m *middleware) forAdmins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if m.role(r.Context()) < role.Admin {

@@ -7,8 +7,8 @@ import (
 
 const profilePath = "/debug/pprof/"
 
-// profileHandler serves those profiles of Go's runtime that tell nothing about machines or
-// passwords. The command line, which can have one, is not among them.
+// profileHandler serves the profiles of Go's runtime that tell nothing about machines or passwords.
+// The command line is not served, because it may have a password.
 func profileHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(profilePath+"profile", pprof.Profile)

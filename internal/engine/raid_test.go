@@ -15,12 +15,15 @@ import (
 // TestRAIDVolumesAreMadeByManualCleaning follows target_raid_config to the volumes of the
 // machine and to raid_config, without a ramdisk.
 func TestRAIDVolumesAreMadeByManualCleaning(t *testing.T) {
-	for _, vendor := range []string{"dell", "supermicro"} { // others restart for it, and are watched for their drives once more
+	// Other vendors' machines restart to make volumes, and the engine waits for their drives once
+	// more.
+	for _, vendor := range []string{"dell", "supermicro"} {
 		t.Run(vendor, func(t *testing.T) {
 			t.Parallel()
 			r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 			machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
-			if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is switched on first
+			// A machine that is off would be powered on first.
+			if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil {
 				t.Fatal(err)
 			}
 			ident := r.register(t, bootMAC, withBMC(t, machine, "ipxe"))

@@ -16,15 +16,15 @@ import (
 type server struct {
 	listener net.Listener
 	http     *http.Server // nil before serve
-	// waits is how long answers may wait for calls to machines, in addition to the time in
-	// which a request and its answer are transferred.
+	// waits is how long answers may wait for calls to machines. The time to transfer a request and
+	// its answer is not included.
 	waits time.Duration
-	// connState hears of each connection; nil means nobody does.
+	// connState is told the states of each connection; nil means that nobody is told.
 	connState func(net.Conn, http.ConnState)
 }
 
-// listen takes an address; nothing is answered there yet. The key is where
-// another address can be chosen.
+// listen listens on an address; nothing answers there until serve. The key is where another address
+// can be chosen; it is for errors.
 func listen(ctx context.Context, key, address string) (*server, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -33,8 +33,8 @@ func listen(ctx context.Context, key, address string) (*server, error) {
 	return &server{listener: listener}, nil
 }
 
-// listenError says why an address cannot be listened on, without the operating
-// system's repetition of the address.
+// listenError says why an address cannot be listened on. It leaves out the operating system's
+// repetition of the address.
 func listenError(key, address string, err error) error {
 	var cause syscall.Errno
 	if errors.As(err, &cause) {
@@ -43,16 +43,17 @@ func listenError(key, address string, err error) error {
 	return fmt.Errorf("listen on %s: %w: stop what uses it, or choose another address with %s", address, err, key)
 }
 
-// share bounds the connections of the server, by that key of the configuration. It is
-// called before serve.
+// share limits the connections of the server. The key of the configuration that sets the limit is
+// for the log. Call it before serve.
 func (s *server) share(connections int, key string, log *slog.Logger) {
 	s.listener = newSharedListener(s.listener, connections, key, log)
 }
 
-// serve answers requests until stop, and then tells ended why, which must have
-// room for it. A nil config means plain http.
+// serve answers requests until stop, and then sends the reason to ended, which must have room for
+// it. A nil config means plain http.
 func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logger, ended chan<- error) {
-	// What bounds connections bounds requests with them, because HTTP/1 has one at a time.
+	// HTTP/1 has one request at a time on a connection, so the limit of connections also limits
+	// requests.
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	s.http = &http.Server{
@@ -76,13 +77,13 @@ func (s *server) serve(handler http.Handler, config *tls.Config, log *slog.Logge
 	}()
 }
 
-// stop refuses new requests and waits for those that run, until ctx ends.
+// stop refuses new requests and waits for running requests until ctx ends.
 func (s *server) stop(ctx context.Context) error {
 	return errors.Join(s.http.Shutdown(ctx), s.http.Close(), s.close())
 }
 
-// stopBy is stop, but cuts off the requests that still run at a time: one client, however
-// slow, must not spend what the other parts of the engine need for their stop. That is no error.
+// stopBy is stop, but cuts off requests that still run at deadline, which is no error. A single
+// slow client must not use up the time that other parts of the engine need to stop.
 func (s *server) stopBy(ctx context.Context, deadline time.Time) error {
 	bounded, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -93,8 +94,8 @@ func (s *server) stopBy(ctx context.Context, deadline time.Time) error {
 	return err
 }
 
-// close gives the address back. After serve that is also done by the http.Server,
-// but only once its goroutine has begun.
+// close gives the address back. After serve, http.Server closes the listener too, but only if its
+// goroutine has begun.
 func (s *server) close() error {
 	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
@@ -102,7 +103,7 @@ func (s *server) close() error {
 	return nil
 }
 
-// url is where the server answers.
+// url returns the URL at which the server answers.
 func (s *server) url(config *tls.Config) string {
 	if config != nil {
 		return "https://" + s.listener.Addr().String()

@@ -49,8 +49,9 @@ func TestUnreadableSettingsFailNoNode(t *testing.T) {
 	}
 }
 
-// TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly gives a machine in use another BIOS setting and another version
-// of its BIOS, before a file cannot be fetched or a client aborts.
+// TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly changes a BIOS setting and the BIOS
+// version of a machine in use. Then servicing fails because a file cannot be fetched, or a client
+// aborts it.
 func TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly(t *testing.T) {
 	const setting, value, version = "ProcVirtualization", "Disabled", "99.2"
 	good := redfishtest.Serve(t, "ingot-firmware component=bios version="+version)
@@ -97,7 +98,8 @@ func TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly(t *testing.T) {
 	}
 }
 
-// TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten aborts while the first of two is written.
+// TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten aborts while the first of two
+// components is written.
 func TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten(t *testing.T) {
 	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 	machine := redfishtest.Start(t, "dell", redfishtest.Options{Times: bmc.Times{Flash: time.Hour}})
@@ -140,7 +142,8 @@ func hiding(t *testing.T, machine *redfishtest.Server, hidden ...string) string 
 	return server.URL
 }
 
-// TestBootDeviceThatTheBMCDoesNotTakeNowIsRefused asks an iLO for one while its machine starts.
+// TestBootDeviceThatTheBMCDoesNotTakeNowIsRefused asks an iLO for a boot device while its machine
+// starts.
 func TestBootDeviceThatTheBMCDoesNotTakeNowIsRefused(t *testing.T) {
 	r := start(t, func(cfg *engine.Config) { cfg.AutoDiscovery.Enabled = false })
 	machine := redfishtest.Start(t, "hpe", redfishtest.Options{Times: bmc.Times{POST: time.Hour}})

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// newPair keeps the certificate of a listener and its key, which that section of the
-// configuration names.
+// newPair loads a listener's certificate and key, and loads them again when they change. The
+// section of the configuration is for errors.
 func newPair(section, certificate, key string, log *slog.Logger, now func() time.Time) (*reload.Value[*tls.Certificate], error) {
 	name := fmt.Sprintf("the pair of %s.tls_certificate and %[1]s.tls_key", section)
 	return reload.New(name, []string{certificate, key},
@@ -23,8 +23,8 @@ func newPair(section, certificate, key string, log *slog.Logger, now func() time
 		}, log, now)
 }
 
-// newTLS serves a pair. A renewed one is used from the next handshake on;
-// connections that are open stay as they are.
+// newTLS returns a configuration that serves a pair. A renewed pair is used from the next handshake
+// on; open connections stay as they are.
 func newTLS(pair *reload.Value[*tls.Certificate]) *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
