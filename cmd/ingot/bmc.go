@@ -114,7 +114,7 @@ func (f *bmcTestFlags) run(ctx context.Context, cmd *cobra.Command, address stri
 	return nil
 }
 
-// rowsOf are the results as rows of a table.
+// rowsOf returns the results as rows of a table.
 func rowsOf(report bmctest.Report) [][]string {
 	rows := make([][]string, len(report.Results))
 	for i, r := range report.Results {
@@ -127,7 +127,7 @@ func rowsOf(report bmctest.Report) [][]string {
 	return rows
 }
 
-// save writes the recording and says what is in it, if one was asked for.
+// save writes the recording and prints what it contains, if a recording was asked for.
 func (f *bmcTestFlags) save(cmd *cobra.Command, recording *bmctest.Recording) error {
 	if f.record == "" {
 		return nil

@@ -29,7 +29,7 @@ func bmcRun(t *testing.T, input string, args ...string) (stdout, stderr string, 
 	return out.String(), errs.String(), code
 }
 
-// caOf is a file with the authority of a BMC.
+// caOf writes a file with the authority of a BMC and returns its path.
 func caOf(t *testing.T, s *redfishtest.Server) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ca.pem")

@@ -14,15 +14,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// bmcPassword is the variable with the password of a BMC. No flag has it, because others see
-// the arguments of a process.
+// bmcPassword is the environment variable with the password of a BMC. There is no flag for the
+// password, because other users can see the arguments of a process.
 const bmcPassword = "INGOT_BMC_PASSWORD" //nolint:gosec // the name of a variable
 
-// maxPassword bounds a file with a password, in bytes.
+// maxPassword is the largest size of a file with a password, in bytes.
 const maxPassword = 4 << 10
 
-// readBMCPassword reads the password from a file, the environment or the terminal. Without a
-// user the terminal is not asked.
+// readBMCPassword reads the password from a file, the environment or the terminal. Without a user
+// it does not ask at the terminal.
 func readBMCPassword(ctx context.Context, cmd *cobra.Command, file, user string) (string, error) {
 	switch text, given := os.LookupEnv(bmcPassword); {
 	case file == "-":
@@ -44,7 +44,7 @@ func readBMCPassword(ctx context.Context, cmd *cobra.Command, file, user string)
 	return askPassword(ctx, cmd, user)
 }
 
-// firstLine is the first line of a text.
+// firstLine returns the first line of a text.
 func firstLine(from io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxPassword+1))
 	switch line, _, _ := strings.Cut(string(text), "\n"); {
@@ -57,8 +57,8 @@ func firstLine(from io.Reader) (string, error) {
 	}
 }
 
-// askPassword asks at the terminal, which shows nothing meanwhile. An interruption ends that,
-// too.
+// askPassword asks at the terminal without showing what is typed. The end of ctx ends the question,
+// and the terminal shows input again.
 func askPassword(ctx context.Context, cmd *cobra.Command, user string) (string, error) {
 	terminal := int(os.Stdin.Fd())
 	before, err := term.GetState(terminal)
@@ -72,7 +72,7 @@ func askPassword(ctx context.Context, cmd *cobra.Command, user string) (string, 
 		err  error
 	}
 	answered := make(chan answer, 1)
-	go func() { // ends with the process when nobody answers
+	go func() { // ends with the process if nobody answers
 		text, err := term.ReadPassword(terminal)
 		answered <- answer{text, err}
 	}()

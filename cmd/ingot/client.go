@@ -31,8 +31,8 @@ func outputFlag(cmd *cobra.Command, output *cli.Output) {
 	complete(cmd, "output", cobra.FixedCompletions(cli.Outputs(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// complete registers how a flag is completed. It can only fail for a flag that
-// cmd does not have, which is a mistake in this program.
+// complete registers how a flag is completed. That fails only for a flag that cmd does not have,
+// which is a mistake in this program.
 func complete(cmd *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic(err)

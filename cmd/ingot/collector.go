@@ -6,16 +6,16 @@ import (
 	"runtime/metrics"
 )
 
-// The garbage collector runs less often than by default while little is alive: some 8 MB
-// while machines enrol. That needs 3 MB more memory and saves a tenth of the CPU time. While
-// many machines are deployed at once it would need 100 MB more.
+// The garbage collector runs less often than by default while the program keeps little alive: some
+// 8 MB while machines enrol. That costs 3 MB of memory and saves a tenth of the CPU time. While
+// many machines are deployed at once it would cost 100 MB.
 const (
 	smallHeap        = 16 << 20 // bytes that are alive
 	smallHeapPercent = 200
 	largeHeapPercent = 100
 )
 
-// gcPercent is how much the heap may grow, in percent of what is alive.
+// gcPercent returns how much the heap may grow, in percent of the bytes that are alive.
 func gcPercent(alive uint64) int {
 	if alive <= smallHeap {
 		return smallHeapPercent
@@ -23,7 +23,7 @@ func gcPercent(alive uint64) int {
 	return largeHeapPercent
 }
 
-// paceCollector sets that growth now and after each collection, until the program ends.
+// paceCollector applies gcPercent now and after each collection, until the program ends.
 func paceCollector() {
 	percent := smallHeapPercent
 	debug.SetGCPercent(percent)
@@ -40,6 +40,6 @@ func paceCollector() {
 	runtime.SetFinalizer(&marker{}, afterCollection)
 }
 
-// marker is an object that nothing refers to, so that each collection finds it. It has a
-// pointer, since the runtime puts objects without one together with others.
+// marker is an object that nothing refers to, so each collection finds it. It has a pointer,
+// because the runtime allocates objects without pointers together with others.
 type marker struct{ _ *byte }

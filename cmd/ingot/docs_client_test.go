@@ -14,9 +14,9 @@ import (
 
 const clientPage = "../../docs/client.md"
 
-// documentedLines are the command lines of ingot in a page's examples, with
-// continued lines joined and without what only the shell reads: pipes, standard input,
-// comments, what runs in the background, and output of other commands.
+// documentedLines returns the command lines of ingot in a page's examples. Continued lines are
+// joined. Whatever only the shell reads is left out: pipes, standard input, comments, commands in
+// the background and the output of other commands.
 func documentedLines(t *testing.T, page string) []string {
 	t.Helper()
 	content, err := os.ReadFile(page)

@@ -127,9 +127,9 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	return err
 }
 
-// forgetStart frees the memory that only the start needed: creating a database leaves
-// 12 MB of buffers in a pool, which takes two garbage collections to empty. With them
-// the heap would grow to several times that size before the next collection.
+// forgetStart frees the memory that only the start needed. Creating a database leaves 12 MB of
+// buffers in a pool, and it takes two garbage collections to empty the pool. With the buffers, the
+// heap would grow to several times that size before the next collection.
 func forgetStart() error {
 	runtime.GC()
 	debug.FreeOSMemory()

@@ -75,13 +75,13 @@ type step struct {
 	code int
 	// keep is the name under which later steps have the first word: {name}.
 	keep string
-	// until repeats it until it prints that, because the engine works on
-	// behind its answer.
+	// until repeats the command until it prints out, because the engine may answer before its work
+	// is done.
 	until bool
 }
 
-// walker runs the steps. As exit codes say, it tries again while work on a
-// node is under way.
+// walker runs the steps. While work on a node is under way, which the exit code tells, it tries
+// again.
 type walker struct {
 	kept map[string]string
 	// ran has the words of every command that ran.

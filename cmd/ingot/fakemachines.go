@@ -71,7 +71,7 @@ func (f *fakeMachinesFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	return nil
 }
 
-// printTotals writes what was done to machines.
+// printTotals prints what was done to machines.
 func printTotals(w io.Writer, done effect.Totals) {
 	fmt.Fprintf(w, "%d effects on %d machines\n", done.Effects, done.Machines)
 	for _, kind := range slices.Sorted(maps.Keys(done.Kinds)) {

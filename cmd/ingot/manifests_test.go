@@ -72,8 +72,8 @@ func TestArgumentsInManifestsAreThoseOfCommands(t *testing.T) {
 	}
 }
 
-// TestFlagsInTheChartAreThoseOfTheOperator looks for flags in the templates. What they become is compared with the
-// manifests elsewhere, but some have no place there.
+// TestFlagsInTheChartAreThoseOfTheOperator looks for flags in the templates. Another test compares
+// the rendered templates with the manifests, but some flags have no place there.
 func TestFlagsInTheChartAreThoseOfTheOperator(t *testing.T) {
 	cmd, _, err := newRootCommand().Find([]string{"operator"})
 	if err != nil {

@@ -35,7 +35,7 @@ func newNodeCommand() *cobra.Command {
 	return cmd
 }
 
-// verb is the command that changes the provision state of nodes.
+// verb returns the command that changes the provision state of nodes.
 func (c client) verb(verb cli.Verb) *cobra.Command {
 	provision := cli.ProvisionNodes{Verb: verb}
 	cmd := &cobra.Command{
@@ -51,7 +51,7 @@ func (c client) verb(verb cli.Verb) *cobra.Command {
 	return cmd
 }
 
-// wait is the command that waits for a state, whichever request leads to it.
+// wait returns the command that waits for a state, whichever request leads to it.
 func (c client) wait() *cobra.Command {
 	var wait cli.NodeWait
 	cmd := &cobra.Command{
@@ -68,7 +68,7 @@ func (c client) wait() *cobra.Command {
 	return cmd
 }
 
-// saveInventory is the command that writes an inventory to a file.
+// saveInventory returns the command that writes an inventory to a file.
 func (c client) saveInventory() *cobra.Command {
 	var save cli.InventorySave
 	cmd := &cobra.Command{
@@ -83,7 +83,7 @@ func (c client) saveInventory() *cobra.Command {
 	return cmd
 }
 
-// showInventory is the command that prints the sections of an inventory.
+// showInventory returns the command that prints the sections of an inventory.
 func (c client) showInventory() *cobra.Command {
 	var show cli.InventoryShow
 	cmd := &cobra.Command{

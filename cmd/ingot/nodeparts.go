@@ -35,8 +35,8 @@ var groups = map[string]string{
 	"volume": "Show and change volume connectors and targets",
 }
 
-// addAt adds a command below parent under the given words, of which the last is the
-// name of the command; the others are groups, created if necessary.
+// addAt adds a command below parent under the given words. The last word is the name of the
+// command. The others are groups, which addAt creates if necessary.
 func addAt(parent *cobra.Command, words string, cmd *cobra.Command) {
 	all := strings.Fields(words)
 	for i := range len(all) - 1 {
@@ -46,8 +46,8 @@ func addAt(parent *cobra.Command, words string, cmd *cobra.Command) {
 	parent.AddCommand(cmd)
 }
 
-// addAlso adds a command a second time under the words that other clients use; help
-// texts do not show it. Without words it does nothing.
+// addAlso adds a command a second time, under the words that other clients use. Help texts do not
+// show it. Without words it does nothing.
 func addAlso(parent *cobra.Command, words string, cmd *cobra.Command) {
 	if words == "" {
 		return
@@ -58,8 +58,8 @@ func addAlso(parent *cobra.Command, words string, cmd *cobra.Command) {
 	addAt(parent, words, cmd)
 }
 
-// group returns the child of parent with that name, which it creates if necessary. A
-// group is hidden as long as all its commands are.
+// group returns the child of parent with that name, and creates it if necessary. A group is hidden
+// as long as all its commands are.
 func group(parent *cobra.Command, name, short string) *cobra.Command {
 	for _, child := range parent.Commands() {
 		if child.Name() == name {
@@ -81,7 +81,7 @@ func (c client) addViews(parent *cobra.Command) {
 	}
 }
 
-// view is the command that reads a part of an object.
+// view returns the command that reads a part of an object.
 func (c client) view(view cli.View) *cobra.Command {
 	read := cli.Read{View: view, Of: c.resource}
 	instead := false
@@ -111,7 +111,7 @@ func (c client) view(view cli.View) *cobra.Command {
 	return cmd
 }
 
-// passthru is the command that calls a vendor method.
+// passthru returns the command that calls a vendor method.
 func (c client) passthru() *cobra.Command {
 	call := cli.Passthru{Of: c.resource}
 	cmd := &cobra.Command{
@@ -127,7 +127,7 @@ func (c client) passthru() *cobra.Command {
 	return cmd
 }
 
-// action is the command that makes one request about nodes.
+// action returns the command that makes one request about nodes.
 func (c client) action(action cli.Action) *cobra.Command {
 	act := cli.ActOnNodes{Action: action}
 	limit := 0

@@ -134,7 +134,8 @@ func (f *operatorFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	return op.Run(ctx)
 }
 
-// checkRemediation refuses 0, which means the default in the options and no limit with other flags.
+// checkRemediation refuses 0. In the operator's options it would mean the default, and with other
+// flags it means no limit.
 func (f *operatorFlags) checkRemediation() error {
 	switch {
 	case f.opts.RemediationBudget < 1:
@@ -173,8 +174,8 @@ func (f *operatorFlags) chooseEngine(opts *operator.Options) error {
 	return nil
 }
 
-// kubeConfig returns the configuration of the file, else of the cluster that this
-// process runs in, else the one that kubectl uses.
+// kubeConfig returns the configuration in file. Without a file, it returns the configuration of the
+// cluster that this process runs in, else the one that kubectl uses.
 func kubeConfig(file string) (*rest.Config, error) {
 	if file == "" && os.Getenv("KUBECONFIG") == "" {
 		if config, err := rest.InClusterConfig(); err == nil {
@@ -190,7 +191,7 @@ func kubeConfig(file string) (*rest.Config, error) {
 	return config, nil
 }
 
-// ownNamespace is the namespace of the pod that this runs in, or empty.
+// ownNamespace returns the namespace of the pod that this process runs in, or empty.
 func ownNamespace() string {
 	data, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {

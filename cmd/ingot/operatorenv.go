@@ -9,12 +9,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli"
 )
 
-// operatorVariables are the environment variables that stand for flags of the operator,
-// with the names and units that Metal3's operator gives them, so that a Deployment made
-// for that one keeps its settings. A flag on the command line wins.
+// operatorVariables are the environment variables that stand for flags of the operator. They have
+// the names and units of Metal3's operator, so that a Deployment made for that operator keeps its
+// settings. A flag on the command line wins.
 var operatorVariables = []struct {
 	name, flag string
-	unit       string // after the value, to make it one of the flag
+	unit       string // appended to the value, so that the flag can parse it
 }{
 	{"WATCH_NAMESPACE", "namespace", ""},
 	{"POD_NAMESPACE", "leader-elect-namespace", ""},
@@ -30,7 +30,7 @@ var operatorVariables = []struct {
 	{"DIRECT_DEPLOY_FORCE_PERSISTENT_BOOT_DEVICE", "direct-deploy-persistent-boot", ""},
 }
 
-// readOperatorVariables sets the flags that are not on the command line from the environment.
+// readOperatorVariables sets flags from the environment, unless they are on the command line.
 func readOperatorVariables(cmd *cobra.Command) error {
 	for _, v := range operatorVariables {
 		value := os.Getenv(v.name)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgram unmaps the pages of the program's file that are in memory: its start runs
-// code of every package that it is linked from, which leaves 40 MB mapped. What the
-// process needs again, it maps again from the page cache as it goes.
+// releaseProgram unmaps the pages of the program's file that are in memory. The start of the
+// program runs code of every linked package, which leaves 40 MB mapped. The process maps again from
+// the page cache what it needs later.
 func releaseProgram() error {
 	program, err := os.Executable()
 	if err != nil {
@@ -38,13 +38,13 @@ func releaseProgram() error {
 // mapping is a range of addresses of the process.
 type mapping struct{ start, end uintptr }
 
-// unchangedMappings returns the mappings of a file that a process cannot write and of
-// which it holds no page of its own: a relocated or patched page would be lost. The text
-// is that of /proc/PID/smaps (proc_pid_smaps(5)).
+// unchangedMappings returns the mappings of a file that a process cannot write and of which it
+// holds no page of its own. Unmapping a relocated or patched page would lose the change. smaps is
+// the text of /proc/PID/smaps (proc_pid_smaps(5)).
 func unchangedMappings(smaps io.Reader, path string) ([]mapping, error) {
 	var found []mapping
 	var m mapping
-	ofFile := false // the mapping whose fields are read is one of the file, read-only
+	ofFile := false // whether the fields that follow are of a read-only mapping of the file
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())

@@ -46,8 +46,8 @@ func TestTheProgramRunsOnWithoutTheReleasedPages(t *testing.T) {
 	}
 }
 
-// residentFilePages returns how many pages of files the process has mapped and in memory:
-// those that it shares, the third field of /proc/self/statm.
+// residentFilePages returns how many pages of files the process has mapped and in memory. These are
+// its shared pages, the third field of /proc/self/statm.
 func residentFilePages(t *testing.T) int {
 	t.Helper()
 	statm, err := os.ReadFile("/proc/self/statm")

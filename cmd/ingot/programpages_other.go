@@ -2,5 +2,5 @@
 
 package main
 
-// releaseProgram does nothing: no such request is known.
+// releaseProgram does nothing, because no request to unmap pages is known here.
 func releaseProgram() error { return nil }

@@ -27,7 +27,7 @@ type client struct {
 	completion cli.Completion
 }
 
-// newClientGroup returns the command that has those of one resource as children.
+// newClientGroup returns the command whose children are the commands of one resource.
 func newClientGroup(resource cli.Resource, use, short, long string) (*cobra.Command, client) {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long + exitCodesHelp}
 	connect, completion := clientFlags(cmd)
@@ -38,7 +38,7 @@ func newClientGroup(resource cli.Resource, use, short, long string) (*cobra.Comm
 var resources = []struct {
 	resource cli.Resource
 	command  string // words of the command
-	also     string // what other clients call it, if that differs
+	also     string // words that other clients use, if they differ
 	short    string
 	about    string
 }{
@@ -95,7 +95,7 @@ portgroups, and a port group a list of ports.` + exitCodesHelp,
 	return cmd
 }
 
-// one and some check the arguments of a command about one object, or several.
+// one and some check the arguments of commands about one object and about several objects.
 func (c client) one(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("name one %s, got %d", c.resource.Name, len(args))
@@ -103,7 +103,7 @@ func (c client) one(_ *cobra.Command, args []string) error {
 	return noneEmpty(args)
 }
 
-// noneEmpty refuses empty arguments, which usually come from unset variables in a script.
+// noneEmpty refuses empty arguments, because they usually come from unset variables in a script.
 func noneEmpty(args []string) error {
 	if at := slices.Index(args, ""); at >= 0 {
 		return fmt.Errorf("argument %d is empty", at+1)
@@ -139,7 +139,7 @@ func (c client) some(_ *cobra.Command, args []string) error {
 // argument is the name of the object in help texts.
 func (c client) argument() string { return strings.ToUpper(lastWord(c.resource.Name)) }
 
-// names completes at most limit arguments, 0 for any number.
+// names returns the completion of at most limit arguments; 0 means any number.
 func (c client) names(limit int) cobra.CompletionFunc {
 	if c.resource.Name == cli.Nodes.Name {
 		return c.completion.Nodes(limit)
@@ -166,7 +166,7 @@ func (c client) completeFlags(cmd *cobra.Command) {
 	}
 	known := map[string]cobra.CompletionFunc{
 		"driver": c.completion.Drivers,
-		"fields": cli.CompleteList(c.resource.Long), // engines know more
+		"fields": cli.CompleteList(c.resource.Long), // an engine may have more fields
 		"sort":   fixed(c.resource.Long),
 		"node":   c.completion.Nodes(0),
 	}
@@ -185,7 +185,8 @@ func (c client) completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// stdin is the command's standard input. Tests may set it after the command is built.
+// stdin reads from the command's standard input. Tests may set that input after the command is
+// built.
 type stdin struct{ cmd *cobra.Command }
 
 // Read reads from the present standard input of the command.
@@ -196,7 +197,7 @@ func streams(cmd *cobra.Command) cli.Streams {
 }
 
 // waitFlag adds --wait to cmd. It also makes the check of arguments refuse a number or a duration,
-// which was probably meant as the value of --wait.
+// because such an argument was probably meant as the value of --wait.
 func waitFlag(cmd *cobra.Command, wait *cli.Wait, until string) {
 	cmd.Flags().Var(wait, "wait", "wait until "+until+"; for at most `seconds` if given")
 	cmd.Flags().Lookup("wait").NoOptDefVal = cli.WaitForever
@@ -209,7 +210,7 @@ func waitFlag(cmd *cobra.Command, wait *cli.Wait, until string) {
 	}
 }
 
-// isTime reports whether --wait would take a text for its time.
+// isTime reports whether --wait would accept a text as its time.
 func isTime(text string) bool {
 	_, err := time.ParseDuration(text)
 	return err == nil || text != "" && strings.Trim(text, "0123456789") == ""

@@ -39,7 +39,8 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// markUsageErrors turns errors about arguments, of all commands, into usage errors.
+// markUsageErrors turns errors about the arguments of cmd and all its subcommands into usage
+// errors.
 func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -62,7 +63,7 @@ func markUsageErrors(cmd *cobra.Command) {
 	}
 }
 
-// typos is how many letters of a mistyped command may be wrong for a suggestion.
+// typos is how many letters of a mistyped command may be wrong for the command to be suggested.
 const typos = 2
 
 // unknownCommand returns the error for a command that the group does not have, with

@@ -119,8 +119,7 @@ func (f *simFlags) machines(cmd *cobra.Command) (*sim.Machines, error) {
 	return sim.New(o)
 }
 
-// engineTLS returns how the engine's certificate is checked, nil for the
-// usual way.
+// engineTLS returns how to check the engine's certificate, nil for the usual way.
 func (f *simFlags) engineTLS() (*tls.Config, error) {
 	if f.cacert == "" && !f.insecure {
 		return nil, nil
@@ -168,7 +167,8 @@ func (f *simFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	err = machines.Report(ctx, cmd.ErrOrStderr(), progressInterval, f.once)
 	cancel(nil)
 	<-powered
-	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", machines.Summary()) // the machines have stopped either way
+	// The machines have stopped, so an error in printing is ignored.
+	_, _ = fmt.Fprintf(cmd.OutOrStdout(), "\n%s", machines.Summary())
 	printTotals(cmd.OutOrStdout(), machines.Recorder().Totals())
 	return err
 }

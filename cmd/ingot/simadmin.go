@@ -16,8 +16,8 @@ import (
 
 const adminHeaderTimeout = 10 * time.Second
 
-// serveAdmin serves what there is for testers, unless the address is empty. It returns
-// when it answers; stop ends it.
+// serveAdmin serves what testers need, unless the address is empty. It returns when the server
+// answers; stop ends the server.
 func serveAdmin(ctx context.Context, address string, machines *sim.Machines, progress io.Writer) (stop func(), err error) {
 	if address == "" {
 		return func() {}, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// simBMCFlags are the flags of `ingot sim` about BMCs.
+// simBMCFlags are the flags about BMCs of `ingot sim`.
 type simBMCFlags struct {
 	options sim.BMCOptions
 	network string
@@ -61,7 +61,7 @@ func (f *simBMCFlags) apply(o *sim.Options, speed float64) error {
 	return nil
 }
 
-// serve lets the BMCs answer, and returns when they do.
+// serve starts the BMCs, and returns when they answer.
 func (f *simBMCFlags) serve(ctx context.Context, machines *sim.Machines, cmd *cobra.Command) error {
 	if f.options.Vendor == "" {
 		return nil

@@ -32,7 +32,7 @@ on, and power states are restored again.`
 	return cmd
 }
 
-// showSuspended is a command that prints something of a suspension.
+// showSuspended returns a command that prints something about suspended work.
 func (c client) showSuspended(use, short string, show func(ctx context.Context, engine *ironic.Client, output cli.Output, out io.Writer) error) *cobra.Command {
 	var output cli.Output
 	cmd := &cobra.Command{

@@ -21,14 +21,14 @@ the microversions of the Bare Metal API that its client commands can use.`,
 	}
 }
 
-// showVersion serves --version too. The version of cobra itself is a template, with
-// which the linker keeps every method of every type: 17 MB more.
+// showVersion serves --version too. The version of cobra itself is a template, and with templates
+// the linker keeps every method of every type, which is 17 MB more.
 func showVersion(cmd *cobra.Command) error {
 	_, err := fmt.Fprint(cmd.OutOrStdout(), versionText(buildinfo.Read()))
 	return err
 }
 
-// versionText has a line for each fact that is known.
+// versionText returns a line for each fact that is known.
 func versionText(info buildinfo.Info) string {
 	var b strings.Builder
 	line := func(name, value string) {
