@@ -15,15 +15,13 @@ import (
 // Action is a command that makes one request about a node.
 type Action struct {
 	Command string // words of the command: "boot device set"
-	Also    string // what other clients call it, if that differs
+	Also    string // words that other clients use, if they differ
 	Short   string
 	Method  string
 	Path    string // below the node: "management/boot_device"
-	// Args are the arguments after the node. A command without any takes several
-	// nodes.
+	// Args are the arguments after the node. A command without Args takes several nodes.
 	Args []Arg
-	// Fields and Fixed become the body, or the query of a DELETE; flags win over
-	// Fixed.
+	// Fields and Fixed become the body, or the query of a DELETE. Flags win over Fixed.
 	Fields []Field
 	Fixed  map[string]any
 	// All adds the flag --all, which stands for every value instead of Args.
@@ -37,8 +35,8 @@ type Action struct {
 // Arg is an argument of an [Action].
 type Arg struct {
 	Name string // in help texts: "TRAIT"
-	// Field is the member of the body that takes the argument; empty means that it
-	// ends the path, with one request for each value.
+	// Field is the member of the body that takes the argument. Empty means that the argument ends
+	// the path, with one request for each value.
 	Field string
 	// Many takes all remaining arguments, at least one.
 	Many bool
@@ -110,8 +108,8 @@ func (a *ActOnNodes) send(ctx context.Context, engine *ironic.Client, request ir
 	return err
 }
 
-// place puts arguments into fields of the body and returns the last segments of the
-// path, one for each request.
+// place puts arguments into fields of the body. It returns the last segments of the path, one for
+// each request.
 func (a *ActOnNodes) place(args []string, fields map[string]any) []string {
 	tails := []string{""}
 	if a.Everything {
@@ -155,7 +153,7 @@ func (a Action) argNames() []string {
 	return names
 }
 
-// Usage is the arguments as help texts show them.
+// Usage returns the arguments as help texts show them.
 func (a Action) Usage() string {
 	if len(a.Args) == 0 {
 		return "NODE..."

@@ -26,12 +26,11 @@ type ProvisionNodes struct {
 	Verb Verb
 	// Values are further fields of the request.
 	Values Values
-	// Instance are members of instance_info that are set before.
+	// Instance are members of instance_info to set before the request.
 	Instance Values
 	// Wait makes Run wait until the nodes have reached the state or failed.
 	Wait Wait
-	// Interval is the longest time between two polls of a node, 0 for one
-	// second.
+	// Interval is the longest time between two polls of a node; 0 means one second.
 	Interval time.Duration
 }
 
@@ -68,22 +67,23 @@ func (p *ProvisionNodes) Run(ctx context.Context, engine *ironic.Client, idents 
 	})
 }
 
-// replacedKeys are the members of instance_info that another one which is given replaces.
+// replacedKeys are the members of instance_info that the member given replaces. They are set to
+// null when given is set.
 var replacedKeys = []struct {
 	given string
 	keys  []string
 }{
-	{"image_source", []string{"boot_iso", "image_disk_format"}}, // the format is that of the old image
+	{"image_source", []string{"boot_iso", "image_disk_format"}}, // the old image's format
 	{"image_checksum", []string{"image_os_hash_algo", "image_os_hash_value"}},
 	{"boot_iso", []string{"image_source", "kernel", "ramdisk"}},
 }
 
-// operation says in errors what is done to a node.
+// operation describes for errors what is done to a node.
 func (p *ProvisionNodes) operation(ident string) string { return p.Verb.Name + " node " + ident }
 
-// describeInstance sets the members of instance_info that were given, and reports whether there are any. It first makes
-// sure that the state of the node allows the verb: an instance that goes on running is not to be described
-// as another image.
+// describeInstance sets the members of instance_info that the user gave, and reports whether there
+// are any. Before, it makes sure that the state of the node allows the verb: an instance that
+// continues to run must not be described as another image.
 func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Client, ident string) (described bool, err error) {
 	var patch []map[string]any
 	set := func(key string, value any) {
@@ -116,9 +116,10 @@ func (p *ProvisionNodes) describeInstance(ctx context.Context, engine *ironic.Cl
 	return err == nil, err
 }
 
-// refuse returns the error that the engine would have for the verb in a state, nil for none. It leaves two kinds of
-// states to the engine: unknown ones, and those of work, in which the node is locked against any
-// change, so that the client may try again until the work has ended.
+// refuse returns the error that the engine would return for the verb in a state, nil if it would
+// accept. Two kinds of states are left to the engine: states that the client does not know, and
+// states of work. During work the node is locked against any change, so the client may try again
+// until the work has ended.
 func (p *ProvisionNodes) refuse(ident string, state node.State) error {
 	verb, _ := node.VerbNamed(p.Verb.Target)
 	if _, ok := node.Next(state, verb.On); ok || !state.Known() || state.Class() == node.Working {
@@ -127,8 +128,8 @@ func (p *ProvisionNodes) refuse(ident string, state node.State) error {
 	return p.advised(state, &ironic.Error{Op: p.operation(ident), Kind: ironic.ErrRejected, Message: fmt.Sprintf("it is in state %q", state)})
 }
 
-// requestThenWait requests work for every node and then, if wait is set, waits for
-// those that accepted it.
+// requestThenWait requests work for every node. If wait is set, it then waits for the nodes that
+// accepted the request.
 func requestThenWait(ctx context.Context, idents []string, wait Wait, to Streams, ask func(ident string) error, watching func(ident string) watch) error {
 	single := len(idents) == 1
 	var accepted []string
@@ -152,8 +153,8 @@ func requestThenWait(ctx context.Context, idents []string, wait Wait, to Streams
 	return waited
 }
 
-// advise adds to the refusal of a verb the list of verbs that the node's state
-// allows. A refusal for another reason is returned unchanged.
+// advise adds the list of verbs that the node's state allows to the refusal of a verb. It returns
+// other errors unchanged.
 func (p *ProvisionNodes) advise(ctx context.Context, engine *ironic.Client, ident string, refusal error) error {
 	if !errors.Is(refusal, ironic.ErrRejected) {
 		return refusal
@@ -165,7 +166,7 @@ func (p *ProvisionNodes) advise(ctx context.Context, engine *ironic.Client, iden
 	return p.advised(node.State(n.ProvisionState), refusal)
 }
 
-// advised adds to a refusal the verbs that a state allows, unless the verb is one of them.
+// advised adds the verbs that a state allows to a refusal, unless the refused verb is one of them.
 func (p *ProvisionNodes) advised(state node.State, refusal error) error {
 	allowed := verbsFrom(state)
 	if len(allowed) == 0 || slices.Contains(allowed, p.Verb.Name) {
@@ -174,7 +175,7 @@ func (p *ProvisionNodes) advised(state node.State, refusal error) error {
 	return &AdvisedError{Err: refusal, Advice: fmt.Sprintf("In state %s these verbs are possible: %s.", state, strings.Join(allowed, ", "))}
 }
 
-// verbsFrom are the verbs that are possible in that state, as commands spell them.
+// verbsFrom returns the verbs that are possible in a state, as commands spell them.
 func verbsFrom(state node.State) []string {
 	var names []string
 	for _, known := range node.Verbs() {
@@ -186,10 +187,10 @@ func verbsFrom(state node.State) []string {
 	return names
 }
 
-// eachNode applies change to every node. The failure of a single one is returned.
-// With several, failures are reported as they occur, and the error only carries the
-// exit code of the first. When the engine cannot be reached or the user interrupts,
-// the remaining nodes are not tried.
+// eachNode applies change to every node. For a single node, its failure is returned. For several
+// nodes, failures are reported as they occur, and the error only carries the exit code of the
+// first. When the engine cannot be reached or the user interrupts, the remaining nodes are not
+// tried.
 func eachNode(idents []string, single bool, report io.Writer, change func(ident string) error) error {
 	var silent *SilentError
 	for _, ident := range idents {

@@ -19,13 +19,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
-// DefaultEndpoint is the engine that a command connects to by default: the one that
-// `ingot engine` starts without configuration.
+// DefaultEndpoint is the engine that a command connects to by default. `ingot engine` without
+// configuration listens there.
 const DefaultEndpoint = "http://127.0.0.1:6385"
 
-// Connection is how a client command reaches the engine. Each field is a flag;
-// an empty one falls back to its environment variable, named as other clients
-// of the Bare Metal API name it. --max-retries=0 and --insecure=false are not empty.
+// Connection is how a client command reaches the engine. Each field is a flag. An empty field falls
+// back to its environment variable, which has the name that other clients of the Bare Metal API
+// use. --max-retries=0 and --insecure=false are not empty.
 type Connection struct {
 	Endpoint string // --os-endpoint, OS_ENDPOINT, default DefaultEndpoint
 	Version  string // --os-baremetal-api-version, OS_BAREMETAL_API_VERSION, default negotiated
@@ -33,12 +33,12 @@ type Connection struct {
 	Password string // --os-password, OS_PASSWORD
 	CAFile   string // --os-cacert, OS_CACERT
 	Insecure bool   // --insecure, OS_INSECURE
-	// Retries is how often a request is repeated that was refused because a node or
-	// the engine is busy, and Interval the time between two attempts.
+	// Retries is how often a request is repeated that was refused because a node or the engine is
+	// busy. Interval is the time between two attempts.
 	Retries  int  // --max-retries, IRONIC_MAX_RETRIES, default 0
 	Interval Wait // --retry-interval, IRONIC_RETRY_INTERVAL, default 5s
 
-	flags *pflag.FlagSet // that the fields are bound to; nil for none
+	flags *pflag.FlagSet // the flags that the fields are bound to; nil for none
 }
 
 // AddFlags binds the connection to flags. Environment variables are read
@@ -55,10 +55,9 @@ func (c *Connection) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.Insecure, "insecure", false, "do not verify the engine's certificate [$OS_INSECURE]")
 }
 
-// Client returns a client of the engine. It makes no request; an error is a
-// [*UsageError], because only flags and variables can be wrong. getenv is os.Getenv
-// outside of tests. A timeout bounds each call, which is then made only once; 0
-// means the client's default.
+// Client returns a client of the engine. It makes no request. An error is a [*UsageError], because
+// only flags and variables can be wrong. getenv is os.Getenv outside of tests. A timeout limits
+// each call and allows only one attempt; 0 means the client's default.
 func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*ironic.Client, error) {
 	insecure := c.Insecure
 	if text := getenv("OS_INSECURE"); text != "" && !insecure && !c.given("insecure") {
@@ -95,7 +94,7 @@ func (c Connection) Client(getenv func(string) string, timeout time.Duration) (*
 // given reports whether a flag is on the command line.
 func (c *Connection) given(flag string) bool { return c.flags != nil && c.flags.Changed(flag) }
 
-// retrySettings reads Retries and Interval from the environment unless flags gave them.
+// retrySettings reads Retries and Interval from the environment, unless flags set them.
 func (c *Connection) retrySettings(getenv func(string) string) error {
 	if text := getenv("IRONIC_MAX_RETRIES"); text != "" && c.Retries == 0 && !c.given("max-retries") {
 		var err error

@@ -19,17 +19,16 @@ const (
 	maxCompletions = 500
 )
 
-// Completion suggests arguments to shells. It prints no error: without an engine it
+// Completion suggests arguments to shells. It prints no errors: if it cannot reach an engine it
 // suggests nothing.
 type Completion struct {
 	// Connect returns the client; it is called when TAB is pressed.
 	Connect func(timeout time.Duration) (*ironic.Client, error)
 }
 
-// Nodes suggests the names and UUIDs of nodes that are not among args yet,
-// with their state as description. The UUID of a node that has a name is
-// suggested only after its beginning was typed. At most limit arguments are
-// completed, 0 for any number.
+// Nodes suggests the names and UUIDs of nodes that are not among args yet, with their state as
+// description. The UUID of a node that has a name is suggested only after its beginning was typed.
+// At most limit arguments are completed; 0 means any number.
 func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 	return c.fromEngine(limit, func(ctx context.Context, engine *ironic.Client, args []string, begun string) (found []cobra.Completion) {
 		query := ironic.NodeQuery{Fields: []string{"uuid", "name", "provision_state"}}
@@ -46,8 +45,8 @@ func (c Completion) Nodes(limit int) cobra.CompletionFunc {
 	})
 }
 
-// fromEngine suggests objects of the engine, unless there are limit arguments already;
-// 0 is no limit. Without an engine it suggests nothing.
+// fromEngine suggests objects of the engine, unless there are already limit arguments; 0 means no
+// limit. If it cannot reach an engine it suggests nothing.
 func (c Completion) fromEngine(limit int, suggest func(ctx context.Context, engine *ironic.Client, args []string, begun string) []cobra.Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if limit > 0 && len(args) >= limit {
@@ -62,8 +61,8 @@ func (c Completion) fromEngine(limit int, suggest func(ctx context.Context, engi
 	}
 }
 
-// HostsAndNodes suggests one argument: the hosts that hosts returns, within the time
-// that its context has, and the engine's nodes.
+// HostsAndNodes suggests one argument: the hosts that hosts returns before its context ends, and
+// the engine's nodes.
 func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.CompletionFunc {
 	nodes := c.Nodes(1)
 	return func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -82,8 +81,8 @@ func (c Completion) HostsAndNodes(hosts func(context.Context) []string) cobra.Co
 	}
 }
 
-// suggestion is the name or the UUID of n that continues begun, or "". A name with
-// characters that are special to the shell is not suggested.
+// suggestion returns the name or the UUID of n that continues begun, or "". It does not suggest a
+// name with characters that are special to the shell.
 func suggestion(n ironic.Node, begun string) string {
 	switch {
 	case n.Name != "" && strings.HasPrefix(n.Name, begun) && !strings.ContainsFunc(n.Name, active):
@@ -114,7 +113,7 @@ func (c Completion) connect(cmd *cobra.Command) (context.Context, *ironic.Client
 	return ctx, engine, cancel, nil
 }
 
-// commandContext is the context that the command runs in, if it has one.
+// commandContext returns the context that the command runs in, or a background context.
 func commandContext(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx
@@ -122,7 +121,7 @@ func commandContext(cmd *cobra.Command) context.Context {
 	return context.Background()
 }
 
-// States are the provision states that a list may be filtered by.
+// States returns the provision states that a list may be filtered by.
 func States() []string {
 	var names []string
 	for _, state := range node.States() {

@@ -13,26 +13,26 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
-// CreateFiles creates everything that files describe: chassis and nodes, with
-// the objects that belong to them.
+// CreateFiles creates everything that files describe: chassis and nodes, with the objects that
+// belong to them.
 type CreateFiles struct {
-	Stdin io.Reader // what - stands for
+	Stdin io.Reader // read for the file name -
 }
 
 // collection is a member of a file, or of an object in a file, that lists
 // objects of one resource.
 type collection struct {
 	resource Resource
-	// parentFields are the fields of an object that hold the UUIDs of the objects
-	// it belongs to. parentField is the one that its own children have for it.
+	// parentFields are the fields of an object that hold the UUIDs of the objects that it belongs
+	// to. parentField is the field with which its children refer to it.
 	parentFields []string
 	parentField  string
 	// children are the members of an object that list further objects.
 	children map[string]*collection
 }
 
-// fileCollections are the lists that a file may have, as other clients of this
-// API read them.
+// fileCollections are the lists that a file may have. Other clients of this API read the same
+// lists.
 var fileCollections = map[string]*collection{
 	"chassis": {resource: Chassis, parentField: "chassis_uuid", children: map[string]*collection{"nodes": nodeCollection}},
 	"nodes":   nodeCollection,
@@ -49,10 +49,9 @@ var nodeCollection = &collection{
 	},
 }
 
-// Run reads all files before it creates anything. When an object cannot be
-// created, its failure is reported on a line of its own, its children are skipped
-// and the rest is created; the error then carries only the exit code of the first
-// failure.
+// Run reads all files before it creates anything. When an object cannot be created, the failure is
+// reported on its own line, the object's children are skipped and the rest is created. The error
+// then carries only the exit code of the first failure.
 func (c CreateFiles) Run(ctx context.Context, engine *ironic.Client, files []string, to Streams) error {
 	documents := make([]map[string]any, len(files))
 	for i, file := range files {
@@ -123,8 +122,8 @@ type creation struct {
 	failed *SilentError // the first failure
 }
 
-// createAll creates the objects in the collections of parent, which has been
-// created. uuids are the values for their parentFields.
+// createAll creates the objects in the collections of parent, which already exists. uuids are the
+// values for their parentFields.
 func (c *creation) createAll(ctx context.Context, collections map[string]*collection, parent, uuids map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(collections)) {
 		list, _ := parent[name].([]any)

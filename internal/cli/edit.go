@@ -17,8 +17,8 @@ type Create struct {
 	Resource Resource
 	Values   Values
 	Output   Output
-	// Wait is only for an allocation: it keeps the command until a node is
-	// found or not.
+	// Wait is only for an allocation: the command then waits until the engine has found a node or
+	// failed to.
 	Wait Wait
 }
 
@@ -48,8 +48,8 @@ func (c *Create) Run(ctx context.Context, engine *ironic.Client, to Streams) err
 	return c.Output.document(to.Out, nil, raw)
 }
 
-// adviseExisting removes the usual advice from a conflict: when the object exists
-// already, trying again does not help.
+// adviseExisting removes the usual advice from a conflict: if the object exists already, trying
+// again does not help.
 func adviseExisting(err error) error {
 	if errors.Is(err, ironic.ErrConflict) {
 		return &AdvisedError{Err: err, Code: ExitError}
@@ -77,8 +77,8 @@ type Update struct {
 	ResetInterfaces bool
 }
 
-// Run patches the objects one after the other. One that cannot be changed does
-// not stop the others.
+// Run patches the objects one after the other. An object that cannot be changed does not stop the
+// others.
 func (u *Update) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
 	if u.Values.Empty() {
 		return &UsageError{errors.New("there is nothing to change; name at least one field")}
@@ -104,7 +104,7 @@ func (u *Update) Run(ctx context.Context, engine *ironic.Client, idents []string
 	})
 }
 
-// requests are one patch for most fields and a request for each of the others.
+// requests returns one patch for most fields, and one request for each of the others.
 func (u *Update) requests(ident, op string, query url.Values) []ironic.Request {
 	what := "update " + u.Resource.Name + " " + ident
 	var all []ironic.Request
@@ -120,8 +120,8 @@ func (u *Update) requests(ident, op string, query url.Values) []ironic.Request {
 	return all
 }
 
-// Delete deletes objects one after the other. One that cannot be deleted does
-// not stop the others; its failure is reported on its own line.
+// Delete deletes objects one after the other. An object that cannot be deleted does not stop the
+// others; its failure is reported on its own line.
 func Delete(ctx context.Context, engine *ironic.Client, resource Resource, idents []string, to Streams) error {
 	return eachNode(idents, len(idents) == 1, to.Err, func(ident string) error {
 		_, err := engine.Do(ctx, ironic.Request{
@@ -131,7 +131,7 @@ func Delete(ctx context.Context, engine *ironic.Client, resource Resource, ident
 	})
 }
 
-// printDone writes what was done to the object that the user named, unless err says that it was not.
+// printDone prints what was done to an object, unless err is set. It returns err.
 func printDone(out io.Writer, err error, format, kind, ident string) error {
 	if err != nil {
 		return err

@@ -18,11 +18,11 @@ import (
 const (
 	ExitOK          = 0   // done
 	ExitError       = 1   // any other failure
-	ExitUsage       = 2   // wrong flags or arguments; nothing was asked of the engine
+	ExitUsage       = 2   // wrong flags or arguments; no request was sent
 	ExitNotFound    = 3   // no such object
 	ExitBusy        = 4   // work on the node is under way, or the engine is overloaded: trying again helps
 	ExitUnreachable = 5   // the engine did not answer
-	ExitStillGoing  = 6   // the time for waiting is over, the work is not
+	ExitStillGoing  = 6   // the time to wait is over, but the work continues
 	ExitInterrupted = 130 // the user interrupted the command
 )
 
@@ -35,21 +35,20 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// SilentError carries an exit code for failures that were already reported,
-// one line each.
+// SilentError carries an exit code for failures that were already reported on their own lines.
 type SilentError struct{ Code int }
 
 // Error is not meant to be printed.
 func (e *SilentError) Error() string { return "failures are reported above" }
 
-// AdvisedError is an error with more specific advice than its kind has.
+// AdvisedError is an error with more specific advice than the hint for its kind.
 type AdvisedError struct {
 	Err    error
 	Advice string // a full sentence, or empty for none
 	Code   int    // the exit code, 0 for that of Err
 }
 
-// Error is the error's text without the advice.
+// Error returns the error's text without the advice.
 func (e *AdvisedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the error.
@@ -67,7 +66,7 @@ var exitCodes = []struct {
 	{context.Canceled, ExitInterrupted},
 }
 
-// ExitCode is the exit code of the process after err.
+// ExitCode returns the exit code of the process for err.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -102,8 +101,7 @@ func Report(w io.Writer, err error) int {
 	return ExitCode(err)
 }
 
-// hints say what to do about each kind of failure; the first that matches
-// counts.
+// hints say what to do about each kind of failure. The first match wins.
 var hints = []struct {
 	kind error
 	// also limits the hint to some errors of the kind; nil for all of them.
@@ -120,7 +118,7 @@ var hints = []struct {
 	{ironic.ErrServer, nil, "The engine's log has more."},
 }
 
-// notSuspended passes over refusals that say what to do themselves.
+// notSuspended leaves out refusals that say themselves what to do.
 func notSuspended(e *ironic.Error) bool { return !strings.Contains(e.Message, "suspended") }
 
 func unauthenticated(e *ironic.Error) bool { return e.Status == http.StatusUnauthorized }
@@ -157,7 +155,7 @@ func Sentence(err error) string {
 	return strings.TrimSpace(text + " " + hintFor(err))
 }
 
-// hintFor says what to do about a failed call, empty for nothing.
+// hintFor returns what to do about a failed call, empty for nothing.
 func hintFor(err error) string {
 	var failed *ironic.Error
 	if !errors.As(err, &failed) {
@@ -178,7 +176,7 @@ func withAdvice(sentence string, advised *AdvisedError) string {
 	return strings.TrimSpace(sentence + " " + printable(advised.Advice))
 }
 
-// joinLines joins the lines of a text; joined errors have one line each.
+// joinLines joins the lines of a text, because joined errors have one line each.
 func joinLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -196,9 +194,9 @@ func joinLines(text string) string {
 	return b.String()
 }
 
-// fullStop makes a sentence of an error text: it begins with a capital, ends with a
-// full stop unless it is a question, and has no control characters. A first word that
-// people type, such as a command or a configuration key, stays as it is.
+// fullStop makes a sentence of an error text: it begins with a capital, ends with a full stop
+// unless it is a question, and has no control characters. The first word stays as it is if people
+// type it, as they do with commands and configuration keys.
 func fullStop(text string) string {
 	text = printable(strings.TrimRight(joinLines(text), ". "))
 	if !strings.HasSuffix(text, "?") {

@@ -8,9 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/cli/explain"
 )
 
-// Explain prints an explanation of the host or node named asked, one sentence per
-// line. When there is nothing to explain, the text says why and the error carries
-// only the exit code.
+// Explain prints an explanation of the host or node with the name asked, one sentence per line.
+// When there is nothing to explain, the text says why, and the error carries only the exit code.
 func Explain(ctx context.Context, sources explain.Sources, asked string, out io.Writer) error {
 	facts, err := sources.Gather(ctx, asked)
 	if err != nil {

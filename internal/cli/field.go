@@ -28,8 +28,8 @@ const (
 	NodeID                  // the UUID of a node; see [Values.resolve]
 	JSON                    // JSON or YAML: itself, a file, or - for standard input
 	ConfigDrive             // see [readConfigDrive]
-	Constant                // Field.Value, when the flag is given
-	Default                 // what the engine chooses, when the flag is given: a patch removes the field
+	Constant                // sets Field.Value when the flag is given
+	Default                 // lets the engine choose when the flag is given: a patch removes the field
 )
 
 // Use is the set of commands that have a flag for a field.
@@ -52,10 +52,10 @@ type Field struct {
 	Off string
 	// Value is what a [Constant] stands for.
 	Value any
-	// Put is the path below the object to send the value to with PUT, for a field
-	// that the patch of the object cannot change; Name then only identifies it.
+	// Put is the path below the object to send the value to with PUT. It is for a field that a
+	// patch of the object cannot change; Name then only identifies the field.
 	Put string
-	// In are the commands that have the flag; a filter is in none of them.
+	// In are the commands that have the flag. Filters have none.
 	In Use
 	// Required makes create refuse to run without the flag.
 	Required bool
@@ -75,17 +75,16 @@ func In(fields []Field, use Use) []Field {
 	return some
 }
 
-// change is one field, or one member of a field that is an object, with the
-// value that a flag gave it.
+// change is one field, or one member of an object field, with the value that a flag gave it.
 type change struct {
 	field string
 	key   string // the member, empty for the field itself
 	value any
 	put   string // see [Field]
-	op    string // of a patch, if it is not that of the command
+	op    string // operation of the patch, if it is not the command's
 }
 
-// Values collects what flags say about fields. The zero value is empty.
+// Values collects the values that flags give to fields. The zero value is empty.
 type Values struct {
 	// Stdin is read where a flag says "-".
 	Stdin   io.Reader
@@ -109,8 +108,8 @@ func (v *Values) AddFlags(flags *pflag.FlagSet, fields []Field) {
 	}
 }
 
-// AddUnsetFlags binds a flag for each field that removes it: for an object
-// the flag takes the member to remove.
+// AddUnsetFlags binds a flag for each field that removes the field. For an object, the flag takes
+// the member to remove.
 func (v *Values) AddUnsetFlags(flags *pflag.FlagSet, fields []Field) {
 	for _, f := range fields {
 		if f.Kind == Map {
@@ -133,7 +132,7 @@ func (v *Values) Add(name string, value any) {
 	v.changes = append(v.changes, change{field: name, value: value})
 }
 
-// Object is the collected fields as one object, for a request's body.
+// Object returns the collected fields as one object, for a request's body.
 func (v *Values) Object() map[string]any {
 	object := map[string]any{}
 	for _, c := range v.changes {
@@ -156,7 +155,7 @@ func (v *Values) Object() map[string]any {
 	return object
 }
 
-// Query is the collected fields as arguments of a URL.
+// Query returns the collected fields as arguments of a URL.
 func (v *Values) Query() url.Values {
 	query := url.Values{}
 	for name, value := range v.Object() {
@@ -175,8 +174,8 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// MarshalJSON writes the value also when it is false, zero or empty, and leaves it
-// out of a removal.
+// MarshalJSON writes the value even if it is false, zero or empty. It leaves the value out of a
+// removal.
 func (o Operation) MarshalJSON() ([]byte, error) {
 	members := map[string]any{"op": o.Op, "path": o.Path}
 	if o.Op != opRemove {
@@ -190,8 +189,8 @@ const (
 	opRemove = "remove"
 )
 
-// patch is the collected fields as a JSON patch of the given operation, without
-// those that have a request of their own (see [Field.Put]).
+// patch returns the collected fields as a JSON patch of the given operation. It leaves out fields
+// that need a request of their own (see [Field.Put]).
 func (v *Values) patch(op string) []Operation {
 	var patch []Operation
 	for _, c := range v.changes {
@@ -217,7 +216,7 @@ type fieldFlag struct {
 	text   string
 }
 
-// String is the last value given; help texts show no default.
+// String returns the last value given; help texts show no default.
 func (f *fieldFlag) String() string { return f.text }
 
 // Type names the kind of value in help texts.
@@ -292,9 +291,9 @@ func (f *fieldFlag) Set(text string) error {
 	return nil
 }
 
-// memberValue is the value of an object's member: JSON where the text is JSON,
-// as other clients of this API read it, else the text. A password is always
-// text, also one of digits.
+// memberValue returns the value of an object's member: JSON where the text is JSON, as other
+// clients of this API read it, else the text. A password is always text, even if it has digits
+// only.
 func memberValue(key, text string) any {
 	if strings.HasSuffix(key, "password") {
 		return text

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// maxQuoted is how much of a flag's value an error repeats, in characters.
+// maxQuoted is how many characters of a flag's value an error repeats.
 const maxQuoted = 60
 
-// wanted says what a flag takes, by the type of its value, where the errors of
-// the flags library are for programmers.
+// wanted says what a flag takes, by the type of its value. The errors of the flags library are
+// written for programmers.
 var wanted = map[string]string{
 	"int":  "it must be a whole number",
 	"bool": "it must be true or false",

@@ -25,11 +25,11 @@ func parseDocument(raw json.RawMessage) (document, error) {
 	return d, nil
 }
 
-// labelFields are the fields that name an object to people and to other commands;
-// the first that it has counts.
+// labelFields are the fields that name an object to people and to other commands. The first field
+// that an object has counts.
 var labelFields = []string{"name", "uuid", "hostname", "id", "component"}
 
-// label names the object.
+// label returns the name of the object for people.
 func (d document) label() string {
 	for _, field := range labelFields {
 		if text := d.text(field); text != "" {
@@ -39,14 +39,14 @@ func (d document) label() string {
 	return ""
 }
 
-// text is the string in a field, empty if the field is missing or no string.
+// text returns the string in a field, empty if the field is missing or no string.
 func (d document) text(field string) string {
 	text, _ := d.fields[field].(string)
 	return text
 }
 
-// cell is the field as a table shows it. None, True and False are spelled as
-// other clients of this API print them, because scripts look for them.
+// cell returns the field as a table shows it. None, True and False are spelled as other clients of
+// this API print them, because scripts look for them.
 func (d document) cell(field string) string {
 	switch value := d.fields[field].(type) {
 	case nil:
@@ -75,7 +75,7 @@ func compact(value any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// hiddenInTables are links for programs; they say nothing to people.
+// hiddenInTables are fields with links for programs. They say nothing to people.
 var hiddenInTables = map[string]bool{"links": true, "nodes": true, "ports": true, "portgroups": true, "states": true, "volume": true}
 
 // titleWords are the words of field names that are not simply capitalised in a title.

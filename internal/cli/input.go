@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxInput bounds what a flag reads from a file or standard input, in bytes. The
-// largest valid input is a config drive, which engines limit to 64 MiB.
+// maxInput is the most that a flag reads from a file or standard input, in bytes. The largest valid
+// input is a config drive, which engines limit to 64 MiB.
 const maxInput = 64 << 20
 
-// readJSON returns the value that text stands for: JSON itself, the name of a
-// file with JSON or YAML, or - for standard input. Numbers stay exact.
+// readJSON returns the value that text stands for: text is JSON itself, the name of a file with
+// JSON or YAML, or - for standard input. Numbers stay exact.
 func readJSON(text string, stdin io.Reader) (any, error) {
 	content := []byte(text)
 	if !looksLikeJSON(text) {
@@ -34,8 +34,8 @@ func readJSON(text string, stdin io.Reader) (any, error) {
 // decodeInput decodes a JSON or YAML text, which must be an object or a list.
 func decodeInput(content []byte) (any, error) {
 	converted, err := yaml.YAMLToJSONStrict(content)
-	// JSON is read as what it is, because YAML has other escapes and other numbers. It is still an error
-	// that a key is there twice, of which decoding JSON would keep one.
+	// JSON is not converted, because YAML has other escapes and other numbers. The conversion still
+	// finds a duplicate key, which is an error: decoding JSON would keep only one of the values.
 	if json.Valid(content) && (err == nil || !strings.Contains(err.Error(), "already set in map")) {
 		converted, err = content, nil
 	}
@@ -59,10 +59,9 @@ func looksLikeJSON(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// readConfigDrive returns a config drive as the API takes it: an object, the
-// URL of one, or base64 of a gzipped ISO image. The text is one of the first
-// two itself, or names a file (- for standard input) with an object, a base64
-// text, or an image, gzipped or not.
+// readConfigDrive returns a config drive as the API takes it: an object, the URL of a config drive,
+// or base64 of a gzipped ISO image. The text is an object or a URL itself, or names a file (- for
+// standard input). The file contains an object, base64 text, or an image, gzipped or not.
 func readConfigDrive(text string, stdin io.Reader) (any, error) {
 	if strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") {
 		return text, nil
@@ -108,7 +107,7 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
-			return nil, withoutPath(err) // the caller's error names the value of the flag
+			return nil, withoutPath(err) // without the path: the caller's error names the value of the flag
 		}
 		defer file.Close()
 		source = file
@@ -126,8 +125,8 @@ func readInput(name string, stdin io.Reader) ([]byte, error) {
 	return content, nil
 }
 
-// readPassword returns a password, or the first line of standard input for "-": others see the
-// arguments of a process.
+// readPassword returns the password that text is, or the first line of standard input for "-":
+// other users can see the arguments of a process.
 func readPassword(text string, stdin io.Reader) (string, error) {
 	if text != "-" {
 		return text, nil

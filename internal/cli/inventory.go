@@ -23,9 +23,9 @@ const inventoryMode = 0o644
 
 // InventorySave writes a node's inventory as indented JSON.
 type InventorySave struct {
-	// File to write; empty or "-" means standard output. An existing file is
-	// replaced and keeps its mode, as with other clients of this API; a process that
-	// reads it meanwhile sees the old content or the new one, never a part.
+	// File is the file to write; empty or "-" means standard output. As with other clients of this
+	// API, an existing file is replaced and keeps its mode. A process that reads the file meanwhile
+	// sees the old content or the new content, never a mixture.
 	File string
 }
 
@@ -52,8 +52,8 @@ func (s InventorySave) Run(ctx context.Context, engine *ironic.Client, ident str
 	return nil
 }
 
-// writeFile replaces the file of that name; it follows links. A file that is not
-// regular, such as a pipe or a terminal, is written to instead.
+// writeFile replaces the file of that name; it follows links. If the file is not regular, such as a
+// pipe or a terminal, writeFile writes to it instead.
 func writeFile(name string, content []byte) error {
 	target, err := filepath.EvalSymlinks(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,8 @@ func writeFile(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// replaceFile writes the content to a temporary file in the same folder and renames it to name.
+// replaceFile writes the content to a temporary file in the same folder and renames that file to
+// name.
 func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	temporary := filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+"."+uuid.NewString())
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -98,8 +99,8 @@ func replaceFile(name string, content []byte, mode fs.FileMode) (err error) {
 	return os.Rename(temporary, name)
 }
 
-// withoutPath returns the cause of a file error without the file's name, which may
-// be that of a temporary file.
+// withoutPath returns the cause of a file error without the file's name, which may be the name of a
+// temporary file.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

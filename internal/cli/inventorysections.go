@@ -10,30 +10,30 @@ import (
 type section struct {
 	name  string // for --section
 	title string
-	// key is the member to show, of the inventory or, with hook, of the plugin data.
-	// A section of several members has them in keys instead.
+	// key is the member to show: of the inventory, or, with hook, of the plugin data. A section of
+	// several members has keys instead.
 	key  string
 	keys []string
 	hook bool
 	// onRequest sections are only shown when the user names them.
 	onRequest bool
-	// columns of the table, for a section that is a list; one without columns has
-	// one row for each of its fields.
+	// columns of the table, for a section that is a list. A section without columns has one row for
+	// each of its fields.
 	columns []column
 	// list turns the value into rows; nil means [listItems].
 	list func(value any) []map[string]any
-	// fields are how the values of single fields are written.
+	// fields say how to write the values of single fields.
 	fields map[string]format
 }
 
 // column is a column of a section's table.
 type column struct {
 	title string
-	from  []string // fields of the row; the first that is not empty counts
+	from  []string // fields of the row; the first non-empty one counts
 	as    format   // nil writes the value as it is
 }
 
-// inventorySections are the sections in the order that people read them.
+// inventorySections are the sections in the order in which tables show them.
 var inventorySections = []section{
 	{name: "general", title: "General", keys: []string{"hostname"}},
 	{name: "system", title: "System", key: "system_vendor"},
@@ -115,8 +115,8 @@ var inventorySections = []section{
 	},
 }
 
-// others are sections for the members of the inventory that no known section
-// shows, in the order of their names.
+// others returns sections for the members of the inventory that no known section shows, sorted by
+// name.
 func (f findings) others() []section {
 	known := map[string]bool{}
 	for _, s := range inventorySections {
@@ -137,8 +137,8 @@ func (f findings) others() []section {
 	return more
 }
 
-// columnsOf returns a column for each field that any object of a list has; nil
-// when the value is no list of objects.
+// columnsOf returns a column for each field of any object in a list. It returns nil if the value is
+// no list of objects.
 func columnsOf(value any) []column {
 	list, _ := value.([]any)
 	names := map[string]bool{}
@@ -155,7 +155,7 @@ func columnsOf(value any) []column {
 	return columns
 }
 
-// value is the section's part of the findings, nil when there is none.
+// value returns the section's part of the findings, nil when there is none.
 func (s section) value(f findings) any {
 	from := f.inventory
 	if s.hook {
@@ -182,7 +182,7 @@ func (s section) value(f findings) any {
 	return some
 }
 
-// titles are the columns of the section's table.
+// titles returns the column titles of the section's table.
 func (s section) titles() []string {
 	if len(s.columns) == 0 {
 		return []string{"Field", "Value"}
@@ -194,8 +194,8 @@ func (s section) titles() []string {
 	return titles
 }
 
-// rows are the rows of the section's table. Machines report odd values: one that has
-// not the usual shape of its section is shown field by field.
+// rows returns the rows of the section's table. Machines report odd values: a value that does not
+// have the usual shape of its section is shown field by field.
 func (s section) rows(f findings) []document {
 	value := s.value(f)
 	if len(s.columns) == 0 {
@@ -221,7 +221,7 @@ func (s section) rows(f findings) []document {
 	return rows
 }
 
-// cell is the column's value for an item, nil when it has none.
+// cell returns the column's value for an item, nil when the item has none.
 func (c column) cell(item map[string]any) any {
 	for _, field := range c.from {
 		if value := item[field]; value != nil && value != "" {
@@ -234,8 +234,8 @@ func (c column) cell(item map[string]any) any {
 	return nil
 }
 
-// fieldRows are one row for each field of a value and of the objects in it,
-// without empty ones.
+// fieldRows returns a row for each field of a value and of the objects in it. It leaves out empty
+// fields.
 func (s section) fieldRows(value any) []document {
 	var rows []document
 	for _, leaf := range leaves("", value) {
@@ -252,8 +252,8 @@ func (s section) fieldRows(value any) []document {
 	return rows
 }
 
-// renameColumns puts the rows of [section.fieldRows] into the first two columns of a
-// table with other titles.
+// renameColumns returns the rows of [section.fieldRows] for a table with other titles. They fill
+// its first two columns.
 func renameColumns(titles []string, rows []document) []document {
 	for i, row := range rows {
 		rows[i].fields = map[string]any{titles[0]: row.fields["Field"], titles[1]: row.fields["Value"], "name": row.fields["Field"]}

@@ -12,13 +12,13 @@ import (
 
 // InventoryShow prints what inspection found on a node, section by section.
 type InventoryShow struct {
-	// Sections to print; none means all but those that are shown on request only.
+	// Sections to print. None means all sections except those that are shown on request only.
 	Sections []string
 	Output   Output
 }
 
-// InventorySections are the names of the sections that every inventory may
-// have. A key of an inventory that none of them shows is a section too.
+// InventorySections returns the names of the sections that every inventory may have. A key of an
+// inventory that none of them shows is a section too.
 func InventorySections() []string {
 	names := make([]string, len(inventorySections))
 	for i, s := range inventorySections {
@@ -55,8 +55,8 @@ func (s InventoryShow) Run(ctx context.Context, engine *ironic.Client, ident str
 	return nil
 }
 
-// readInventory is the inventory of the node. Without one, the error says how
-// to get it.
+// readInventory returns the inventory of the node. If the node has none, the error says how to get
+// it.
 func readInventory(ctx context.Context, engine *ironic.Client, ident string) (ironic.Inventory, error) {
 	found, err := engine.Inventory(ctx, ident)
 	if ExitCode(err) == ExitNotFound {
@@ -65,8 +65,8 @@ func readInventory(ctx context.Context, engine *ironic.Client, ident string) (ir
 	return found, err
 }
 
-// structured prints the inventory as the engine sent it, or the chosen
-// sections of it: one by itself, several by name. A section without data is null.
+// structured prints the inventory as the engine sent it, or the chosen sections: a single section
+// by itself, several sections by name. A section without data is null.
 func (s InventoryShow) structured(out io.Writer, raw ironic.Inventory, found findings, chosen []section) error {
 	switch len(s.Sections) {
 	case 0:
@@ -81,8 +81,8 @@ func (s InventoryShow) structured(out io.Writer, raw ironic.Inventory, found fin
 	return s.Output.structured(out, sections)
 }
 
-// tables prints the sections for people. Unless the user chose sections, it leaves
-// out empty ones and ends with the names of those that are shown on request.
+// tables prints the sections for people. Unless the user chose sections, it leaves out empty
+// sections and ends with the names of the sections that are shown on request.
 func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) error {
 	printed := 0
 	for _, section := range chosen {
@@ -117,15 +117,15 @@ func (s InventoryShow) tables(out io.Writer, found findings, chosen []section) e
 	return nil
 }
 
-// filled are the columns that are not empty in every row.
+// filled returns the columns that at least one row has a value for.
 func filled(columns []string, rows []document) []string {
 	return slices.DeleteFunc(slices.Clone(columns), func(column string) bool {
 		return !slices.ContainsFunc(rows, func(row document) bool { return row.fields[column] != nil })
 	})
 }
 
-// findings are an inventory and the plugin data that hooks derived from it. One that
-// is not an object counts as empty.
+// findings are an inventory and the plugin data that hooks derived from it. Data that is not an
+// object counts as empty.
 type findings struct {
 	inventory, plugin map[string]any
 }
@@ -142,8 +142,8 @@ func parseFindings(raw ironic.Inventory) (findings, error) {
 	return found, nil
 }
 
-// choose returns the sections of these names, or without names those that are
-// shown by default, in the order in which people read them.
+// choose returns the sections of these names, in the order in which tables show them. Without names
+// it returns the sections that are shown by default.
 func (f findings) choose(names []string) ([]section, error) {
 	all := append(slices.Clone(inventorySections), f.others()...)
 	if len(names) == 0 {
@@ -164,8 +164,7 @@ func (f findings) choose(names []string) ([]section, error) {
 	return chosen, nil
 }
 
-// onRequest are the names of the sections that are not empty and shown on request
-// only.
+// onRequest returns the names of the non-empty sections that are shown on request only.
 func (f findings) onRequest() []string {
 	var names []string
 	for _, s := range inventorySections {

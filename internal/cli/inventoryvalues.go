@@ -15,7 +15,7 @@ import (
 // numbers, and anything as null.
 type format func(value any) any
 
-// number is the number that the value is or spells.
+// number returns the number that the value is or spells.
 func number(value any) (float64, bool) {
 	var text string
 	switch v := value.(type) {
@@ -35,7 +35,8 @@ func number(value any) (float64, bool) {
 // sizes are the units of storage, each 1024 times the one before.
 var sizes = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
-// bytesOf writes a number of units, of so many bytes each, as a size.
+// bytesOf returns a format that writes a number of pieces as a size. piece is the size of one
+// piece, in bytes.
 func bytesOf(piece float64) format {
 	return func(value any) any {
 		n, ok := number(value)
@@ -89,7 +90,7 @@ func count(noun string) format {
 	}
 }
 
-// unless leaves out the value that machines report for an unknown one.
+// unless returns a format that leaves out the value that machines report when they do not know it.
 func unless(unknown string) format {
 	return func(value any) any {
 		if value == unknown {
@@ -99,7 +100,7 @@ func unless(unknown string) format {
 	}
 }
 
-// without writes a text without the given beginning.
+// without returns a format that removes the given beginning of a text.
 func without(beginning string) format {
 	return func(value any) any {
 		if text, ok := value.(string); ok {
@@ -145,14 +146,14 @@ func plain(value any) any {
 	return strings.Join(words, ", ")
 }
 
-// leaf is a value that is no object, with the names of the objects around it.
+// leaf is a value that is no object. Its path has the names of the objects around it.
 type leaf struct {
 	path  string
 	value any
 }
 
-// leaves are the values in an object and in the objects in it, by path:
-// "firmware.version". Null has none.
+// leaves returns the values in an object and in the objects in it, by path: "firmware.version".
+// Null has no leaves.
 func leaves(path string, value any) []leaf {
 	object, ok := value.(map[string]any)
 	switch {
@@ -172,8 +173,8 @@ func leaves(path string, value any) []leaf {
 	return all
 }
 
-// listItems are the objects of a list; an element that is no object becomes one
-// with a name. Nil means that the value is no list.
+// listItems returns the objects of a list. An element that is no object becomes an object with a
+// name. Nil means that the value is no list.
 func listItems(value any) []map[string]any {
 	if value == nil {
 		return []map[string]any{}
@@ -191,7 +192,8 @@ func listItems(value any) []map[string]any {
 	return all
 }
 
-// named turns the members of an object into items that have the key in the given field.
+// named returns a function that turns the members of an object into items. Each item has its key in
+// the given field.
 func named(field string) func(any) []map[string]any {
 	return func(value any) []map[string]any {
 		if value == nil {
@@ -214,8 +216,7 @@ func named(field string) func(any) []map[string]any {
 	}
 }
 
-// numaNodes gathers what a topology says about each NUMA node in its three
-// lists.
+// numaNodes gathers the facts about each NUMA node, which a topology has in three lists.
 func numaNodes(value any) []map[string]any {
 	topology, ok := value.(map[string]any)
 	if !ok {
@@ -273,7 +274,7 @@ func memberSummaries(value any) []map[string]any {
 // longestText is the longest text that memberSummaries shows in full, in bytes.
 const longestText = 60
 
-// holds describes a value by its kind; a simple one is shown itself.
+// holds describes a value by its kind. It shows a simple value itself.
 func holds(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -17,22 +17,20 @@ import (
 // maxPage is the largest page that one request asks for; engines allow no more.
 const maxPage = 1000
 
-// List prints the objects of a collection that match. With only a Resource it
-// prints all of them as a table with the usual columns.
+// List prints the matching objects of a collection. With only a Resource it prints all objects as a
+// table with the usual columns.
 type List struct {
 	Resource Resource
 	// Filters limit what is listed.
 	Filters Values
-	// Fields are the columns. Long is a longer set than the default one; it
-	// excludes Fields.
+	// Fields are the columns. Long chooses a longer set than the default one; it excludes Fields.
 	Fields []string
 	Long   bool
-	// Sort is FIELD, FIELD:asc or FIELD:desc. Empty is order of creation.
+	// Sort is FIELD, FIELD:asc or FIELD:desc. Empty means order of creation.
 	Sort string
 	// Limit is the largest number of objects to print, 0 for all.
 	Limit int
-	// Marker is the UUID of the object after which the list begins, empty for
-	// the whole list.
+	// Marker is the UUID of the object after which the list begins. Empty means the whole list.
 	Marker string
 	Output Output
 }
@@ -74,7 +72,7 @@ func collect(documents iter.Seq2[json.RawMessage, error]) ([]document, error) {
 	return found, nil
 }
 
-// first returns the first n elements of a sequence, or all if it has fewer; n is at least 1.
+// first returns the first n elements of a sequence, or all if it has fewer. n is at least 1.
 func first(documents iter.Seq2[json.RawMessage, error], n int) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		left := n

@@ -27,12 +27,12 @@ const (
 	OutputName  Output = "name"  // one name, or else UUID, per line
 )
 
-// Outputs are all forms, the default first.
+// Outputs returns all forms, the default first.
 func Outputs() []string {
 	return []string{string(OutputTable), string(OutputJSON), string(OutputYAML), string(OutputValue), string(OutputName)}
 }
 
-// String is the form's name; Output is a flag value.
+// String returns the form's name. Output is a flag value.
 func (o *Output) String() string { return string(*o) }
 
 // Type names the kind of flag in help texts.
@@ -84,7 +84,7 @@ func (o Output) document(w io.Writer, fields []string, raw json.RawMessage) erro
 	return o.one(w, fields, d)
 }
 
-// one prints one object. Without fields it prints all that the object has.
+// one prints one object. Without fields it prints all fields that the object has.
 func (o Output) one(w io.Writer, fields []string, n document) error {
 	switch o {
 	case OutputJSON, OutputYAML:
@@ -111,8 +111,7 @@ func (o Output) one(w io.Writer, fields []string, n document) error {
 
 var mergeKey = regexp.MustCompile(`<<['"]?:`)
 
-// structured prints value as JSON or YAML, without anything that a terminal
-// would act on.
+// structured prints value as JSON or YAML. It escapes everything that a terminal would act on.
 func (o Output) structured(w io.Writer, value any) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -128,8 +127,9 @@ func (o Output) structured(w io.Writer, value any) error {
 		if err != nil {
 			return fmt.Errorf("print YAML: %w", err)
 		}
-		// YAML writes some characters plainly that a terminal acts on, and the key "<<",
-		// which readers take for a merge. The escaped JSON is YAML too.
+		// YAML writes some characters unescaped that a terminal acts on. It also writes the key
+		// "<<" plainly, which readers take for a merge. In these cases the escaped JSON is printed,
+		// which is YAML too.
 		if !mergeKey.Match(converted) && !bytes.ContainsFunc(converted, func(r rune) bool { return r != '\n' && active(r) }) {
 			content = converted
 		}
@@ -160,9 +160,8 @@ func printValues(w io.Writer, rows []table.Row) error {
 	return nil
 }
 
-// The widest that a column of a table gets, in characters; longer text is
-// wrapped. A UUID fits into all of them. The last column is where descriptions
-// and events stand.
+// The largest widths of a table's columns, in characters; longer text is wrapped. A UUID fits into
+// each. The last column is wider, because it often has descriptions or events.
 const (
 	maxCellWidth  = 40
 	maxLastWidth  = 80

@@ -13,7 +13,7 @@ import (
 // Passthru calls a vendor method of a driver.
 type Passthru struct {
 	Of Resource
-	// HTTPMethod is how the method is called; empty means POST.
+	// HTTPMethod is the HTTP method of the call; empty means POST.
 	HTTPMethod string
 	// Arguments are the members of the request's body.
 	Arguments Values
@@ -23,12 +23,11 @@ type Passthru struct {
 // PassthruFields are the flags for the arguments of the vendor method.
 var PassthruFields = []Field{{Flag: "arg", Kind: Members, Help: "argument `KEY=VALUE` of the method; may be repeated"}}
 
-// passthruMethods are the HTTP methods that the API takes for calls, in upper
-// case.
+// passthruMethods are the HTTP methods that the API accepts for calls, in upper case.
 var passthruMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodGet, http.MethodDelete}
 
-// Run calls the method of the node or driver ident and prints its answer. A method
-// that goes on after the call was accepted has no answer.
+// Run calls the method of the node or driver ident and prints its answer. A method that continues
+// after the call was accepted has no answer.
 func (p *Passthru) Run(ctx context.Context, engine *ironic.Client, ident, method string, to Streams) error {
 	verb, err := p.verb()
 	if err != nil {

@@ -1,6 +1,6 @@
 package cli
 
-// The resources beside nodes, ports and chassis.
+// The resources other than nodes, ports and chassis.
 var (
 	Allocations = Resource{
 		Name: "allocation", Collection: "allocations", Paged: true,

@@ -8,11 +8,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
-// nodeRef is a node as the user named it: by UUID or by name.
+// nodeRef is a node as the user named it: a UUID or a name.
 type nodeRef string
 
-// resolve replaces the names of nodes among the values by their UUIDs, because the
-// engine accepts only UUIDs there. A UUID needs no request.
+// resolve replaces node names among the values by UUIDs, because the engine accepts only UUIDs
+// there. A UUID needs no request.
 func (v *Values) resolve(ctx context.Context, engine *ironic.Client) error {
 	for i, c := range v.changes {
 		ref, ok := c.value.(nodeRef)

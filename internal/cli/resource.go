@@ -22,18 +22,18 @@ type Resource struct {
 	CreateArg string
 	// Paged reports whether lists take an order and a limit.
 	Paged bool
-	// Whole means that lists of the engine cannot be limited to chosen fields.
+	// Whole means that the engine cannot limit lists to chosen fields.
 	Whole bool
-	// Finder is a flag of show that makes the argument a value of this field,
-	// instead of a name or UUID; its Flag is empty for none.
+	// Finder is a flag of show. With the flag, the argument is a value of this field instead of a
+	// name or UUID. Its Flag is empty for none.
 	Finder Field
-	// Fields are the fields that create, set and unset may change; Filters those that
-	// limit a list.
+	// Fields are the fields that create, set and unset may change. Filters are the flags that limit
+	// a list.
 	Fields  []Field
 	Filters []Field
 }
 
-// One names one of them in a sentence: "an allocation".
+// One returns a phrase for one such object: "an allocation".
 func (r Resource) One() string {
 	noun := cmp.Or(r.Singular, r.Name)
 	if strings.ContainsRune("aeiou", rune(noun[0])) {
@@ -42,20 +42,20 @@ func (r Resource) One() string {
 	return "a " + noun
 }
 
-// Many names several of them in a sentence: "port groups".
+// Many returns a phrase for several such objects: "port groups".
 func (r Resource) Many() string { return cmp.Or(r.Plural, r.Collection) }
 
 func (r Resource) listing() ironic.Listing {
 	return ironic.Listing{Op: "list " + r.Many(), Collection: r.path(), ID: r.ID}
 }
 
-// path is the path of the collection, extended by further segments.
+// path returns the path of the collection, extended by further segments.
 func (r Resource) path(further ...string) []string {
 	return append(strings.Split(r.Collection, "/"), further...)
 }
 
-// advise adds to the error for an unknown object how to list those that exist. For
-// nodes, the general advice on unknown objects does so.
+// advise adds to the error for an unknown object how to list the existing objects. For nodes, the
+// general advice on unknown objects does that.
 func (r Resource) advise(err error) error {
 	if r.Name == Nodes.Name || !errors.Is(err, ironic.ErrNotFound) {
 		return err

@@ -12,16 +12,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
-// suspensionPath is where Ingot's engine shows what it has suspended.
+// suspensionPath is the path under which Ingot's engine shows suspended work.
 const suspensionPath = "suspension"
 
-// suspensionFields are what a table shows of a suspension, in this order.
+// suspensionFields are the fields of a suspension that a table shows, in this order.
 var suspensionFields = []string{"suspended", "reason", "detail", "since", "nodes", "differing", "ended_at"}
 
-// suspendedColumns are what a table shows of a node with suspended work.
+// suspendedColumns are the columns of a table of nodes with suspended work.
 var suspendedColumns = []string{"uuid", "name", "provision_state", "work", "power_state", "observed_power_state"}
 
-// ShowSuspension prints what an engine holds back until a person lets it go on.
+// ShowSuspension prints what an engine has suspended until a person resumes or drops it.
 func ShowSuspension(ctx context.Context, engine *ironic.Client, output Output, out io.Writer) error {
 	raw, err := engine.Read(ctx, ironic.Request{Op: "show suspension", Own: true, Path: []string{suspensionPath}})
 	if err != nil {
@@ -30,7 +30,8 @@ func ShowSuspension(ctx context.Context, engine *ironic.Client, output Output, o
 	return output.document(out, suspensionFields, raw)
 }
 
-// ListSuspended prints the nodes whose work is suspended, or whose machine differs.
+// ListSuspended prints the nodes whose work is suspended, or whose machine differs from what the
+// database says.
 func ListSuspended(ctx context.Context, engine *ironic.Client, output Output, out io.Writer) error {
 	raw, err := engine.Read(ctx, ironic.Request{Op: "list suspended nodes", Own: true, Path: []string{suspensionPath, "nodes"}})
 	if err != nil {
@@ -53,7 +54,7 @@ func ListSuspended(ctx context.Context, engine *ironic.Client, output Output, ou
 type EndSuspension struct {
 	Target string // "resume" or "drop"
 	Done   string // what has happened to the work of a node
-	All    bool   // all that is left, instead of some nodes
+	All    bool   // all nodes that are left, instead of chosen nodes
 }
 
 // Run decides on the work of nodes.
@@ -82,7 +83,7 @@ func (e *EndSuspension) Run(ctx context.Context, engine *ironic.Client, idents [
 	}, nil)
 }
 
-// adviseSuspension says why an engine may not know of suspensions.
+// adviseSuspension adds the reason why an engine may not know of suspensions.
 func adviseSuspension(err error) error {
 	if !errors.Is(err, ironic.ErrNotFound) {
 		return err

@@ -7,8 +7,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 )
 
-// Table prints rows that do not come from an engine, under the titles of their columns, or
-// what they were made of as JSON or YAML.
+// Table prints rows that do not come from an engine, under the titles of their columns. As JSON or
+// YAML it prints value, which the rows were made of.
 func (o Output) Table(w io.Writer, titles []string, rows [][]string, value any) error {
 	switch o {
 	case OutputJSON, OutputYAML:

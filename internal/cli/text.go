@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// printable escapes what a terminal would not simply show: control characters (also
-// C1, one of which starts escape sequences), characters that change the direction of
-// text, line separators, and bytes that are no UTF-8.
+// printable escapes characters that a terminal would not simply show: control characters (also C1,
+// one of which starts escape sequences), characters that change the direction of text, line
+// separators, and bytes that are not UTF-8.
 func printable(text string) string {
 	if !strings.ContainsFunc(text, active) {
 		return text
@@ -36,8 +36,8 @@ func printable(text string) string {
 	return b.String()
 }
 
-// writeReplaced writes the first rune of text, which is either a genuine
-// replacement character or a byte that is no UTF-8.
+// writeReplaced writes the first rune of text, which is either a genuine replacement character or a
+// byte that is not UTF-8.
 func writeReplaced(b *strings.Builder, text string) {
 	if _, size := utf8.DecodeRuneInString(text); size > 1 {
 		b.WriteRune(utf8.RuneError)
@@ -51,9 +51,8 @@ func active(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// safeJSON escapes, inside a JSON text, what the encoder leaves alone although
-// a terminal acts on it. Outside of strings such characters cannot occur,
-// except for line breaks and spaces of the indentation, which stay.
+// safeJSON escapes characters in a JSON text that a terminal acts on but that the encoder leaves
+// alone. Outside of strings there are only line breaks and spaces of the indentation, which stay.
 func safeJSON(text []byte) []byte {
 	return escaped(text, func(r rune) string {
 		high, low := utf16.EncodeRune(r)
@@ -61,12 +60,12 @@ func safeJSON(text []byte) []byte {
 	})
 }
 
-// longKey is from how many bytes on a key may have more than the 1,024 characters that
-// YAML allows without a question mark (section 7.4.2).
+// A key of more than longKey bytes may have more than the 1,024 characters that YAML allows without
+// a question mark (section 7.4.2).
 const longKey = 1000
 
-// safeYAML is safeJSON for readers of YAML, which take no surrogates (YAML 1.2.2,
-// section 5.7) and no long keys. The text is indented: each key begins a line.
+// safeYAML is safeJSON for readers of YAML, which accept no surrogates (YAML 1.2.2, section 5.7)
+// and no long keys. The text must be indented, so that each key begins a line.
 func safeYAML(text []byte) []byte {
 	var b bytes.Buffer
 	for line := range bytes.Lines(escaped(text, func(r rune) string { return fmt.Sprintf(`\U%08x`, r) })) {
@@ -81,8 +80,8 @@ func safeYAML(text []byte) []byte {
 	return b.Bytes()
 }
 
-// keyEnd returns the index behind the key that begins at an index of a line of JSON, the
-// index itself when no key does.
+// keyEnd returns the index behind the key that begins at index begin of a line of JSON. It returns
+// begin if no key begins there.
 func keyEnd(line []byte, begin int) int {
 	if !bytes.HasPrefix(line[begin:], []byte{'"'}) {
 		return begin
@@ -101,8 +100,8 @@ func keyEnd(line []byte, begin int) int {
 	return begin
 }
 
-// escaped escapes active characters, and those that YAML does not allow; long does
-// those beyond 16 bits.
+// escaped escapes active characters and those that YAML does not allow. The function long escapes
+// characters beyond 16 bits.
 func escaped(text []byte, long func(rune) string) []byte {
 	var b strings.Builder
 	for _, r := range string(text) {

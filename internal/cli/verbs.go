@@ -11,12 +11,11 @@ type Verb struct {
 	Name   string // of the command: "deploy"
 	Target string // on the wire: "active"
 	Short  string
-	// Arrives is the state that ends the work. Empty means the target state of the
-	// work that was resumed.
+	// Arrives is the state that ends the work. Empty means the target state of the resumed work.
 	Arrives node.State
-	// ArrivesRetired is the state that ends the work, too, if the node is retired; empty for none.
+	// ArrivesRetired is a state that ends the work of a retired node, too; empty for none.
 	ArrivesRetired node.State
-	// Stops means that the verb ends work, so that a failed state is its success.
+	// Stops means that the verb ends work, so a failed state is a success.
 	Stops bool
 	// Fields are the fields that the request may have besides the target.
 	Fields []Field

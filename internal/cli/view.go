@@ -16,9 +16,9 @@ import (
 // View is a command that reads a part of an object, such as the traits of a node.
 type View struct {
 	Command string // words of the command: "bios setting list"
-	Also    string // what other clients call it, if that differs
+	Also    string // words that other clients use, if they differ
 	Short   string
-	// Arg names a second argument, which Path ends in; empty for none.
+	// Arg names a second argument, which becomes the last segment of the path; empty for none.
 	Arg string
 	// Path is below the object: "bios". Empty means the object itself.
 	Path string
@@ -30,15 +30,15 @@ type View struct {
 	Paged bool
 	// Rows splits the answer into rows. Nil prints it as one object.
 	Rows rows
-	// Columns are the columns of a table of Rows, or the fields of one object, where
-	// none means all.
+	// Columns are the columns of a table of Rows, or the fields of one object. For one object, none
+	// means all fields.
 	Columns []string
-	// Long are the columns with --long, which asks the engine for details; nil
-	// for no --long.
+	// Long are the columns with --long, which asks the engine for details. Nil means that there is
+	// no --long.
 	Long []string
-	// Chosen adds the flag --fields, for the columns to ask for.
+	// Chosen adds the flag --fields, which chooses the columns.
 	Chosen bool
-	// Instead is a flag that makes it another view.
+	// Instead is a flag that selects another view.
 	Instead *Instead
 }
 
@@ -130,8 +130,8 @@ type Read struct {
 	Output Output
 }
 
-// Run reads and prints to out. The arguments are the object and, for a view that
-// has one, the second argument.
+// Run reads the part and prints it to out. The arguments are the object and, if the view has one,
+// the second argument.
 func (r *Read) Run(ctx context.Context, engine *ironic.Client, args []string, out io.Writer) error {
 	columns := r.View.Columns
 	switch {
@@ -174,7 +174,7 @@ func (r *Read) Run(ctx context.Context, engine *ironic.Client, args []string, ou
 	return r.Output.list(out, columns, found)
 }
 
-// request is the request to the engine.
+// request returns the request to the engine.
 func (r *Read) request(args []string) ironic.Request {
 	query := url.Values{}
 	maps.Copy(query, r.View.Query)
@@ -194,7 +194,7 @@ func (r *Read) request(args []string) ironic.Request {
 	return ironic.Request{Op: fmt.Sprintf("%s of %s %s", what, r.Of.Name, args[0]), Path: path, Query: query}
 }
 
-// advise adds to an error for an unknown object how to list those that exist.
+// advise adds to an error for an unknown object how to list the existing objects.
 func (r *Read) advise(args []string, err error) error {
 	if r.View.Arg == "" || !errors.Is(err, ironic.ErrNotFound) {
 		return r.Of.advise(err)
@@ -203,7 +203,8 @@ func (r *Read) advise(args []string, err error) error {
 	return &AdvisedError{Err: err, Advice: "See what there is with: " + list + "."}
 }
 
-// member is the member of an answer under the key, or the whole answer for an empty key.
+// member returns the member of an answer under the key. For an empty key it returns the whole
+// answer.
 func member(raw json.RawMessage, key, op string) (json.RawMessage, error) {
 	if key == "" {
 		return raw, nil

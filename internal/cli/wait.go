@@ -18,14 +18,14 @@ import (
 type Wait struct {
 	// Asked reports whether to wait at all.
 	Asked bool
-	// Timeout bounds the wait for all nodes together, 0 for no bound.
+	// Timeout limits the wait for all nodes together; 0 means no limit.
 	Timeout time.Duration
 }
 
 // WaitForever is the value of --wait without a time.
 const WaitForever = "forever"
 
-// Set takes a number of seconds, a duration such as 5m, or [WaitForever].
+// Set accepts a number of seconds, a duration such as 5m, or [WaitForever].
 func (w *Wait) Set(text string) error {
 	w.Asked, w.Timeout = true, 0
 	if text == WaitForever {
@@ -42,7 +42,7 @@ func (w *Wait) Set(text string) error {
 	return nil
 }
 
-// String is the value as help texts show it.
+// String returns the value as help texts show it.
 func (w *Wait) String() string {
 	switch {
 	case !w.Asked:
@@ -60,9 +60,9 @@ func (w *Wait) Type() string { return "seconds" }
 // waitFields are the fields that a wait for a provision state reads.
 var waitFields = []string{"uuid", "name", "provision_state", "target_provision_state", "last_error", "reservation", "retired"}
 
-// stateWatch waits until judge accepts a node's provision state and until the node
-// is no longer reserved: some work ends a moment after its state, and the engine
-// refuses the next verb until then.
+// stateWatch waits until judge accepts a node's provision state and the node is no longer reserved.
+// Some work keeps the reservation for a moment after it has reached its state, and until then the
+// engine refuses the next verb.
 func stateWatch(engine *ironic.Client, ident string, interval time.Duration, judge func(ironic.Node) (bool, error)) watch {
 	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, waitFields...)
@@ -77,8 +77,8 @@ func stateWatch(engine *ironic.Client, ident string, interval time.Duration, jud
 	}}
 }
 
-// arrived reports whether the verb's work on the node has succeeded; an error means
-// that it has failed.
+// arrived reports whether the verb's work on the node has succeeded. An error means that the work
+// has failed.
 func (v Verb) arrived(n ironic.Node) (bool, error) {
 	state := node.State(n.ProvisionState)
 	ended := state.Known() && state.Class() == node.Stable && n.TargetProvisionState == ""
@@ -99,8 +99,8 @@ func (v Verb) arrived(n ironic.Node) (bool, error) {
 	return false, nil
 }
 
-// reached reports whether the node is in the state wanted. The error is about a node
-// that failed or is held and cannot reach the state by itself.
+// reached reports whether the node is in the state wanted. An error means that the node has failed
+// or is held, so it cannot reach the state by itself.
 func reached(want node.State, n ironic.Node) (bool, error) {
 	switch state := node.State(n.ProvisionState); {
 	case state == want:
@@ -123,14 +123,14 @@ func notReached(n ironic.Node, want node.State) error {
 
 func reason(text string) string { return cmp.Or(text, "the engine gives no reason") }
 
-// NodeWait waits until nodes are in a state, whichever request changes it.
+// NodeWait waits until nodes are in a state, whichever request leads to it.
 type NodeWait struct {
 	State    string
 	Wait     Wait
 	Interval time.Duration // see [ProvisionNodes]
 }
 
-// Run waits for one node after the other; the time is for all together.
+// Run waits for one node after the other. The timeout is for all nodes together.
 func (w NodeWait) Run(ctx context.Context, engine *ironic.Client, idents []string, to Streams) error {
 	want := node.State(w.State)
 	if want == "" {
@@ -146,8 +146,7 @@ func (w NodeWait) Run(ctx context.Context, engine *ironic.Client, idents []strin
 	})
 }
 
-// powerWatch waits until the node has the power state wanted and no power change is
-// in progress.
+// powerWatch waits until the node has the wanted power state and no power change is in progress.
 func powerWatch(engine *ironic.Client, ident, want string, interval time.Duration) watch {
 	return watch{kind: "node", label: ident, interval: interval, poll: func(ctx context.Context) (observation, error) {
 		n, err := engine.Node(ctx, ident, "uuid", "name", "power_state", "target_power_state", "last_error")

@@ -10,15 +10,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/ironic"
 )
 
-// maxPollFailures is how many polls in a row may fail before the wait ends: that is
-// enough for an engine to restart.
+// maxPollFailures is how many polls in a row may fail before the wait ends. That is enough for an
+// engine to restart.
 const maxPollFailures = 30
 
-// firstPause is the time between the first two polls; it doubles from poll to
-// poll.
+// firstPause is the time between the first two polls. It doubles from poll to poll.
 const firstPause = 50 * time.Millisecond
 
-// errWaitedEnough is the cause of a context that ended because the time of --wait is over.
+// errWaitedEnough is the cause of a context that ended because the timeout of --wait is over.
 var errWaitedEnough = errors.New("waited long enough")
 
 // bounded returns ctx with the timeout of --wait.
@@ -33,17 +32,17 @@ func (w Wait) bounded(ctx context.Context) (context.Context, context.CancelFunc)
 type observation struct {
 	state string // reported when it has changed
 	done  bool
-	err   error // the work has failed
+	err   error // why the work has failed
 }
 
 // watch polls an object until its work has ended.
 type watch struct {
-	// label names the object in progress lines, kind and label in the final error.
+	// label names the object in progress lines. kind and label name it in the final error.
 	kind, label string
 	// poll asks the engine once.
 	poll func(ctx context.Context) (observation, error)
-	// interval is the longest time between two polls, 0 for one second. The first
-	// polls are closer together, because most work is short.
+	// interval is the longest time between two polls; 0 means one second. The first polls are
+	// closer together, because most work is short.
 	interval time.Duration
 }
 

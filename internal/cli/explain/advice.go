@@ -9,14 +9,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// rule is one piece of advice, empty for none, and when it is given.
+// rule is one piece of advice and the condition under which it is given. Empty advice is not
+// printed.
 type rule struct {
 	when func(Facts) bool
 	say  func(Facts) string
 }
 
-// rules are searched from the top; only the first that applies is printed: it is
-// about the first obstacle to remove.
+// rules are searched from the top. Only the first that applies is printed, because it is about the
+// first obstacle to remove.
 var rules = []rule{
 	{
 		func(f Facts) bool { return !f.Known() && f.HostProblem == "" && f.NodeProblem == "" },
@@ -118,7 +119,7 @@ func hostIn(state v1alpha1.ProvisioningState) func(Facts) bool {
 	return func(f Facts) bool { return f.Host != nil && f.Host.state() == state }
 }
 
-// nodeIn reports whether a node without a known host is in that state.
+// nodeIn returns a condition: the node has that state, and its host is unknown.
 func nodeIn(state node.State) func(Facts) bool {
 	return func(f Facts) bool { return f.Host == nil && f.Node != nil && f.Node.State == state }
 }
@@ -182,8 +183,8 @@ func failureAdvice(f Facts) string {
 	return "Fix what the error names, and try again with: " + strings.Join(commands, "; then ")
 }
 
-// managedFailureAdvice is failureAdvice for the node of a host with a BMC: its operator asks the engine again, and gives the node
-// the access to the BMC that the host has.
+// managedFailureAdvice is failureAdvice for the node of a host with a BMC. There the operator sends
+// requests to the engine again, and it copies the host's access to the BMC into the node.
 func managedFailureAdvice(f Facts) string {
 	access := "spec.bmc"
 	if f.Host.Secret != "" {
@@ -196,7 +197,8 @@ func managedFailureAdvice(f Facts) string {
 	return fmt.Sprintf("Fix what the error names; %s. Correct the access to the BMC in %s of the host, not in the node, which gets it from there.", next, access)
 }
 
-// skipAdvice says what to do about each reason of a discovery resource but the lack of an inventory.
+// skipAdvice says what to do about each reason why discovery skipped a node, except for a missing
+// inventory.
 var skipAdvice = map[discovery.SkipReason]string{
 	discovery.SkipMissingDetail:   "Let the name template use another hardware detail, or set its fallback to boot-mac.",
 	discovery.SkipMissingMAC:      "See the machine's network interfaces with: ingot node inventory save %s",
@@ -210,11 +212,12 @@ var skipAdvice = map[discovery.SkipReason]string{
 	discovery.SkipNodeBusy:        "There is nothing to do; discovery checks it again after its inspection.",
 }
 
-// inventoryAdvice says how a node gets an inventory. The engine takes that of a machine which it knows
-// only while the node waits for it, and a node in enroll cannot.
+// inventoryAdvice says how a node gets an inventory. The engine accepts the data of a known machine
+// only while its node waits for them, and a node in enroll cannot wait.
 func inventoryAdvice(n *Node) string {
 	switch {
-	case n.State == node.Enroll && !n.InspectionStarted.IsZero(): // those that people registered are not inspected there
+	// Nodes that people registered are not inspected in enroll.
+	case n.State == node.Enroll && !n.InspectionStarted.IsZero():
 		return "Delete the node with: ingot node delete " + n.UUID + ", and boot the machine into the ramdisk, which enrols it again."
 	case n.State == node.Manageable:
 		return "Inspect it with: ingot node inspect --wait " + n.UUID

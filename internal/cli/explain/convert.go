@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// nodeName is the name of a node that was registered for a host.
+// nodeName returns the name of a node that was registered for a host.
 func nodeName(host *v1alpha1.BareMetalHost) string { return host.Namespace + "~" + host.Name }
 
 func hostFacts(host *v1alpha1.BareMetalHost) *Host {
@@ -92,7 +92,7 @@ func discoveryFacts(d *discovery.BareMetalHostDiscovery, nodeID string) Discover
 // engineNode is a node as the engine's client returns it.
 type engineNode struct{ ironic.Node }
 
-// facts of a nil node are nil.
+// facts returns the facts about the node, nil for a nil node.
 func (n *engineNode) facts() *Node {
 	if n == nil {
 		return nil
@@ -126,7 +126,7 @@ func (n *engineNode) facts() *Node {
 	return facts
 }
 
-// step is the running step of cleaning, deployment or servicing.
+// step returns the running step of cleaning, deployment or servicing.
 func (n *engineNode) step() string {
 	for _, shown := range []map[string]any{n.CleanStep, n.DeployStep, n.ServiceStep} {
 		of, _ := shown["interface"].(string)
@@ -140,13 +140,14 @@ func (n *engineNode) step() string {
 // ramdiskWaits are the states in which work waits for the agent of a ramdisk.
 var ramdiskWaits = []node.State{node.CleanWait, node.DeployWait, node.ServiceWait, node.RescueWait}
 
-// awaitsRamdisk reports whether the engine does not know yet where the agent is called.
+// awaitsRamdisk reports whether work waits for a ramdisk whose agent has not told the engine its
+// URL yet.
 func (n *engineNode) awaitsRamdisk() bool {
 	_, known := n.DriverInternalInfo["agent_url"]
 	return slices.Contains(ramdiskWaits, node.State(n.ProvisionState)) && !known
 }
 
-// user says by which field discovery sees that the node is in use.
+// user returns the field by which discovery sees that the node is in use, in words, or "".
 func (n *engineNode) user() string {
 	switch {
 	case n.mark() != "":
@@ -171,7 +172,7 @@ func (n *engineNode) used() bool {
 	}
 }
 
-// mark is the host that an operator wrote into the node, or "".
+// mark returns the host that an operator wrote into the node, or "".
 func (n *engineNode) mark() string {
 	if mark := n.Extra[v1alpha1.NodeMarkKey]; mark != nil {
 		return fmt.Sprint(mark)
@@ -179,8 +180,8 @@ func (n *engineNode) mark() string {
 	return ""
 }
 
-// lastCause returns the innermost error of a failed request; the errors around it
-// repeat the URL.
+// lastCause returns the innermost error of a failed request, because the errors around it repeat
+// the URL.
 func lastCause(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {

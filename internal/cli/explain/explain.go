@@ -1,9 +1,9 @@
 // Package explain describes a host or a node to people: which state it is in and
 // since when, what it waits for, and what to do about it.
 //
-// [Sources.Gather] collects [Facts] from Kubernetes and the engine; when one of the
-// two cannot be reached, the facts come from the other alone. [Sentences] turns facts
-// into text and depends on nothing else.
+// [Sources.Gather] collects [Facts] from Kubernetes and the engine. When one of the two cannot be
+// reached, the facts come from the other alone. [Sentences] turns facts into text and depends on
+// nothing else.
 package explain
 
 import (
@@ -16,8 +16,8 @@ import (
 type Facts struct {
 	// Now is the time to count from; its location is used for times of day.
 	Now time.Time
-	// Asked is the name or UUID that the user gave, Where the only namespace
-	// that hosts were looked for in, empty when all were.
+	// Asked is the name or UUID that the user gave. Where is the only namespace in which hosts were
+	// looked for, empty if all namespaces were searched.
 	Asked, Where string
 
 	// Host is nil when Kubernetes has none, or could not be reached.
@@ -27,11 +27,11 @@ type Facts struct {
 
 	// Node is nil when the engine has none, or did not show it.
 	Node *Node
-	// NodeProblem says why the engine did not show the node, empty when it did or has none;
-	// NodeError is the failure of the call.
+	// NodeProblem says why the engine did not show the node. It is empty if the engine did, or has
+	// no such node. NodeError is the failure of the call.
 	NodeProblem string
 	NodeError   error
-	// NodeAdvice says what to do about NodeError, empty for nothing. The caller of Gather fills it in.
+	// NodeAdvice says what to do about NodeError, empty for nothing. The caller of Gather sets it.
 	NodeAdvice string
 
 	// Discoveries are the resources that may create a host for a node. They are
@@ -51,16 +51,18 @@ type Host struct {
 	NodeID string
 	// MAC is spec.bootMACAddress.
 	MAC string
-	// HasBMC reports whether there are BMC details, and Secret is the name of the Secret with the credentials.
+	// HasBMC reports whether the host has BMC details. Secret is the name of the Secret with the
+	// credentials.
 	HasBMC bool
 	Secret string
 	// Consumer is the object that uses the host, as "Kind namespace/name".
 	Consumer string
-	// Paused reports whether the annotation is there, PausedBy its value.
+	// Paused reports whether the host has the annotation that pauses it. PausedBy is the
+	// annotation's value.
 	Paused   bool
 	PausedBy string
-	// Created and Deleted are when the object was created and when its deletion was
-	// requested, zero when it was not.
+	// Created and Deleted are when the object was created and when its deletion was requested, zero
+	// if it was not.
 	Created, Deleted time.Time
 	Finalizers       []string
 	ErrorType        string
@@ -68,7 +70,7 @@ type Host struct {
 	// ErrorCount is how often the operation failed in a row.
 	ErrorCount int
 	Conditions map[string]Condition
-	// Warning is the newest warning event of the last hour, if there is one.
+	// Warning is the newest warning event of the last hour, nil if there is none.
 	Warning *Event
 }
 
@@ -98,20 +100,20 @@ type Node struct {
 	Reservation string
 	// Step is the step that is running, as interface.step; empty when none is.
 	Step string
-	// AwaitsRamdisk says that the work waits for a ramdisk whose agent has not been heard
-	// since it was started.
+	// AwaitsRamdisk says that the work waits for a ramdisk whose agent has not called since the
+	// ramdisk was booted.
 	AwaitsRamdisk bool
 	// Heartbeat is the time of the last heartbeat, zero when there was none.
 	Heartbeat time.Time
-	// Refusals are the heartbeats that the engine refused since, the one to mend first
-	// at the front.
+	// Refusals are the heartbeats that the engine has refused since. The first is the one to mend
+	// first.
 	Refusals []node.HeartbeatRefusal
 	// InspectionStarted and InspectionFinished are zero when that never happened.
 	InspectionStarted, InspectionFinished time.Time
-	// AddressesLeftOut is how many MAC addresses of its machine the node does not claim
-	// before a person accepts it.
+	// AddressesLeftOut is how many MAC addresses of its machine the node does not claim until a
+	// person accepts the node.
 	AddressesLeftOut int
-	// User says how the node is used outside of this cluster, empty when it is not.
+	// User says how the node is used outside of this cluster, empty if it is not.
 	User string
 	// Marked is true when an operator wrote into the node which host it belongs to.
 	Marked bool
@@ -137,18 +139,18 @@ type Skipped struct {
 	Since           time.Time
 }
 
-// silentAfter is how long after its last heartbeat a ramdisk counts as gone: the
-// default heartbeat timeout of engines, of which agents wait at most 60 %.
+// silentAfter is how long after its last heartbeat a ramdisk counts as gone. It is the engine's
+// default heartbeat timeout; agents wait at most 60 % of that between heartbeats.
 const silentAfter = 5 * time.Minute
 
-// slowAfter is how long work may take, that usually takes seconds, before it is called slow.
+// slowAfter is the time after which work that usually takes seconds is called slow.
 const slowAfter = 2 * time.Minute
 
 // silent reports whether the node's ramdisk counts as gone.
 func (n *Node) silent(now time.Time) bool { return now.Sub(n.Heartbeat) > silentAfter }
 
-// refusal returns the refusal to mend first of a ramdisk that runs now; ok is false when
-// its heartbeats are accepted, or none comes.
+// refusal returns the refusal to mend first of a ramdisk that runs now. ok is false if the engine
+// accepts its heartbeats, or if none arrive.
 func (n *Node) refusal(now time.Time) (refusal node.HeartbeatRefusal, ok bool) {
 	if n == nil || n.State == node.Active {
 		return refusal, false
@@ -156,5 +158,5 @@ func (n *Node) refusal(now time.Time) (refusal node.HeartbeatRefusal, ok bool) {
 	return node.FirstRefusal(n.Refusals, now.Add(-silentAfter))
 }
 
-// condition is the condition of that type; the zero value when there is none.
+// condition returns the condition of that type, the zero value if there is none.
 func (h *Host) condition(kind string) Condition { return h.Conditions[kind] }

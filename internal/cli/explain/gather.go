@@ -21,27 +21,27 @@ import (
 
 // Sources are where facts come from.
 type Sources struct {
-	// Kube reads from the API server, not from a cache. Nil means that the server is
-	// out of reach; KubeProblem then says why.
+	// Kube reads from the API server, not from a cache. Nil means that the server cannot be
+	// reached; KubeProblem then says why.
 	Kube        client.Reader
 	KubeProblem string
-	// Namespace is where a host is looked for first, "default" when empty;
-	// OnlyThere keeps the search from going on in other namespaces.
+	// Namespace is where a host is looked for first; empty means "default". With OnlyThere, other
+	// namespaces are not searched.
 	Namespace string
 	OnlyThere bool
 	Engine    *ironic.Client
 	Now       time.Time
 }
 
-// ErrAmbiguous means that several hosts have the name that was asked for.
+// ErrAmbiguous means that several hosts have the name that the user gave.
 var ErrAmbiguous = errors.New("several hosts have that name")
 
-// warningAge is the maximum age of a warning to mention.
+// warningAge is how old a warning may be to be mentioned.
 const warningAge = time.Hour
 
-// Gather collects the facts about a host, asked as NAME or NAMESPACE/NAME, or
-// about a node, asked as name or UUID. Sources that cannot be reached become
-// problems in the facts; the error is [ErrAmbiguous] or the context's.
+// Gather collects the facts about a host, asked as NAME or NAMESPACE/NAME, or about a node, asked
+// as name or UUID. A source that cannot be reached becomes a problem in the facts. An error is
+// [ErrAmbiguous] or the context's.
 func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	f := Facts{Now: s.Now, Asked: asked, HostProblem: s.KubeProblem}
 	if s.OnlyThere {
@@ -69,7 +69,7 @@ func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	f.Node = engineNode.facts()
 	if host != nil {
 		f.Host = hostFacts(host)
-		// Events are optional: a user without access to them gets the rest.
+		// Events are optional: users who may not read them still get the rest.
 		f.Host.Warning, _ = s.warning(ctx, host)
 		return f, ctx.Err()
 	}
@@ -82,7 +82,7 @@ func (s Sources) Gather(ctx context.Context, asked string) (Facts, error) {
 	return f, ctx.Err()
 }
 
-// note records err as a problem for people, unless it ends the gathering.
+// note records err in words as a problem, unless the error ends the gathering.
 func (s Sources) note(problem *string, words func(error) string, err error) error {
 	if err == nil || errors.Is(err, ErrAmbiguous) || errors.Is(err, context.Canceled) {
 		return err
@@ -91,8 +91,8 @@ func (s Sources) note(problem *string, words func(error) string, err error) erro
 	return nil
 }
 
-// hostNamed finds the host by name: in the namespace given with it, else in
-// the usual one, else in any.
+// hostNamed finds a host by name: in the namespace given with the name, else in the usual
+// namespace, else in any.
 func (s Sources) hostNamed(ctx context.Context, asked string) (*v1alpha1.BareMetalHost, error) {
 	if s.Kube == nil {
 		return nil, nil
@@ -174,7 +174,8 @@ func (s Sources) discoveries(ctx context.Context, nodeID string) ([]Discovery, e
 	return found, nil
 }
 
-// warning is the host's newest warning event that is recent enough to matter.
+// warning returns the host's newest warning event that is recent enough to matter, nil if there is
+// none.
 func (s Sources) warning(ctx context.Context, host *v1alpha1.BareMetalHost) (*Event, error) {
 	var list corev1.EventList
 	err := s.Kube.List(ctx, &list, client.InNamespace(host.Namespace), client.MatchingFields{

@@ -41,7 +41,7 @@ func (h *Host) disconnected() bool {
 // seen reports whether an operator ever reconciled the host.
 func (h *Host) seen() bool { return len(h.Conditions) > 0 }
 
-// stateSince is when the host entered its state, as far as its conditions tell.
+// stateSince returns when the host entered its state, as far as its conditions tell.
 func (h *Host) stateSince() time.Time {
 	switch {
 	case !h.Deleted.IsZero():
@@ -78,7 +78,7 @@ func hostStanding(f Facts) []string {
 	return text
 }
 
-// hostObstacles are the reasons why the operator does nothing for the host.
+// hostObstacles returns the reasons why the operator does nothing for the host.
 func hostObstacles(f Facts) []string {
 	h := f.Host
 	if h == nil {
@@ -112,8 +112,8 @@ func times(count int) string {
 	return fmt.Sprintf("%d times in a row", count)
 }
 
-// messageConditions are the conditions whose message says what the host waits for
-// when they have that status, the most specific first.
+// messageConditions are the conditions whose message says what the host waits for, if they have the
+// given status. The most specific come first.
 var messageConditions = []struct {
 	kind   string
 	status bool
@@ -124,8 +124,8 @@ var messageConditions = []struct {
 	{v1alpha1.ProgressingCondition, false},
 }
 
-// operatorMessage is the operator's message about a host that is not available, empty
-// when there is none.
+// operatorMessage returns the operator's message about a host that is not available, empty if there
+// is none.
 func (h *Host) operatorMessage() string {
 	if h.condition(v1alpha1.AvailableForProvisioningCondition).True {
 		return ""

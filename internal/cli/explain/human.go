@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// spans are the units of durations, the largest first. A unit is used from
-// twice its size on, so that "90 minutes" does not become "1 hour".
+// spans are the units of durations, the largest first. A unit is used for at least twice its size,
+// so "90 minutes" does not become "1 hour".
 var spans = []struct {
 	size time.Duration
 	name string
@@ -18,7 +18,7 @@ var spans = []struct {
 	{time.Second, "second"},
 }
 
-// span writes a duration for people: "12 minutes".
+// span returns a duration in words: "12 minutes".
 func span(d time.Duration) string {
 	for _, unit := range spans {
 		if d >= 2*unit.size {
@@ -31,7 +31,7 @@ func span(d time.Duration) string {
 	return "a moment"
 }
 
-// clock writes a time in the time zone of now, with the date when it is another day.
+// clock returns a time in the time zone of now, with the date if it is another day.
 func clock(now, at time.Time) string {
 	at = at.In(now.Location())
 	if at.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -40,7 +40,7 @@ func clock(now, at time.Time) string {
 	return at.Format(time.DateTime)
 }
 
-// since is "for 12 minutes, since 10:02:11", or "" for an unknown time.
+// since returns "for 12 minutes, since 10:02:11", or "" for an unknown time.
 func since(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -48,13 +48,13 @@ func since(now, at time.Time) string {
 	return fmt.Sprintf("for %s, since %s", span(now.Sub(at)), clock(now, at))
 }
 
-// ago is "12 minutes ago, at 10:02:11".
+// ago returns "12 minutes ago, at 10:02:11".
 func ago(now, at time.Time) string {
 	return fmt.Sprintf("%s ago, at %s", span(now.Sub(at)), clock(now, at))
 }
 
-// statement makes one sentence of a clause and a remark in brackets.
-// Empty brackets are left out.
+// statement returns a sentence made of a clause and a remark in brackets. It leaves out empty
+// brackets.
 func statement(clause, bracket string) string {
 	clause = strings.TrimRight(strings.TrimSpace(clause), ".")
 	if bracket != "" {

@@ -21,15 +21,15 @@ import (
 // kubeTimeout bounds each request to Kubernetes.
 const kubeTimeout = 10 * time.Second
 
-// UpKubeconfig is the kubeconfig that `ingot up` writes, relative to the folder
-// that it was started in.
+// UpKubeconfig is the kubeconfig that `ingot up` writes, relative to the folder in which it was
+// started.
 const UpKubeconfig = ".ingot/kubeconfig"
 
-// Connect returns a reader of the cluster and the namespace that its
-// configuration prefers. The configuration is the file path if given, else
-// what KUBECONFIG names, else [UpKubeconfig] if it exists, else the user's
-// own. Nobody named [UpKubeconfig], which may belong to somebody else's folder: it is
-// refused if it would run a command or read another file. It does no network traffic.
+// Connect returns a reader of the cluster and the namespace that its configuration prefers. The
+// configuration is the file path if given, else the one in KUBECONFIG, else [UpKubeconfig] if it
+// exists, else the user's own. Connect makes no network traffic. The user has not named
+// [UpKubeconfig], and it may be in somebody else's folder. Connect therefore refuses it if it would
+// run a command or read another file.
 func Connect(path string) (reader client.Reader, namespace string, err error) {
 	loading := clientcmd.NewDefaultClientConfigLoadingRules()
 	loading.ExplicitPath = path
@@ -42,7 +42,7 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 	if path == "" {
 		raw, err := loader.RawConfig()
 		switch {
-		case err != nil: // ClientConfig returns it, too
+		case err != nil: // ClientConfig returns the same error
 		case len(raw.Clusters) == 0:
 			return nil, "", fmt.Errorf("no kubeconfig was found; name one with --kubeconfig or KUBECONFIG")
 		case found && reachesOut(raw):
@@ -55,7 +55,7 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 	}
 	config.Timeout = kubeTimeout
 	config.UserAgent = "ingot-cli"
-	config.WarningHandler = rest.NoWarnings{} // warnings concern those who write objects
+	config.WarningHandler = rest.NoWarnings{} // warnings are for those who write objects
 	namespace, _, err = loader.Namespace()
 	if err != nil {
 		return nil, "", fmt.Errorf("read kubeconfig: %w", err)
@@ -73,8 +73,9 @@ func Connect(path string) (reader client.Reader, namespace string, err error) {
 	return reader, namespace, nil
 }
 
-// reachesOut reports whether a user of a kubeconfig is authenticated by a command, or by a file of its own: a token
-// that is sent to the server could be any file. What `ingot up` writes holds everything itself.
+// reachesOut reports whether a user of a kubeconfig is authenticated by a command or by a separate
+// file. Such a file could be any file, and its content is sent to the server as a token. A
+// kubeconfig of `ingot up` contains everything itself.
 func reachesOut(config api.Config) bool {
 	for _, user := range config.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil || user.TokenFile != "" || user.ClientKey != "" {

@@ -59,7 +59,8 @@ func TestKubeconfigIsLookedForInOrder(t *testing.T) {
 	}
 }
 
-// TestKubeconfigThatNobodyNamedRunsNoCommand has one in the current folder, which may have come with an archive.
+// TestKubeconfigThatNobodyNamedRunsNoCommand has a kubeconfig in the current folder, which may have
+// come with an archive.
 func TestKubeconfigThatNobodyNamedRunsNoCommand(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("KUBECONFIG", "")

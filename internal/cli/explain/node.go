@@ -54,7 +54,7 @@ func inspectionText(now time.Time, n *Node) string {
 	case n.State == node.InspectWait:
 		return statement("Its inspection waits for the machine's ramdisk, which a person has to start if the engine cannot", since(now, n.InspectionStarted))
 	case n.discoveryFailed():
-		return "" // last_error says it
+		return "" // last_error says why
 	case n.InspectionFinished.Before(n.InspectionStarted):
 		return statement("Its inspection is running", since(now, n.InspectionStarted))
 	default:
@@ -62,8 +62,8 @@ func inspectionText(now time.Time, n *Node) string {
 	}
 }
 
-// discoveryFailed reports whether the inspection with which the engine enrolled the
-// node has failed. Nodes that people registered are not inspected in enroll.
+// discoveryFailed reports whether the inspection with which the engine enrolled the node has
+// failed. Nodes that people registered are not inspected in enroll.
 func (n *Node) discoveryFailed() bool {
 	return n.State == node.Enroll && n.InspectionFinished.Before(n.InspectionStarted) &&
 		n.LastError != "" && !node.IsStoreWait(n.LastError) && !node.IsYielded(n.LastError)
@@ -98,8 +98,9 @@ func nodeTrouble(f Facts) []string {
 	return text
 }
 
-// ramdisk says when the machine's agent last sent a heartbeat, and which the engine refused since. Without a BMC and
-// without a deployed system, the agent is the only way to reach the machine.
+// ramdisk returns sentences about when the machine's agent last sent a heartbeat, and which
+// heartbeats the engine has refused since. Without a BMC and a deployed system, the agent is the
+// only way to reach the machine.
 func ramdisk(f Facts) []string {
 	n := f.Node
 	if n == nil || n.State == node.Active {

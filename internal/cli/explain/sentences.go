@@ -13,9 +13,9 @@ var parts = []func(Facts) []string{
 	nodeStanding, nodeTrouble, ramdisk, withoutHost, unreachable, advice,
 }
 
-// Sentences explains the facts: the state of the host or node and since when it has
-// it, obstacles, what it waits for, and last what to do. Text from the engine and
-// from Kubernetes is passed on unchanged; the caller escapes it for printing.
+// Sentences explains the facts: the state of the host or node and since when it has it, then
+// obstacles, what it waits for, and last what to do. Text from the engine and from Kubernetes is
+// passed on unchanged; the caller escapes it for printing.
 func Sentences(f Facts) []string {
 	var text []string
 	for _, part := range parts {
