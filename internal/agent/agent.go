@@ -1,10 +1,9 @@
-// Package agent implements the rules of the ramdisk agent's protocol on the side of the
-// engine: who may look up a node, when a token is issued, what a heartbeat changes and
-// which callback URLs are accepted. Its functions only decide; the conductor reads and
-// stores, and package agentclient calls agents.
+// Package agent implements the engine's side of the ramdisk agent's protocol: who may look up a
+// node, when a token is issued, what a heartbeat changes and which callback URLs are accepted. Its
+// functions only decide. The conductor reads and stores, and package agentclient calls agents.
 //
-// What the engine knows about an agent is in the node's driver_internal_info, under the
-// keys that clients of the Bare Metal API expect.
+// The engine keeps what it knows about an agent in the node's driver_internal_info, under the keys
+// that clients of the Bare Metal API expect.
 package agent
 
 import (
@@ -21,17 +20,20 @@ const (
 	URLKey           = "agent_url"
 	VersionKey       = "agent_version"
 	LastHeartbeatKey = "agent_last_heartbeat" // RFC 3339, UTC
-	VerifyCAKey      = "agent_verify_ca"      // PEM that the agent sent; in driver_info, the authorities of one that sent none
-	TokenKey         = "agent_secret_token"   // never shown
+	// PEM certificate that the agent sent. In driver_info, the key names the authorities for an
+	// agent that sent none.
+	VerifyCAKey      = "agent_verify_ca"
+	TokenKey         = "agent_secret_token" // never shown
 	StatusKey        = "agent_status"
 	StatusMessageKey = "agent_status_message"
-	// RebootSeenKey is the time at which the inspection of a node that has a token got
-	// its inventory, so that a restarted ramdisk without that token may run. The next
-	// heartbeat removes it. RFC 3339, UTC.
+	// RebootSeenKey is when the inspection of a node that has a token received its inventory. It
+	// means that a restarted ramdisk without that token may be running. The next heartbeat removes
+	// it. RFC 3339, UTC.
 	RebootSeenKey = "agent_reboot_seen"
 )
 
-// tokenBytes is the length of the secret, which gives tokens of 43 characters; agents ignore tokens below 32.
+// tokenBytes is the length of the secret. It gives tokens of 43 characters; agents ignore tokens of
+// less than 32.
 const tokenBytes = 32
 
 // NewToken returns a fresh random token of URL-safe characters.
@@ -49,12 +51,12 @@ func tokenMatches(stored, sent string) bool {
 // LastHeartbeat returns the time of the last heartbeat, or the zero time.
 func LastHeartbeat(n *node.Node) time.Time { return timeAt(n, LastHeartbeatKey) }
 
-// inBand is the inspect interface whose inventory a ramdisk posts.
+// inBand is the inspect interface for which a ramdisk posts the inventory.
 const inBand = "agent"
 
-// Alive reports whether a ramdisk is running on the node's machine: its agent has sent
-// a heartbeat, or its inspection has ended, within the window before now. The end of an
-// inspection through the BMC tells of no ramdisk.
+// Alive reports whether a ramdisk is running on the node's machine. That is so if its agent has
+// sent a heartbeat, or its inspection has ended, within the window before now. The end of an
+// inspection through the BMC does not count, because no ramdisk took part.
 func Alive(n *node.Node, now time.Time, window time.Duration) bool {
 	heard := LastHeartbeat(n)
 	if n.Interfaces[node.InspectInterface] == inBand && n.InspectionFinishedAt.After(heard) {
@@ -64,9 +66,9 @@ func Alive(n *node.Node, now time.Time, window time.Duration) bool {
 }
 
 // FastTrack reports whether the node's ramdisk keeps running between phases. The node's
-// driver_info.fast_track decides. Without it, machines without a BMC always keep their
-// ramdisk: the engine could not start it again, and could not manage the machine
-// without its heartbeats. For others byDefault decides.
+// driver_info.fast_track decides. Without that setting, machines without a BMC always keep their
+// ramdisk: the engine could not start it again, and could not manage the machine without its
+// heartbeats. For other machines byDefault decides.
 func FastTrack(n *node.Node, hardware node.HardwareAttributes, byDefault bool) bool {
 	var own bool
 	if n.DriverInfo.Get("fast_track", &own) {

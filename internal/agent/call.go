@@ -14,14 +14,15 @@ import (
 // Endpoint is where the agent of a node is called.
 type Endpoint struct {
 	Node     string // UUID, for errors
-	URL      string // callback URL; empty when the agent never sent a heartbeat
-	VerifyCA string // PEM of the certificate that the agent sent; empty when it sent none
-	// Authorities is the file of which the certificate must be of an agent that sent none; empty
-	// means that any is trusted. What is no absolute path trusts nobody.
+	URL      string // callback URL; empty if the agent never sent a heartbeat
+	VerifyCA string // PEM certificate that the agent sent; empty if it sent none
+	// Authorities is for an agent that sent no certificate. It is the file of the authorities that
+	// must have signed the certificate. Empty means that any certificate is trusted. A value that
+	// is no absolute path means that no certificate is trusted.
 	Authorities string
 }
 
-// EndpointOf returns where the agent is called that has the node's token.
+// EndpointOf returns the endpoint of the agent that has the node's token.
 func EndpointOf(n *node.Node) Endpoint {
 	e := Endpoint{Node: n.UUID, URL: n.DriverInternalInfo.Text(URLKey), VerifyCA: n.DriverInternalInfo.Text(VerifyCAKey)}
 	if e.VerifyCA == "" {
@@ -30,8 +31,8 @@ func EndpointOf(n *node.Node) Endpoint {
 	return e
 }
 
-// CheckAuthorities returns a *node.ValidationError when agent_verify_ca in driver_info is neither
-// a boolean nor an absolute path.
+// CheckAuthorities returns a *node.ValidationError if agent_verify_ca in driver_info is neither a
+// boolean nor an absolute path.
 func CheckAuthorities(n *node.Node) error {
 	if file := authoritiesOf(n); file == "" || file == "true" || strings.HasPrefix(file, "/") {
 		return nil
@@ -39,7 +40,8 @@ func CheckAuthorities(n *node.Node) error {
 	return node.Invalid("The %s in driver_info of node %s must be false or the absolute path of a file of certificate authorities.", VerifyCAKey, n.UUID)
 }
 
-// authoritiesOf reads agent_verify_ca of driver_info: a file, or empty for false and for nothing.
+// authoritiesOf returns agent_verify_ca of driver_info: the name of a file, or empty if it is false
+// or missing.
 func authoritiesOf(n *node.Node) string {
 	raw, ok := n.DriverInfo.Fields()[VerifyCAKey]
 	text := cmp.Or(n.DriverInfo.Text(VerifyCAKey), string(raw))
@@ -53,9 +55,9 @@ func authoritiesOf(n *node.Node) string {
 	return text
 }
 
-// Call is what a call to an agent showed. The zero value means that nobody was called.
+// Call is the outcome of a call to an agent. The zero value means that nobody was called.
 type Call struct {
-	Token string // of the agent that was called; heartbeats cannot change the endpoint of a token
+	Token string // token of the called agent; heartbeats cannot change the endpoint of a token
 	Reply Reply
 }
 
@@ -72,15 +74,15 @@ const (
 // ErrNotCalled is in the chain of errors that say nothing about the agent.
 var ErrNotCalled = errors.New("the agent was not called")
 
-// ownFaults are failures of a call that lie on the engine's machine, where somebody who
-// opens many connections can cause them. An engine that is stopped cancels its calls.
+// ownFaults are failures of a call that lie on the engine's machine. Somebody who opens many
+// connections can cause them. An engine that is stopping cancels its calls.
 var ownFaults = []error{
 	ErrNotCalled, context.Canceled, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL,
 }
 
-// ReplyOf returns what the error of a call says about the agent; nil means that it
-// answered. Refused, timed out, unreachable or with another certificate: each means that
-// the agent is gone.
+// ReplyOf returns what the error of a call says about the agent. Nil means that the agent answered.
+// A call that was refused, timed out, did not reach its address or met another certificate means
+// that the agent is gone.
 func ReplyOf(err error) Reply {
 	if err == nil {
 		return Answered

@@ -15,30 +15,30 @@ const (
 	CommandRunning   CommandStatus = "RUNNING"
 	CommandSucceeded CommandStatus = "SUCCEEDED"
 	CommandFailed    CommandStatus = "FAILED"
-	// CommandVersionMismatch: the hardware managers of the agent are not those that
+	// CommandVersionMismatch means that the hardware managers of the agent are no longer those that
 	// listed the step.
 	CommandVersionMismatch CommandStatus = "CLEAN_VERSION_MISMATCH"
 )
 
-// Command is a command of an agent, as its API shows it (ironic-python-agent, GET
+// Command is a command of an agent, in the form of its API (ironic-python-agent, GET
 // /v1/commands/).
 type Command struct {
 	ID     string          `json:"id"`
-	Name   string          `json:"command_name"` // without its extension
+	Name   string          `json:"command_name"` // without the name of its extension
 	Status CommandStatus   `json:"command_status"`
 	Error  *CommandError   `json:"command_error"`
 	Result json.RawMessage `json:"command_result"`
 }
 
-// CommandError is why a command failed.
+// CommandError is the reason why a command failed.
 type CommandError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	Details string `json:"details"`
 }
 
-// Reason is the failure of a command for people, without credentials; empty when it did
-// not fail.
+// Reason returns the failure of a command for people, without credentials. It is empty if the
+// command did not fail.
 func (c Command) Reason() string {
 	switch {
 	case c.Status == CommandRunning || c.Status == CommandSucceeded:
@@ -55,9 +55,9 @@ func (c Command) Reason() string {
 	return node.CutText(strings.Join(parts, ": "))
 }
 
-// Document is what agents get of a node with a command. It has no secrets: of the open
-// dictionaries only what ramdisks may read, see node.RamdiskKeys, and what steps of ironic-python-agent
-// take from them besides: files to inject, and settings of burn-ins.
+// Document returns the node in the form that agents get with a command. It has no secrets. From the
+// open dictionaries it takes only what ramdisks may read, see node.RamdiskKeys, and what steps of
+// ironic-python-agent need besides: files to inject, and settings of burn-ins.
 func Document(n *node.Node, more []string) map[string]any {
 	return map[string]any{
 		"uuid": n.UUID, "name": n.Name, "driver": n.Driver, "extra": struct{}{},
@@ -77,15 +77,15 @@ var instanceKeys = []string{
 	"configdrive", "image_source", "image_checksum", "image_os_hash_algo", "image_os_hash_value", "image_disk_format", "image_type",
 }
 
-// DeploymentDocument is Document for a step that may deploy by itself, such as a hardware manager's:
-// it has the image and the config drive, which may have secrets of the instance.
+// DeploymentDocument is Document for a step that may deploy by itself, such as a step of a hardware
+// manager. It has the image and the config drive, which may contain secrets of the instance.
 func DeploymentDocument(n *node.Node, more []string) map[string]any {
 	document := Document(n, more)
 	document["instance_info"] = node.RamdiskKeys(n.InstanceInfo, append(instanceKeys[:len(instanceKeys):len(instanceKeys)], more...))
 	return document
 }
 
-// PortDocuments is what agents get of a node's ports with a command.
+// PortDocuments returns a node's ports in the form that agents get with a command.
 func PortDocuments(ports []*node.Port) []map[string]any {
 	documents := make([]map[string]any, len(ports))
 	for i, p := range ports {

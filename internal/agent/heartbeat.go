@@ -9,12 +9,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Rules say which callback URLs are accepted.
+// Rules say which callback URLs the engine accepts.
 type Rules struct {
 	RequireTLS      bool           // refuse plain http
 	AllowedNetworks []netip.Prefix // networks of agents; empty means any
-	// VerifyAddress requires that the URL's host is an address of the machine's
-	// inventory, so that a stolen token cannot direct the engine elsewhere.
+	// VerifyAddress requires that the URL's host is an address in the machine's inventory. So a
+	// stolen token cannot direct the engine elsewhere.
 	VerifyAddress bool
 }
 
@@ -26,17 +26,17 @@ var recordStates = []node.State{
 	node.Enroll, node.Manageable, node.Available,
 }
 
-// Records reports whether a heartbeat is recorded in this state; in other states it is
-// accepted and ignored.
+// Records reports whether a heartbeat is recorded in this state. In other states it is accepted and
+// ignored.
 func Records(s node.State) bool { return slices.Contains(recordStates, s) }
 
-// ErrToken refuses a heartbeat without the token of its node, and one of a node that
-// does not exist: who has no token does not learn which nodes there are.
+// ErrToken refuses a heartbeat without the token of its node, and a heartbeat for a node that does
+// not exist. Somebody without the token does not learn which nodes exist.
 var ErrToken = node.Invalid("The node does not exist, or the agent token is missing or does not match.")
 
-// CheckHeartbeat returns a *RefusedError, which wraps a *node.ValidationError, unless the
-// heartbeat has the node's token and an acceptable callback URL. addresses returns the addresses of the machine's
-// inventory; when there are none, only rules.AllowedNetworks decides.
+// CheckHeartbeat returns a *RefusedError, which wraps a *node.ValidationError, unless the heartbeat
+// has the node's token and an acceptable callback URL. addresses returns the addresses in the
+// machine's inventory. If there are none, only rules.AllowedNetworks decides.
 func CheckHeartbeat(n *node.Node, beat node.Heartbeat, rules Rules, addresses func() ([]netip.Addr, error)) error {
 	switch {
 	case beat.AgentToken == "":
@@ -76,8 +76,8 @@ func checkURL(n *node.Node, raw string, rules Rules, addresses func() ([]netip.A
 	return nil
 }
 
-// Permit returns the callback URL of a node and its address, or a *RefusedError when
-// it is no URL of an agent or breaks the rules that need no inventory.
+// Permit returns the callback URL of a node and its address. It returns a *RefusedError if raw is
+// no URL of an agent, or breaks the rules that need no inventory.
 func (r Rules) Permit(uuid, raw string) (*url.URL, netip.Addr, error) {
 	parsed, err := url.Parse(raw)
 	if err != nil || parsed.Host == "" || parsed.User != nil || parsed.Scheme != "http" && parsed.Scheme != "https" {

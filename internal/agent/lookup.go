@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// The provision states in which a ramdisk may look up its node, and those that
-// fast-track adds.
+// The provision states in which a ramdisk may look up its node, and the states that fast-track
+// adds.
 var (
 	lookupStates = []node.State{
 		node.Deploying, node.DeployWait, node.Cleaning, node.CleanWait, node.Inspecting, node.InspectWait,

@@ -22,8 +22,8 @@ func TestTokenFromAMediumIsNeverIssuedAgain(t *testing.T) {
 	}
 }
 
-// TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet: the medium may be withdrawn before
-// the agent looks its node up for the first time.
+// TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet: the medium may be withdrawn before the
+// agent looks up its node for the first time.
 func TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet(t *testing.T) {
 	withdrawn := func(info node.Object) *node.Node {
 		n := &node.Node{ProvisionState: node.Manageable, DriverInternalInfo: info}
