@@ -1,9 +1,9 @@
 // Package agentclient calls the agents of ramdisks at their callback URLs.
 //
-// Where it calls is what a machine on the provisioning network sent. So a call goes only
-// where the rules for heartbeats permit, follows no redirect, uses no proxy, and reads no
-// more of the answer than a bound. Commands carry the token that the agent itself sends
-// with its heartbeats, and no other secret.
+// A machine on the provisioning network chose the address of a call. So a call goes only where the
+// rules for heartbeats permit, follows no redirect, uses no proxy, and reads a limited amount of
+// the answer. Commands carry the token that the agent itself sends with its heartbeats, and no
+// other secret.
 package agentclient
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 )
 
-// statusBound is for a status.
+// statusBound limits the answer to a request for the status.
 var statusBound = bound{sent: 16 << 10, kept: 16 << 10, text: 16 << 10}
 
 // Client calls agents. It keeps no connections, and is safe for concurrent use.
@@ -32,20 +32,20 @@ type Client struct {
 	dial  Dial
 }
 
-// Dial opens a connection to an address, as [net.Dialer.DialContext] does. An error says
-// that nothing was sent.
+// Dial opens a connection to an address, as [net.Dialer.DialContext] does. If it fails, nothing was
+// sent.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// New returns a client that calls where the rules permit.
+// New returns a client that calls the URLs that the rules permit.
 func New(rules agent.Rules) Client { return Over(rules, new(net.Dialer).DialContext) }
 
-// Over is New with connections that are opened in another way than by the system.
+// Over is New with a function that opens connections in place of the system's.
 func Over(rules agent.Rules, dial Dial) Client { return Client{rules, dial} }
 
-// Answers returns nil when the agent of the endpoint answers. The context bounds the
-// call. An agent that sent a certificate proves with its key who it is, whatever it
-// answers. Without one, the answer must be the status of an agent; then another agent
-// at the same address passes for this one.
+// Answers returns nil if the agent of the endpoint answers. The context limits the call. An agent
+// that sent a certificate proves its identity with its key, whatever it answers. Without a
+// certificate, the answer must be the status of an agent; then another agent at the same address is
+// taken for this one.
 //
 // The protocol is that of ironic-python-agent: GET /v1/status needs no token and is
 // answered with {"started_at": …, "version": …}.
@@ -78,8 +78,8 @@ func (c Client) Answers(ctx context.Context, e agent.Endpoint) error {
 // answer is the answer to one request.
 type answer struct {
 	code   int
-	body   []byte // what came of it within the bound
-	broken error  // why that is not all
+	body   []byte // the part that arrived, within the limit
+	broken error  // why the rest did not arrive
 }
 
 // newRequest returns a request to an agent; body may be nil.
@@ -96,11 +96,11 @@ func newRequest(ctx context.Context, method string, target *url.URL, path string
 	return request, nil
 }
 
-// errUnsent is in the chain of errors of requests of which nothing reached the agent.
+// errUnsent is in the chain of errors of requests that did not reach the agent at all.
 var errUnsent = errors.New("nothing was sent")
 
-// send makes one request on a connection of its own, which ends with the call: an
-// http.Transport would go on with a handshake after the context has ended.
+// send makes one request on its own connection, which ends with the call. An http.Transport would
+// continue a handshake after the context has ended.
 func (c Client) send(ctx context.Context, request *http.Request, trusted *trust, most bound) (answer, error) {
 	target := request.URL
 	address := net.JoinHostPort(target.Hostname(), cmp.Or(target.Port(), defaultPorts[target.Scheme]))
@@ -136,8 +136,8 @@ func (c Client) send(ctx context.Context, request *http.Request, trusted *trust,
 	return answer{response.StatusCode, body, because(ctx, broken)}, nil
 }
 
-// because puts the end of the context, if it has ended, before an error of its connection: the
-// connection was closed for it and does not say why.
+// because puts the error of the context, if that has ended, before an error of the connection. The
+// connection was closed because of the context, and its error does not say so.
 func because(ctx context.Context, err error) error {
 	if ended := ctx.Err(); err != nil && ended != nil {
 		return fmt.Errorf("%w: %w", ended, err)

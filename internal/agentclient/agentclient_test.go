@@ -180,8 +180,8 @@ func TestTheContextBoundsACall(t *testing.T) {
 	}
 }
 
-// TestAnEngineThatIsStoppedDoesNotTakeTheAgentForGone has the engine end while it waits for each part of the
-// answer.
+// TestAnEngineThatIsStoppedDoesNotTakeTheAgentForGone stops the engine while it waits for each part
+// of the answer.
 func TestAnEngineThatIsStoppedDoesNotTakeTheAgentForGone(t *testing.T) {
 	own := newPair(t, nil)
 	for scheme, served := range map[string]*pair{"http": nil, "https": &own} {

@@ -5,25 +5,24 @@ import (
 	"io"
 )
 
-// bound is how much is read of an answer, in bytes.
+// bound limits how much of an answer is read, in bytes.
 type bound struct {
 	sent int64 // of header and body
-	kept int64 // of the body, with its strings shortened, and as much of the header
-	text int64 // of each string of the body, as it is written there
+	kept int64 // of the body, after its strings were shortened, and as much of the header
+	text int64 // of each string in the body, as it is written there
 }
 
-// errTooLarge is why an answer is not whole that goes beyond its bound.
+// errTooLarge is the reason why an answer that exceeds its bound is not complete.
 var errTooLarge = errors.New("it is too large")
 
-// shortener reads JSON and leaves out what strings have beyond a length. What remains is JSON of
-// the same form.
+// shortener reads JSON and cuts strings to a length. The result is JSON of the same structure.
 type shortener struct {
 	from   io.Reader
-	most   int64 // of each string
-	inside bool  // a string
-	length int64 // of what was read of that string
-	escape int   // characters that are still to come of an escape sequence
-	cut    bool  // the rest of the string is left out
+	most   int64 // length of each string
+	inside bool  // whether the next byte is in a string
+	length int64 // bytes of that string that were read
+	escape int   // characters of an escape sequence that are still to come
+	cut    bool  // whether the rest of the string is left out
 }
 
 // Read implements [io.Reader].
@@ -38,7 +37,7 @@ func (s *shortener) Read(p []byte) (int, error) {
 	return len(kept), err
 }
 
-// keeps reports whether the next byte is passed on. No escape sequence is torn.
+// keeps reports whether the next byte is passed on. It never cuts an escape sequence in two.
 func (s *shortener) keeps(b byte) bool {
 	switch {
 	case !s.inside:

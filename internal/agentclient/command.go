@@ -13,23 +13,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxCommand bounds the answer to a command, in bytes. The largest are the logs of a ramdisk.
+// maxCommand limits the answer to a command, in bytes. The largest answers are the logs of a
+// ramdisk.
 const maxCommand = 4 << 20
 
-// Bounds of answers. The list of commands has the results of all of them: logs, and what the steps
-// of deployments were given, such as a config drive of 64 MiB, of which nothing is read there.
+// Limits of answers. The list of commands has the results of all commands: logs, and the parameters
+// of deployment steps, such as a config drive of 64 MiB. The engine reads nothing of those
+// parameters.
 var (
 	commandBound = bound{sent: maxCommand, kept: maxCommand, text: maxCommand}
 	listBound    = bound{sent: 256 << 20, kept: 8 << 20, text: 16 << 10}
 )
 
-// commandsPath is where agents list and take commands. Without the slash at its end it
-// is a redirect.
+// commandsPath is where agents list and accept commands. Without the final slash the answer is a
+// redirect.
 const commandsPath = "/v1/commands/"
 
-// Commands lists the commands that the agent of a node has had since its start, the
-// oldest first. Of long strings in their results it returns the beginning. Its error is a
-// *node.DriverError.
+// Commands lists the commands that the agent of a node has had since its start, the oldest first.
+// It cuts long strings in their results. Its error is a *node.DriverError.
 func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, error) {
 	var list struct {
 		Commands commandList `json:"commands"`
@@ -38,15 +39,14 @@ func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, er
 	return list.Commands, err
 }
 
-// maxListed bounds the commands of one agent: decoded, a short one takes far more room than in
-// the answer. A phase of a machine's life has some ten.
+// maxListed limits the number of commands of one agent. A short command takes far more memory when
+// it is decoded than in the answer. A phase of a machine's life has some ten.
 const maxListed = 10_000
 
-// commandList is decoded one by one, up to maxListed.
+// commandList decodes its commands one by one, up to maxListed.
 type commandList []agent.Command
 
-// UnmarshalJSON reads a list of commands; its error says that there are too many, or what
-// encoding/json says.
+// UnmarshalJSON reads a list of commands. It fails if there are too many, or if encoding/json does.
 func (l *commandList) UnmarshalJSON(raw []byte) error {
 	if string(raw) == "null" {
 		return nil
@@ -68,9 +68,9 @@ func (l *commandList) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Execute sends a command, "extension.name", to the agent of a node, and returns what the
-// agent says of it: at its end when wait is true, else at once. The error is a
-// *node.DriverError; it is Refused when the agent has not begun the command.
+// Execute sends the command "extension.name" to the agent of a node. It returns the agent's
+// description of the command: after its end if wait is true, else at once. The error is a
+// *node.DriverError. It is Refused if the agent has not begun the command.
 func (c Client) Execute(ctx context.Context, n *node.Node, name string, params map[string]any, wait bool) (agent.Command, error) {
 	if params == nil {
 		params = map[string]any{}

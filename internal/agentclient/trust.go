@@ -15,14 +15,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/agent"
 )
 
-// maxAuthorities bounds a file of certificate authorities, in bytes.
+// maxAuthorities limits a file of certificate authorities, in bytes.
 const maxAuthorities = 1 << 20
 
-// trust says which certificates pass; nil for all of them.
+// trust says which certificates are trusted. Nil trusts all.
 type trust struct{ certificates []*x509.Certificate }
 
-// trustOf returns the certificate that an agent sent, or the authorities that its node names
-// where it sent none. The error is that their file cannot be used.
+// trustOf returns the certificate that an agent sent, or else the authorities that its node names.
+// It fails if the file of the authorities cannot be used.
 func trustOf(target *url.URL, e agent.Endpoint) (*trust, error) {
 	switch {
 	case target.Scheme != "https":
@@ -46,7 +46,7 @@ func readAuthorities(path string) (string, error) {
 	switch info, err := os.Stat(path); {
 	case err != nil:
 		return "", err
-	case !info.Mode().IsRegular(): // a pipe would have no end
+	case !info.Mode().IsRegular(): // a pipe might never end
 		return "", fmt.Errorf("%s is no file", path)
 	}
 	file, err := os.Open(path)
@@ -61,9 +61,10 @@ func readAuthorities(path string) (string, error) {
 	return string(text), err
 }
 
-// config has the connection to a host fail unless the other side has a trusted certificate or
-// one that it signed. An agent makes its certificate at its start, by the clock of its
-// machine, so a trusted one itself is compared and neither its dates nor its names.
+// config returns a configuration with which a connection to a host fails unless the other side has
+// a trusted certificate, or one that a trusted certificate has signed. An agent makes its
+// certificate at its start, by the clock of its machine. So a trusted certificate itself is only
+// compared; its dates and names are not checked.
 func (t *trust) config(host string) *tls.Config {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -82,7 +83,7 @@ var errCertificate = errors.New("the certificate is not that of the agent")
 func checkCertificate(chain, trusted []*x509.Certificate, host string) error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	for _, certificate := range trusted {
-		if certificate.Equal(chain[0]) { // TLS has shown that the other side has its key
+		if certificate.Equal(chain[0]) { // TLS has verified that the other side has the key of chain[0]
 			return nil
 		}
 		roots.AddCert(certificate)
@@ -96,7 +97,7 @@ func checkCertificate(chain, trusted []*x509.Certificate, host string) error {
 	return nil
 }
 
-// certificates returns those of a PEM text; what is none is passed over.
+// certificates returns the certificates in a PEM text. It skips everything else.
 func certificates(text string) []*x509.Certificate {
 	var found []*x509.Certificate
 	for rest := bytes.TrimSpace([]byte(text)); ; {
