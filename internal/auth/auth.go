@@ -1,15 +1,15 @@
-// Package auth decides who may use the API. With HTTP basic authentication (RFC
-// 7617) users and their bcrypt hashes come from an htpasswd file, and their roles from a
-// role file. Both are read again when they change.
+// Package auth decides who may use the API. With HTTP basic authentication (RFC 7617), users and
+// their bcrypt hashes come from an htpasswd file, and their roles from a role file. Both are read
+// again when they change.
 //
-// A password that was verified once takes microseconds until its hash changes, so that
-// bcrypt does not limit the speed of the API. An unknown user takes as long as a wrong
-// password of the user with the highest cost. An attacker who sends wrong passwords can use
-// at most an eighth of the processors: further comparisons wait, those of different networks
-// in turns, and then get 503, while users who were verified before are not affected.
+// A password that was verified once takes microseconds until its hash changes, so bcrypt does not
+// limit the speed of the API. An unknown user takes as long as a wrong password of the user with
+// the highest cost. An attacker who sends wrong passwords can use at most an eighth of the
+// processors. Further comparisons wait, with different networks taking turns, and after a while
+// their requests get 503. Users who were verified before are not affected.
 //
-// What a role may do is decided by package httpapi, which knows the requests. This
-// package refuses users without a role.
+// Package httpapi decides what a role may do, because it knows the requests. This package refuses
+// users without a role.
 package auth
 
 import (
@@ -42,7 +42,7 @@ const (
 // seconds.
 const retryAfter = "2"
 
-// ErrDenied is an unknown user or a wrong password.
+// ErrDenied means an unknown user or a wrong password.
 var ErrDenied = errors.New("unknown user or wrong password")
 
 // ErrOverloaded means that too many comparisons are waiting.
@@ -50,8 +50,8 @@ var ErrOverloaded = errors.New("too many passwords are being checked")
 
 // Options configures authentication.
 type Options struct {
-	// RoleFile has a line "user: role" for each user. Users that it does not have are
-	// refused. Empty means that every user is an administrator.
+	// RoleFile has a line "user: role" for each user. Users without a line are refused. Empty means
+	// that every user is an administrator.
 	RoleFile string
 	Logger   *slog.Logger
 	Now      func() time.Time
@@ -63,9 +63,9 @@ type Guard struct {
 	roles    roles
 }
 
-// New returns a guard for the users of an htpasswd file. A file that cannot be
-// read, has an invalid line or has no user is an error. When a file becomes invalid
-// later, that is logged, and what was read before stays valid.
+// New returns a guard for the users of an htpasswd file. It fails if a file cannot be read, has an
+// invalid line or has no user. If a file becomes invalid later, that is logged, and the earlier
+// content stays valid.
 func New(file string, opts Options) (*Guard, error) {
 	v, err := newVerifier(file, opts.Logger, opts.Now)
 	if err != nil {
@@ -78,8 +78,7 @@ func New(file string, opts Options) (*Guard, error) {
 	return &Guard{verifier: v, roles: known}, nil
 }
 
-// Wrap returns a handler that checks credentials, and that their user has a role, before
-// next.
+// Wrap returns a handler that calls next for requests with valid credentials whose user has a role.
 func (g *Guard) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, ok := r.BasicAuth()
@@ -102,7 +101,7 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 
 // networkOf returns the network of the client, or of the proxy before it.
 func networkOf(r *http.Request) fairqueue.Network {
-	client, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value stands for all unknown ones
+	client, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value stands for all unknown addresses
 	return fairqueue.NetworkOf(client.Addr())
 }
 
@@ -121,8 +120,8 @@ func deny(w http.ResponseWriter, message string) {
 	refuse(w, http.StatusUnauthorized, message)
 }
 
-// refuse writes the error body that Ironic's authentication has. It differs from the
-// error body of the API.
+// refuse writes an error body in the form of Ironic's authentication. It differs from the error
+// body of the API.
 func refuse(w http.ResponseWriter, status int, message string) {
 	type reason struct {
 		Message string `json:"message"`
@@ -130,7 +129,7 @@ func refuse(w http.ResponseWriter, status int, message string) {
 	}
 	body, err := json.Marshal(map[string]reason{"error": {message, status}})
 	if err != nil {
-		panic("auth: an error body cannot be encoded: " + err.Error()) // a string and a number can always be encoded
+		panic("auth: an error body cannot be encoded: " + err.Error()) // cannot happen
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -152,10 +151,9 @@ func identityOf(ctx context.Context) identity {
 	return id
 }
 
-// User returns the authenticated user of the request of ctx, empty when no guard has
-// seen the request.
+// User returns the authenticated user of the request of ctx, empty if the request passed no guard.
 func User(ctx context.Context) string { return identityOf(ctx).user }
 
-// Role returns the role of the authenticated user of the request of ctx, role.None when
-// no guard has seen the request.
+// Role returns the role of the authenticated user of the request of ctx, role.None if the request
+// passed no guard.
 func Role(ctx context.Context) role.Role { return identityOf(ctx).role }

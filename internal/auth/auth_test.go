@@ -322,9 +322,9 @@ func TestEqualRequestsShareOneComparison(t *testing.T) {
 	})
 }
 
-// TestFloodOfWrongPasswordsIsBounded holds more comparisons than there is room
-// for: a few run, some wait, the rest and those that waited too long get 503.
-// Who was verified before does not notice.
+// TestFloodOfWrongPasswordsIsBounded starts more comparisons than there is room for. A few run,
+// some wait, and the rest and those that waited too long get 503. Users who were verified before do
+// not notice.
 func TestFloodOfWrongPasswordsIsBounded(t *testing.T) {
 	g := newGate(t)
 	if got := g.ask("/closed", as("ann", "secret")); got.Code != http.StatusOK {
@@ -414,7 +414,8 @@ func TestFloodOfWrongPasswordsLeavesTurnsToOtherNetworks(t *testing.T) {
 	})
 }
 
-// TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong has the time of cost 14.
+// TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong has comparisons that take as
+// long as at cost 14.
 func TestTwoNetworksThatGuessLeaveTurnsToOthersWhenComparisonsTakeLong(t *testing.T) {
 	g := newGate(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // prefixes of that algorithm. The first group is the cost.
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$([0-9]{2})\$[./A-Za-z0-9]{53}$`)
 
-// Bounds of the bcrypt cost. Each step doubles the time of a comparison; cost 15 takes
+// The least and the largest bcrypt cost. Each step doubles the time of a comparison; cost 15 takes
 // some seconds.
 const (
 	minCost = 4

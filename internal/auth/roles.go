@@ -28,8 +28,8 @@ func newRoles(file string, log *slog.Logger, now func() time.Time) (roles, error
 	return roles{byUser: byUser}, err
 }
 
-// of returns the role of a user. Without a file every user is an administrator, with one
-// a user that it does not have has no role.
+// of returns the role of a user. Without a role file every user is an administrator. With a role
+// file, a user without a line has no role.
 func (r roles) of(user string) role.Role {
 	if r.byUser == nil {
 		return role.Admin

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxFile is the largest size of a file of users, in bytes; as an htpasswd file that is
-// about 15,000 users.
+// maxFile is the largest size of a file of users, in bytes. An htpasswd file of that size has about
+// 15,000 users.
 const maxFile = 1 << 20
 
 // userFile is a kind of file that has a line for each user: the name, a colon and a
@@ -22,8 +22,8 @@ type userFile[T any] struct {
 	value  func(text string) (T, error)
 }
 
-// read returns the value of every user of a file. An error has the number of the line but
-// not its text, which may be a password.
+// read returns the value of every user of a file. An error has the number of the line but not its
+// text, because that may be a password.
 func (f userFile[T]) read(path string) (map[string]T, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func (f userFile[T]) read(path string) (map[string]T, error) {
 	return users, nil
 }
 
-// parse ignores empty lines and lines that begin with #. A file without users is an
-// error: it locks everybody out, and most likely was not written to its end.
+// parse ignores empty lines and lines that begin with #. A file without users is an error: it locks
+// everybody out, and most likely it is not completely written.
 func (f userFile[T]) parse(content []byte) (map[string]T, error) {
 	users := map[string]T{}
 	lines := bufio.NewScanner(bytes.NewReader(content))

@@ -18,19 +18,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// Bounds of comparisons. One takes 50 ms at cost 10 (htpasswd -B -C 10).
+// Limits of comparisons. One comparison takes 50 ms at cost 10 (htpasswd -B -C 10).
 const (
 	maxWaiting = 256             // requests that may wait for comparisons to end
 	maxWait    = 5 * time.Second // longest wait of a request
-	guessPause = 3               // comparisons of the time that follows a wrong guess without any
-	maxGuess   = maxWait / 5     // longest time of a guess with its pause: four of two networks may go before a third one's
+	guessPause = 3               // pause after a wrong guess, in durations of its comparison
+	// maxGuess is the longest time of a guess with its pause. Within maxWait, four guesses of two
+	// networks may come before the guess of a third one.
+	maxGuess = maxWait / 5
 )
 
 // digest is a keyed hash of a user, a password and a stored hash.
 type digest [sha256.Size]byte
 
-// user is one line of the file. It keeps the digest of its verified password, so that
-// the size of the file bounds the memory.
+// user is one line of the file. It keeps the digest of its verified password, so the size of the
+// file limits the memory.
 type user struct {
 	hash     []byte
 	verified atomic.Pointer[digest] // nil until the password was verified
@@ -40,13 +42,13 @@ type user struct {
 type users struct {
 	byName map[string]*user
 	nobody *user // used for users that do not exist
-	mixed  bool  // their hashes have several costs
+	mixed  bool  // whether their hashes have different costs
 }
 
 // verifier checks passwords.
 type verifier struct {
 	users   *reload.Value[*users]
-	key     [sha256.Size]byte // of this process, for digests
+	key     [sha256.Size]byte // random key of this process, for digests
 	compare func(hash, password []byte) error
 
 	turns   *fairqueue.Queue[fairqueue.Network]
@@ -55,7 +57,7 @@ type verifier struct {
 
 func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier, error) {
 	v := &verifier{compare: bcrypt.CompareHashAndPassword}
-	v.limit(max(1, runtime.GOMAXPROCS(0)/2)) // so that the API stays fast during an attack
+	v.limit(max(1, runtime.GOMAXPROCS(0)/2)) // leaves processors to the API during an attack
 	_, _ = rand.Read(v.key[:])               // never fails, see crypto/rand
 	current := &users{}
 	load := func() (*users, error) {
@@ -74,8 +76,9 @@ func newVerifier(file string, log *slog.Logger, now func() time.Time) (*verifier
 	return v, err
 }
 
-// limit bounds how many comparisons run at once. A network alone has as many turns, half of
-// all, so that another one finds a turn, and then waits for those that run at most.
+// limit sets how many comparisons run at once. A single network can take that many turns, which is
+// half of all turns. So another network always finds a turn, and then waits no longer than for the
+// running comparisons.
 func (v *verifier) limit(comparisons int) {
 	v.turns = fairqueue.New[fairqueue.Network](2*comparisons, maxWaiting)
 	v.running = make(chan struct{}, comparisons)
@@ -95,13 +98,13 @@ func loadUsers(file string, before *users) (*users, error) {
 		lowest, cost = min(lowest, own), max(cost, own)
 	}
 	loaded.mixed = lowest != cost
-	// A user that does not exist takes as long as the user with the highest cost. No
-	// password is known to have this hash, and a match would be ignored.
+	// A user that does not exist takes as long as the user with the highest cost. No known password
+	// has this hash, and a match would be ignored.
 	loaded.nobody = &user{hash: []byte("$2b$" + cost + "$" + strings.Repeat(".", 53))}
 	return loaded, nil
 }
 
-// unchanged returns the user of this name and hash, a new one if there is none.
+// unchanged returns the user of this name and hash, a new user if there is none.
 func (all *users) unchanged(name, hash string) *user {
 	if u, known := all.byName[name]; known && string(u.hash) == hash {
 		return u
@@ -109,9 +112,9 @@ func (all *users) unchanged(name, hash string) *user {
 	return &user{hash: []byte(hash)}
 }
 
-// verify returns nil for a valid password, else ErrDenied, ErrOverloaded or the error
-// of ctx. It takes microseconds when the same password was verified before, and one
-// bcrypt comparison otherwise, for which networks take turns.
+// verify returns nil for a valid password, else ErrDenied, ErrOverloaded or the error of ctx. It
+// takes microseconds if the same password was verified before. Otherwise it takes one bcrypt
+// comparison, for which networks take turns.
 func (v *verifier) verify(ctx context.Context, from fairqueue.Network, name, password string) error {
 	all := v.users.Get()
 	u, known := all.byName[name]
@@ -126,16 +129,16 @@ func (v *verifier) verify(ctx context.Context, from fairqueue.Network, name, pas
 	if err != nil {
 		return err
 	}
-	// Clients often open several connections at once: one of their requests compares,
-	// the others find its result when their turn comes.
+	// Clients often open several connections at once. One of their requests compares, and the
+	// others find its result when their turn comes.
 	if u.isVerified(sum) {
 		leave()
 		return nil
 	}
 	began := time.Now()
 	if err := v.compare(u.hash, []byte(password)); err != nil || !known {
-		// An invalid hash was refused when the file was read. Most of the time of
-		// guesses goes to others.
+		// The hash itself is valid, because the file was checked when it was read. The turn stays
+		// taken for a pause, so that most of the time goes to other requests.
 		took := time.Since(began)
 		time.AfterFunc(min(guessPause*took, maxGuess-took), leave)
 		return ErrDenied
@@ -145,15 +148,15 @@ func (v *verifier) verify(ctx context.Context, from fairqueue.Network, name, pas
 	return nil
 }
 
-// isVerified reports whether sum is that of the verified password. Only users that exist
-// ever have one.
+// isVerified reports whether sum is the digest of the verified password. Only existing users ever
+// have such a digest.
 func (u *user) isVerified(sum digest) bool {
 	verified := u.verified.Load()
 	return verified != nil && hmac.Equal(verified[:], sum[:])
 }
 
-// enter waits until it is the network's turn and fewer than the maximum of comparisons run,
-// and counts one more until leave is called.
+// enter waits for the network's turn, and for a free place among the running comparisons. It takes
+// the place until leave is called.
 func (v *verifier) enter(ctx context.Context, from fairqueue.Network) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -166,14 +169,14 @@ func (v *verifier) enter(ctx context.Context, from fairqueue.Network) (leave fun
 			end()
 		}
 	}
-	if ctx.Err() != nil { // nobody wants to know any more
+	if ctx.Err() != nil { // the client is no longer waiting
 		return nil, ctx.Err()
 	}
 	return nil, ErrOverloaded
 }
 
-// digest hashes the three parts, each with its length before it, so that different
-// triples give different input.
+// digest hashes the three parts. Each has its length before it, so different triples never give the
+// same input.
 func (v *verifier) digest(name, password string, hash []byte) digest {
 	mac := hmac.New(sha256.New, v.key[:])
 	text := make([]byte, 0, 256)
