@@ -1,12 +1,11 @@
-// Package bootservice serves machines what they boot their ramdisk from, or an instance that is
-// on no disk: iPXE scripts, kernels, initial file systems and virtual media; and BMCs their
+// Package bootservice serves machines what they boot: iPXE scripts, kernels, initial file systems
+// and virtual media, for the ramdisk or for an instance that is on no disk. It serves BMCs their
 // firmware.
 //
-// Nobody who asks has a password. What belongs to one boot of one machine is under a
-// path with a secret, which is stored in the node for as long as the boot needs it, see
-// node.RamdiskBoot; so every engine of the database can serve it. The script that a
-// machine gets for its MAC address says no more than where that path is, and a machine
-// that has nothing to boot gets the same answer as one that nobody knows.
+// Machines and BMCs have no password here. The files of one boot of one machine are under a path
+// with a secret. The node stores the secret for as long as the boot needs it, see node.RamdiskBoot,
+// so every engine of the database can serve the files. The script for a MAC address says no more
+// than that path. A machine that has nothing to boot gets the same answer as an unknown machine.
 package bootservice
 
 import (
@@ -24,12 +23,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// database is what the service reads.
+// database is what the service reads nodes from.
 type database interface {
 	Read(ctx context.Context, fn func(*store.Tx) error) error
 }
 
-// images gets the images that nodes boot from.
+// images returns the images that nodes boot from.
 type images interface {
 	GetVersion(ctx context.Context, url, version string) (*imagecache.Image, error)
 }
@@ -38,22 +37,23 @@ type images interface {
 type Options struct {
 	// ScriptURL begins all URLs in scripts, such as http://192.0.2.1:6386.
 	ScriptURL string
-	// NetworkOnly serves what machines boot over the network, and no virtual media, which
-	// have tokens. It is for a listener without TLS beside one that has it.
+	// NetworkOnly serves the files that machines boot over the network, but no virtual media,
+	// because these contain tokens. It is for a listener without TLS beside one with TLS.
 	NetworkOnly bool
 	Database    database
 	Images      images
 	Logger      *slog.Logger
 }
 
-// Bounds of what callers ask the database.
+// Limits of requests to the database.
 const (
 	lookupSlots = 16              // at once
-	maxWaiting  = 1024            // that wait for it
-	maxWait     = 5 * time.Second // and how long
+	maxWaiting  = 1024            // requests that wait for a slot
+	maxWait     = 5 * time.Second // longest wait
 )
 
-// How many lines the log has about images that cannot be served, in a second and at once.
+// failuresASecond and failuresAtOnce limit the log lines about images that cannot be served, per
+// second and in a burst.
 const (
 	failuresASecond = 1
 	failuresAtOnce  = 20
@@ -87,13 +87,13 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// errNothing is that nothing is served under a path.
+// errNothing means that nothing is served under the path.
 var errNothing = errors.New("nothing is served here")
 
-// errBusy is that too many others ask.
+// errBusy means that too many other requests wait.
 var errBusy = errors.New("too many requests wait")
 
-// refuse answers an error, without a word about its reason.
+// refuse answers an error without telling its reason.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusServiceUnavailable
 	if errors.Is(err, errNothing) {
@@ -103,10 +103,10 @@ func refuse(w http.ResponseWriter, err error) {
 	w.WriteHeader(status)
 }
 
-// first answers the script that DHCP hands out.
+// first answers the request for the script that DHCP hands out.
 func (s *service) first(w http.ResponseWriter, _ *http.Request) { writeScript(w, firstScript(s.url)) }
 
-// byMAC answers the script for the machine with a MAC address.
+// byMAC answers the request for the script of the machine with a MAC address.
 func (s *service) byMAC(w http.ResponseWriter, r *http.Request) {
 	mac, ok := node.ParseMAC(r.PathValue("mac"))
 	if !ok {
@@ -132,7 +132,7 @@ func (s *service) byMAC(w http.ResponseWriter, r *http.Request) {
 	writeScript(w, chainScript(s.url+boot.Path(n.UUID, scriptFile)))
 }
 
-// file answers a file of one boot.
+// file answers the request for a file of one boot.
 func (s *service) file(w http.ResponseWriter, r *http.Request) {
 	uuid, secret := r.PathValue("node"), r.PathValue("secret")
 	answer, known := files[r.PathValue("file")]
@@ -153,7 +153,7 @@ func (s *service) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// firmware answers the firmware that a BMC installs.
+// firmware answers the request for the firmware that a BMC installs.
 func (s *service) firmware(w http.ResponseWriter, r *http.Request) {
 	uuid, secret := r.PathValue("node"), r.PathValue("secret")
 	if !isUUID(uuid) || !isSecret(secret) {
@@ -174,7 +174,8 @@ func (s *service) firmware(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// firmwareOf returns what is served to the BMC of a node; false for nil.
+// firmwareOf returns the firmware file that is served to the BMC of a node. serves is false if
+// there is none, or no node.
 func firmwareOf(n *node.Node) (file node.FirmwareFile, serves bool) {
 	if n == nil {
 		return file, false
@@ -182,8 +183,8 @@ func firmwareOf(n *node.Node) (file node.FirmwareFile, serves bool) {
 	return node.FirmwareFileOf(n)
 }
 
-// files are the files of a boot by the last part of their path. An error is answered
-// when nothing was written yet.
+// files are the files of a boot, by the last part of their path. If a function returns an error it
+// has written nothing yet.
 var files = map[string]func(*service, http.ResponseWriter, *http.Request, *node.Node, node.RamdiskBoot) error{
 	scriptFile:  (*service).script,
 	kernelFile:  image(func(b node.RamdiskBoot) string { return b.Kernel }),
@@ -203,7 +204,7 @@ const (
 	parametersFile = node.ParametersMediumFile
 )
 
-// script answers the script that boots the ramdisk.
+// script answers the request for the script that boots the ramdisk.
 func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, boot node.RamdiskBoot) error {
 	if !hasScript(boot) {
 		return errNothing
@@ -212,12 +213,12 @@ func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, b
 	return nil
 }
 
-// hasScript reports whether a boot is one over the network.
+// hasScript reports whether a boot uses the network.
 func hasScript(boot node.RamdiskBoot) bool {
 	return !boot.ServesMedium() && (boot.Kernel != "" && boot.Ramdisk != "" || boot.ISO != "")
 }
 
-// bootOf returns what is served for a node; false for nil.
+// bootOf returns the boot that is served for a node. serves is false if there is none, or no node.
 func bootOf(n *node.Node) (boot node.RamdiskBoot, serves bool) {
 	if n == nil {
 		return boot, false
@@ -225,7 +226,8 @@ func bootOf(n *node.Node) (boot node.RamdiskBoot, serves bool) {
 	return node.RamdiskBootOf(n)
 }
 
-// ask reads a node from the database when it is the caller's turn; nil when there is none.
+// ask reads a node from the database when it is the caller's turn. It returns nil if there is no
+// such node.
 func (s *service) ask(r *http.Request, read func(*store.Tx) (*node.Node, error)) (n *node.Node, err error) {
 	sender, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value counts as one network
 	wait, cancel := context.WithTimeout(r.Context(), maxWait)

@@ -42,7 +42,7 @@ type testService struct {
 	log     bytes.Buffer
 }
 
-// images are those of a cache, after a while.
+// images delays the images of a cache.
 type images struct {
 	*imagecache.Cache
 	after time.Duration
@@ -351,7 +351,7 @@ func TestDownloadMayTakeLongerThanShortAnswers(t *testing.T) {
 	}
 }
 
-// TestRequestWhoseBodyDoesNotComeHoldsNoImage announces one, with a length and without.
+// TestRequestWhoseBodyDoesNotComeHoldsNoImage announces a body, with a length and without.
 func TestRequestWhoseBodyDoesNotComeHoldsNoImage(t *testing.T) {
 	s := newTestService(t)
 	boot := s.network()

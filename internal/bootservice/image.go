@@ -14,14 +14,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of sending an image. The server's own bounds are for short answers.
+// Limits of sending an image. The server's own limits are for short answers.
 const (
-	sendWithin  = time.Hour        // all of it, with the wait for its download
-	writeWithin = 30 * time.Second // what a machine takes at a time, see patientWriter
-	fetchWithin = 10 * time.Minute // the wait for the download
+	sendWithin  = time.Hour        // the whole answer, including the wait for the image's download
+	writeWithin = 30 * time.Second // time in which a machine must take the next bytes, see patientWriter
+	fetchWithin = 10 * time.Minute // wait for the image's download
 )
 
-// image returns what answers an image of a boot, with Range and HEAD.
+// image returns a function that answers requests for an image of a boot, with Range and HEAD.
 func image(source func(node.RamdiskBoot) string) func(*service, http.ResponseWriter, *http.Request, *node.Node, node.RamdiskBoot) error {
 	return func(s *service, w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
 		url := source(boot)
@@ -32,11 +32,11 @@ func image(source func(node.RamdiskBoot) string) func(*service, http.ResponseWri
 	}
 }
 
-// first is an image as it is.
+// first returns the first image as it is.
 func first(files []*imagecache.Image) (io.ReadSeeker, error) { return files[0], nil }
 
-// medium answers the virtual medium of a boot: an ISO that somebody else has made, or one
-// that is made of images while it is read.
+// medium answers the request for the virtual medium of a boot. The medium is an existing ISO image,
+// or one that is made of other images while it is read.
 func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
 	switch {
 	case boot.ISO != "":
@@ -68,8 +68,8 @@ func (s *service) medium(w http.ResponseWriter, r *http.Request, n *node.Node, b
 	})
 }
 
-// withToken is the command line of a boot with the token that its agent gets from virtual
-// media only: everybody on a network can read what machines boot over it.
+// withToken returns the command line of a boot with the agent's token. It is for virtual media
+// only, because everybody on a network can read what machines boot over it.
 func withToken(n *node.Node, boot node.RamdiskBoot) string {
 	token := agent.Pregenerated(n)
 	if token == "" {
@@ -78,16 +78,16 @@ func withToken(n *node.Node, boot node.RamdiskBoot) string {
 	return boot.KernelParams + " " + tokenParameter + "=" + token
 }
 
-// tokenParameter is the kernel parameter that ironic-python-agent takes its token from.
+// tokenParameter is the kernel parameter from which ironic-python-agent takes its token.
 const tokenParameter = "ipa-agent-token"
 
-// parameters answers the virtual medium with the parameters of the agent.
+// parameters answers the request for the virtual medium with the parameters of the agent.
 func (s *service) parameters(w http.ResponseWriter, r *http.Request, n *node.Node, boot node.RamdiskBoot) error {
 	if !boot.ParametersMedium {
 		return errNothing
 	}
 	image, err := bootiso.Parameters(withToken(n, boot))
-	if err != nil { // the boot interface has checked the parameters
+	if err != nil { // cannot happen: the boot interface has checked the parameters
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -95,10 +95,10 @@ func (s *service) parameters(w http.ResponseWriter, r *http.Request, n *node.Nod
 	return nil
 }
 
-// send answers what is made of images, with Range and HEAD.
+// send answers a request for content that is made of images, with Range and HEAD.
 func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, versions map[string]string, urls []string, content func([]*imagecache.Image) (io.ReadSeeker, error)) error {
-	// Package http reads a body before it sends the answer, and below no read has a deadline:
-	// a body that does not come would keep the images in use for good.
+	// Package http reads a request's body before it sends the answer, and below no read has a
+	// deadline. A body that never arrives would keep the images in use forever.
 	if r.ContentLength != 0 {
 		return errNothing
 	}
@@ -106,10 +106,10 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, ver
 	end := time.Now().Add(sendWithin)
 	ctx, cancel := context.WithTimeout(r.Context(), fetchWithin)
 	defer cancel()
-	_ = control.SetReadDeadline(time.Time{}) // that of the server would end the request during the wait
+	_ = control.SetReadDeadline(time.Time{}) // the server's deadline would end the request during the wait
 	files, err := s.get(ctx, urls, versions)
 	defer closeAll(files)
-	_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // the download may have taken all of the server's
+	_ = control.SetWriteDeadline(time.Now().Add(writeWithin)) // the download may have used up the server's time
 	var body io.ReadSeeker
 	if err == nil {
 		body, err = content(files)
@@ -126,8 +126,8 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, ver
 	return nil
 }
 
-// get gets images, in the versions that the boot has begun with. It returns those that it
-// has got also with an error.
+// get returns images, in the versions with which the boot has begun. With an error, it also returns
+// the images that it has opened so far.
 func (s *service) get(ctx context.Context, urls []string, versions map[string]string) (files []*imagecache.Image, err error) {
 	for _, url := range urls {
 		file, err := s.images.GetVersion(ctx, url, versions[url])
@@ -145,7 +145,7 @@ func closeAll(files []*imagecache.Image) {
 	}
 }
 
-// latest is when the last of the images was changed.
+// latest returns when the newest of the images was changed.
 func latest(files []*imagecache.Image) time.Time {
 	var last time.Time
 	for _, file := range files {
@@ -156,8 +156,8 @@ func latest(files []*imagecache.Image) time.Time {
 	return last
 }
 
-// patientWriter ends an answer whose reader takes nothing for a while, or is not done at
-// the end.
+// patientWriter ends an answer if the reader takes no bytes for a while, or if the answer is not
+// complete at the end.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController

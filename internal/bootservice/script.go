@@ -10,17 +10,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Scripts for iPXE, https://ipxe.org/scripting. A script that another one replaces does
-// not come back to it, so that "exit" ends iPXE, and the firmware goes on with its next
-// boot device. A site's own script that chains to the first one without replacing itself goes on
-// instead: see docs/discovery.md.
+// Scripts for iPXE, https://ipxe.org/scripting. A script does not return to the script that chained
+// to it with --replace. So "exit" ends iPXE, and the firmware continues with its next boot device.
+// A site's own script may chain to the first script without --replace; then that script continues:
+// see docs/discovery.md.
 
-// nextDeviceScript is for machines that have nothing to boot here: they go on with their
-// next boot device.
+// nextDeviceScript is for machines that have nothing to boot here. They continue with their next
+// boot device.
 const nextDeviceScript = "#!ipxe\nexit\n"
 
-// firstTries is how often a machine asks for its script when the engine does not answer,
-// before it goes on with its next boot device.
+// firstTries is how often a machine asks for its script while the engine does not answer. Then it
+// continues with its next boot device.
 const firstTries = 4
 
 // firstScript sends a machine to the script of its MAC address.
@@ -37,8 +37,8 @@ func chainScript(url string) string {
 	return "#!ipxe\nchain --replace --autofree " + url + "\n"
 }
 
-// bootScript boots what is served for a node. A machine that cannot get it asks again which
-// script it has to run, so that it stops when nobody waits for it any more.
+// bootScript boots the files that are served for a node. A machine that cannot load them asks again
+// which script it has to run, so it stops when the boot has been withdrawn.
 func bootScript(url, uuid string, boot node.RamdiskBoot) string {
 	at := func(file string) string { return url + boot.Path(uuid, file) }
 	start := fmt.Sprintf(`kernel %s initrd=%s BOOTIF=01-${mac:hexhyp} %s || goto failed
@@ -67,18 +67,18 @@ func writeScript(w http.ResponseWriter, text string) {
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(text)))
-	_, _ = io.WriteString(w, text) // nobody hears of an error
+	_, _ = io.WriteString(w, text) // nothing can be done about an error
 }
 
 func trimSlash(url string) string { return strings.TrimSuffix(url, "/") }
 
-// Lengths of what paths have.
+// Lengths of parts of paths.
 const (
 	uuidLength   = 36
 	secretLength = 32
 )
 
-// isUUID and isSecret keep from the database what cannot be there.
+// isUUID and isSecret keep lookups of impossible values away from the database.
 func isUUID(text string) bool { return len(text) == uuidLength && hasOnly(text, "0123456789abcdef-") }
 
 func isSecret(text string) bool {

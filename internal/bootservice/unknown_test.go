@@ -13,8 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/firmware"
 )
 
-// TestScriptOfThePageBootsKnownAndUnknownMachines runs the script with which docs/discovery.md has one DHCP server for both. Machines
-// with something to boot from the engine boot that, and all others the ramdisk that discovers them.
+// TestScriptOfThePageBootsKnownAndUnknownMachines runs the script from docs/discovery.md that lets
+// one DHCP server serve both. Machines that have something to boot from the engine boot that. All
+// others boot the ramdisk that discovers them.
 func TestScriptOfThePageBootsKnownAndUnknownMachines(t *testing.T) {
 	page, err := os.ReadFile("../../docs/discovery.md")
 	if err != nil {
