@@ -1,8 +1,7 @@
-// Package bootiso makes the virtual media that a machine boots the ramdisk from: an ISO
-// image for UEFI of a kernel, a ramdisk and a boot loader, and the floppy disk with the
-// agent's parameters for a given ISO image. Images are not stored: they are computed
-// from their sources when they are read (see packages iso9660 and fat), and the same
-// sources make the same bytes.
+// Package bootiso makes the virtual media from which a machine boots the ramdisk: an ISO image for
+// UEFI with a kernel, a ramdisk and a boot loader, and the floppy disk with the agent's parameters
+// for a given ISO image. Images are not stored. They are computed from their sources while they are
+// read (see packages iso9660 and fat), and the same sources make the same bytes.
 package bootiso
 
 import (
@@ -16,9 +15,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/iso9660"
 )
 
-// Volume labels that ironic-python-agent looks for. It takes configuration files from the
-// first, and its parameters from the second. The third is that of a config drive, where ramdisks
-// look for the configuration of their network; the agent takes it for the first.
+// Volume labels that ironic-python-agent looks for. The agent takes configuration files from the
+// first, and its parameters from the second. The third is the label of a config drive, where
+// ramdisks look for the configuration of their network; the agent also accepts it in place of the
+// first.
 const (
 	BootLabel       = "VMEDIA_BOOT_ISO"
 	ParametersLabel = "ir-vfd-dev"
@@ -41,8 +41,8 @@ const (
 	networkPath    = "openstack/latest/network_data.json"
 )
 
-// menuPaths is where the GRUBs of distributions look for their menu on the medium that
-// they were loaded from. Which one it is has been compiled into the boot loader.
+// menuPaths are the paths where the GRUBs of distributions look for their menu on the medium from
+// which they were loaded. The path is compiled into the boot loader.
 var menuPaths = []string{
 	"boot/grub/grub.cfg", // Debian's and Ubuntu's for CDs, and GRUB's own default
 	"boot/grub2/grub.cfg",
@@ -66,13 +66,13 @@ type Source struct {
 type Boot struct {
 	Kernel  Source
 	Ramdisk Source
-	// BootLoader is the image of an EFI system partition with GRUB in it, as
-	// driver_info.bootloader names it.
+	// BootLoader is the image of an EFI system partition that contains GRUB. driver_info.bootloader
+	// names it.
 	BootLoader Source
-	// CommandLine is the kernel's, its parameters separated by spaces. See [Words].
+	// CommandLine is the kernel's command line: parameters separated by spaces. See [Words].
 	CommandLine string
 	// NetworkData configures the network of the ramdisk, in the format of OpenStack's
-	// network_data.json; empty for a ramdisk that does it itself.
+	// network_data.json. Empty means that the ramdisk configures its network itself.
 	NetworkData []byte
 }
 
@@ -96,7 +96,7 @@ func New(boot Boot) (*iso9660.Image, error) {
 	for _, path := range menuPaths {
 		files = append(files, textFile(path, menu))
 	}
-	// Debian's GRUB for CDs searches for the medium that has this file.
+	// Debian's GRUB for CDs finds its medium by this file.
 	files = append(files, textFile(infoPath, "Ingot\n"))
 	label := BootLabel
 	if len(boot.NetworkData) > 0 {
@@ -109,10 +109,10 @@ func New(boot Boot) (*iso9660.Image, error) {
 	return image, nil
 }
 
-// Parameters makes the medium with the agent's parameters for an ISO image that somebody
-// else has made: a floppy disk, as Ironic makes it, because BMCs take it for a USB stick,
-// too. Its one file has those of the command line that have the form key=value, one a
-// line; the agent ignores others.
+// Parameters makes the medium with the agent's parameters for an existing ISO image. It is a floppy
+// disk, as Ironic makes it, because BMCs present that as a USB stick, too. Its only file has the
+// parameters of the command line that have the form key=value, one on each line. The agent would
+// ignore others.
 func Parameters(commandLine string) (*fat.Image, error) {
 	words, err := Words(commandLine)
 	if err != nil {
@@ -128,8 +128,7 @@ func Parameters(commandLine string) (*fat.Image, error) {
 	return image, nil
 }
 
-// Menu returns the configuration of GRUB that boots the kernel and the ramdisk of an image
-// at once.
+// Menu returns the configuration of GRUB that boots the kernel and the ramdisk of an image at once.
 func Menu(commandLine string) (string, error) {
 	words, err := Words(commandLine)
 	if err != nil {
@@ -144,10 +143,10 @@ func Menu(commandLine string) (string, error) {
 	return b.String(), nil
 }
 
-// Words returns the parameters of a command line, with boot_method=vmedia as the last one
-// unless it is among them. It refuses what neither GRUB nor the agent would pass on
-// unchanged: anything but printable ASCII characters, quotation marks and backslashes,
-// another boot_method, and more than 2,047 bytes, which is what x86 kernels read.
+// Words returns the parameters of a command line. It adds boot_method=vmedia, which comes last. It
+// refuses what GRUB or the agent would not pass on unchanged: anything but printable ASCII
+// characters, quotation marks and backslashes, another boot_method, and more than 2,047 bytes,
+// which is the limit of x86 kernels.
 func Words(commandLine string) ([]string, error) {
 	for _, r := range commandLine {
 		if r < ' ' || r > '~' || strings.ContainsRune(`'"\`, r) {
@@ -171,14 +170,14 @@ func Words(commandLine string) ([]string, error) {
 	return words, nil
 }
 
-// maxCommandLine is COMMAND_LINE_SIZE of Linux on x86 without the final zero byte. That
-// of ARM is the same.
+// maxCommandLine is COMMAND_LINE_SIZE of Linux on x86 without the final zero byte. ARM has the same
+// limit.
 const maxCommandLine = 2047
 
-// plainWord is a word that GRUB's script takes as it is.
+// plainWord matches a word that a script of GRUB takes as it is.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9=_.,:/@%+-]+$`)
 
-// quote makes a word of GRUB's script. Within single quotes nothing has a meaning.
+// quote returns a word for a script of GRUB. Within single quotes no character has a meaning.
 func quote(word string) string {
 	if plainWord.MatchString(word) {
 		return word
