@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A service on loopback stands for all that trusts whoever reaches it.
+// A service on loopback stands for all services that trust whoever reaches them.
 func TestRedirectsDoNotLeadInside(t *testing.T) {
 	var asked atomic.Int32
 	inside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

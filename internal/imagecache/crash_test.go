@@ -27,7 +27,7 @@ func inFolder(t *testing.T, files map[string]string) *folder {
 // someKey is the key of an image.
 const someKey = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// A step that fails stops where a process that dies before it would.
+// A step that fails leaves the folder as a process that dies before the step would.
 func TestImageNeverHasTheNoteOfAnotherVersion(t *testing.T) {
 	f := inFolder(t, map[string]string{someKey + ".image": "old", someKey + ".image.json": `{"etag":"old"}`})
 	if err := f.complete(someKey, note{ETag: "new"}); !errors.Is(err, os.ErrNotExist) { // there is no part

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Files of the folder. An image is KEY.image, and as long as it is not complete
-// KEY.part. The version that an image had before is KEY-VERSION.image, see retiredKey. Each
-// has a note of the same name and noteEnding, which is written before it.
+// Files of the folder. An image is KEY.image; until it is complete it is KEY.part. Its previous
+// version is KEY-VERSION.image, see retiredKey. Each of them has a note with the same name and
+// noteEnding; without it the file is useless.
 const (
 	imageEnding = ".image"
 	partEnding  = ".part"
@@ -28,35 +28,37 @@ const (
 	ownersOnly = 0o600
 )
 
-// ownFiles are the names of the files of a cache. What else is in the folder belongs to
-// somebody else, as lost+found of a file system does.
+// ownFiles matches the names of the files of a cache. All other files in the folder belong to
+// somebody else, such as lost+found of a file system.
 var ownFiles = regexp.MustCompile(`^[0-9a-f]{64}(-[0-9a-f]{16})?\.(image|part)(\.json(\.new)?)?$`)
 
-// note is what is known about an image. Its file's time is when the image was last used.
+// note is what is known about an image. The time of the note's file is when the image was last
+// used.
 type note struct {
 	ETag         string `json:"etag,omitempty"`          // as the server said
 	LastModified string `json:"last_modified,omitempty"` // as the server said
-	// Synced is how many bytes of a part are on the disk. A file may be longer after a loss
-	// of power, with anything in it.
+	// Synced is how many bytes of a part are on the disk. After a loss of power a file may be
+	// longer, with any content beyond them.
 	Synced int64 `json:"synced,omitempty"`
-	// SHA256 of a whole image, in hexadecimal digits. Images that earlier releases have
-	// fetched have none.
+	// SHA256 of a complete image, in hexadecimal digits. Images that earlier releases have fetched
+	// have none.
 	SHA256 string `json:"sha256,omitempty"`
 	// Temporary images are removed when nobody has used them for keepTemporary.
 	Temporary bool `json:"temporary,omitempty"`
 }
 
-// retiredVersion is how many digits of the version are in the key of a retired image.
+// retiredVersion is how many digits of the version the key of a retired image has.
 const retiredVersion = 16
 
-// retiredKey is the key of a version of an image after the server has another one. Boots that
-// have begun with it go on with it.
+// retiredKey returns the key of a version of an image after the server has a newer one. Boots that
+// have begun with the version continue with it.
 func retiredKey(key, sha256 string) string {
 	return key + "-" + sha256[:min(retiredVersion, len(sha256))]
 }
 
-// sameFile is a value of the header If-Range for the image; empty when the server gave
-// none that tells whether the rest belongs to the same file (RFC 9110, section 13.1.5).
+// sameFile returns a value for the header If-Range, with which a server tells whether the rest
+// still belongs to the same file (RFC 9110, section 13.1.5). It is empty if the server gave no such
+// value.
 func (n note) sameFile() string {
 	if n.ETag != "" && !strings.HasPrefix(n.ETag, "W/") {
 		return n.ETag
@@ -64,18 +66,17 @@ func (n note) sameFile() string {
 	return n.LastModified
 }
 
-// differs reports whether two notes are about different versions of an image, as far as
-// they tell.
+// differs reports whether two notes are certainly about different versions of an image.
 func (n note) differs(other note) bool {
 	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
 	return differ(n.ETag, other.ETag) || differ(n.LastModified, other.LastModified)
 }
 
-// maxValidator bounds what is kept of each header of a server, in bytes.
+// maxValidator limits what the note keeps of each header of a server, in bytes.
 const maxValidator = 256
 
-// noteOf takes the note from the head of an answer, without what is so long that the server
-// might refuse each request that sends it back.
+// noteOf returns the note for the head of an answer. It leaves out long values, because the server
+// might refuse every request that sends them back.
 func noteOf(head http.Header) note {
 	take := func(key string) string {
 		if text := head.Get(key); len(text) <= maxValidator {
@@ -92,7 +93,7 @@ type folder struct {
 	lock *os.File
 }
 
-// openFolder takes the folder for this process.
+// openFolder opens the folder and locks it for this process.
 func openFolder(dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of images: %w", err)
@@ -121,8 +122,7 @@ type stored struct {
 	note note
 }
 
-// scan lists the images and the parts of images, and removes all files of a cache that are
-// neither.
+// scan lists the images and the parts of images. It removes all other files of a cache.
 func (f *folder) scan() (images, parts []stored, err error) {
 	files, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -138,7 +138,7 @@ func (f *folder) scan() (images, parts []stored, err error) {
 		}
 		s, err := f.read(strings.TrimSuffix(name, ending), ending)
 		if err != nil {
-			continue // without its note it is of no use
+			continue // without a note the file is useless
 		}
 		known[name], known[name+noteEnding] = true, true
 		if ending == imageEnding {
@@ -178,7 +178,7 @@ func (f *folder) read(key, ending string) (stored, error) {
 	return s, f.cutPart(&s)
 }
 
-// cutPart cuts a part to the bytes that are on the disk for certain.
+// cutPart cuts a part to the bytes that are certainly on the disk.
 func (f *folder) cutPart(s *stored) error {
 	if s.note.Synced <= 0 || s.size < s.note.Synced {
 		return errors.New("no byte of it is on the disk for certain")
@@ -195,7 +195,8 @@ func (f *folder) write(name string, n note) error {
 	return f.rename(name+noteEnding+tempEnding, name+noteEnding)
 }
 
-// writeTemp stores a note that is not that of an image yet.
+// writeTemp stores a note under a temporary name. It becomes the note of an image when it is
+// renamed.
 func (f *folder) writeTemp(name string, n note) error {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -206,8 +207,8 @@ func (f *folder) writeTemp(name string, n note) error {
 
 func (f *folder) rename(from, to string) error { return os.Rename(f.path(from), f.path(to)) }
 
-// use notes that an image was used now. It may be lost: the order in which images are
-// removed is all that depends on it.
+// use records that an image was used now. The record may be lost, because only the order in which
+// images are removed depends on it.
 func (f *folder) use(key string, now time.Time) {
 	_ = os.Chtimes(f.path(key+imageEnding+noteEnding), now, now)
 }
@@ -223,8 +224,8 @@ func (f *folder) remove(key, ending string) error {
 	return errors.Join(errs...)
 }
 
-// complete makes a part that is on disk the image. A process that dies meanwhile leaves an
-// image without its note, which the next one removes, but no image with the note of another.
+// complete turns a part that is on disk into the image. If the process dies meanwhile, an image may
+// remain without its note. The next process removes it. No image ever has the note of another.
 func (f *folder) complete(key string, n note) error {
 	image := key + imageEnding
 	if err := f.writeTemp(image, n); err != nil {
@@ -242,8 +243,8 @@ func (f *folder) complete(key string, n note) error {
 	return f.remove(key, partEnding)
 }
 
-// retire gives an image the key of its version. A process that dies meanwhile leaves an image
-// without its note, which the next one removes.
+// retire gives an image the key of its version. If the process dies meanwhile, an image may remain
+// without its note. The next process removes it.
 func (f *folder) retire(key, retired string) error {
 	if err := f.rename(key+imageEnding, retired+imageEnding); err != nil {
 		return err
@@ -251,7 +252,7 @@ func (f *folder) retire(key, retired string) error {
 	return f.rename(key+imageEnding+noteEnding, retired+imageEnding+noteEnding)
 }
 
-// free returns how many bytes the file system has left for this process.
+// free returns how many bytes of the file system this process may still use.
 func (f *folder) free() (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(f.dir, &fs); err != nil {
@@ -260,7 +261,7 @@ func (f *folder) free() (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // other systems have other types
 }
 
-// isFull reports whether a disk, or what of it this process may use, has no room.
+// isFull reports whether a disk, or the share of it that this process may use, is full.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }

@@ -13,40 +13,40 @@ import (
 	"time"
 )
 
-// Bounds of downloads.
+// Limits of downloads.
 const (
-	downloadWithin = time.Hour        // all of one
+	downloadWithin = time.Hour        // a whole download
 	stallWithin    = 30 * time.Second // without a byte
 	checkWithin    = 5 * time.Second  // without an answer, when the image is in the cache
-	maxTries       = 5                // in a row that bring no byte
+	maxTries       = 5                // in a row that receive no byte
 	firstPause     = time.Second      // before the second try; it doubles
-	roomStep       = 4 << 20          // bytes for which room is held at a time
-	syncEvery      = 64 << 20         // bytes after which a part is written to the disk
+	roomStep       = 4 << 20          // bytes for which room is reserved at a time
+	syncEvery      = 64 << 20         // bytes after which a part is synced to the disk
 )
 
-// finalError is a failure that another try would not end.
+// finalError is a failure that another try would not change.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
 func final(format string, args ...any) error { return finalError{fmt.Errorf(format, args...)} }
 
-// download is the download of one image, or the question whether it has changed.
+// download is the download of one image, or the check whether it has changed.
 type download struct {
 	source
 	cache *Cache
-	done  chan struct{} // closed when the download has ended; then fields of the cache tell how
-	have  *note         // of the image in the cache; nil when there is none
-	held  int64         // bytes of room, at least size
+	done  chan struct{} // closed at the end of the download; fields of the cache then tell its outcome
+	have  *note         // note of the image in the cache; nil if there is none
+	held  int64         // bytes of reserved room, at least size
 	pace  pace
 	// unchanged says that the server has confirmed the image in the cache.
 	unchanged bool
-	// file is the part. size bytes of it are there, and belong to the image that part is about.
+	// file is the part. It has size bytes of the image that the note part describes.
 	file *os.File
 	size int64
 	part note
-	// content is the SHA-256 of these bytes, and sum what the URL's checksum is of; nil
-	// when there is none. Both are nil before a byte was read.
+	// content is the SHA-256 of these bytes. sum is the hash for the URL's checksum, nil if the URL
+	// has none. Both are nil before a byte was read.
 	content, sum hash.Hash
 }
 
@@ -56,7 +56,7 @@ func (c *Cache) begin(s source) *download {
 	if k, ok := c.contents.images[s.key]; ok {
 		d.have = &k.note
 	}
-	if k, ok := c.contents.parts[s.key]; ok { // now it is held for the download
+	if k, ok := c.contents.parts[s.key]; ok { // from now on the download holds its bytes
 		delete(c.contents.parts, s.key)
 		d.size, d.part, d.held = k.size, k.note, k.size
 		c.contents.held += k.size
@@ -70,8 +70,8 @@ func (c *Cache) begin(s source) *download {
 	return d
 }
 
-// patience bounds the wait for a turn or an answer. What is in the cache is used without
-// one, so those who want it do not wait for long.
+// patience returns the limit for a wait for a turn or an answer. If the image is in the cache it is
+// used anyway, so callers need not wait for long.
 func (d *download) patience(usual time.Duration) time.Duration {
 	if d.have != nil {
 		return checkWithin
@@ -93,7 +93,7 @@ func (d *download) enter(ctx context.Context) (leave func(), err error) {
 	return leave, nil
 }
 
-// run downloads the image, in as many tries as it takes.
+// run downloads the image, in as many tries as are necessary.
 func (d *download) run(ctx context.Context) error {
 	leave, err := d.enter(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func (d *download) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return ended(ctx)
 		case d.have != nil && d.size == 0:
-			return err // the one in the cache is used
+			return err // the image in the cache is used
 		case isFull(err):
 			return final("the disk of the folder %s is full: make room there, or set boot.cache_size lower", d.cache.contents.folder.dir)
 		case d.size > before:
@@ -133,7 +133,7 @@ func (d *download) run(ctx context.Context) error {
 	}
 }
 
-// ended is the error of a download whose context has ended.
+// ended returns the error of a download whose context has ended.
 func ended(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("the download took longer than %s", downloadWithin)
@@ -143,7 +143,7 @@ func ended(ctx context.Context) error {
 
 var errStopped = errors.New("the engine was stopped before the download ended")
 
-// try makes one request, and stores what it brings.
+// try makes one request and stores the bytes that it receives.
 func (d *download) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -159,14 +159,14 @@ func (d *download) try(ctx context.Context) (err error) {
 	if d.unchanged || err != nil {
 		return err
 	}
-	waiting.Stop() // reading a large part takes its time
+	waiting.Stop() // reading a large part takes time
 	if err := d.openPart(); err != nil {
 		return err
 	}
 	defer func() {
 		var over finalError
 		if err != nil && !errors.As(err, &over) && d.size > d.part.Synced {
-			_ = d.sync() // else the next process begins where it was synced last
+			_ = d.sync() // otherwise the next process continues from the last sync
 		}
 		err = errors.Join(err, d.file.Close())
 	}()
@@ -188,8 +188,8 @@ func (d *download) try(ctx context.Context) (err error) {
 	return d.file.Sync()
 }
 
-// sync writes what is there to the disk, and then notes that the next process may go on
-// from there.
+// sync writes the received bytes to the disk, and then notes that the next process may continue
+// after them.
 func (d *download) sync() error {
 	if err := d.file.Sync(); err != nil {
 		return err
@@ -198,8 +198,8 @@ func (d *download) sync() error {
 	return d.cache.contents.folder.write(d.key+partEnding, d.part)
 }
 
-// openPart opens the file of the part, which has d.size bytes, and computes their
-// checksum. The note comes last: it would be wrong about bytes of an earlier version.
+// openPart opens the file of the part, which has d.size bytes, and computes their checksum. It
+// writes the note last, because the note would be wrong about bytes of an earlier version.
 func (d *download) openPart() (err error) {
 	folder := d.cache.contents.folder
 	if d.file, err = os.OpenFile(folder.path(d.key+partEnding), os.O_RDWR|os.O_CREATE, ownersOnly); err != nil {
@@ -220,7 +220,7 @@ func (d *download) seekEnd() error {
 	if err != nil {
 		return err
 	}
-	if info.Size() < d.size { // somebody has changed it
+	if info.Size() < d.size { // somebody has changed the file
 		d.restart(note{})
 		return errors.New("the part that was there is gone")
 	}
@@ -239,7 +239,7 @@ func (d *download) seekEnd() error {
 	return err
 }
 
-// checksums is what all bytes of the image are written to.
+// checksums returns the writer for all bytes of the image.
 func (d *download) checksums() io.Writer {
 	if d.sum == nil {
 		return d.content
@@ -247,7 +247,7 @@ func (d *download) checksums() io.Writer {
 	return io.MultiWriter(d.content, d.sum)
 }
 
-// copy appends a body to the part. A negative total is not known.
+// copy appends a body to the part. A negative total means that the size is unknown.
 func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error {
 	if err := d.room(total, d.cache.contents.fits); err != nil { // before anything is removed for it
 		return err
@@ -284,8 +284,9 @@ func (d *download) copy(body io.Reader, total int64, stalled *time.Timer) error 
 	}
 }
 
-// hold makes room for the first size bytes of an image, and for some that follow, since a
-// server may announce what it does not send. A negative total is not known.
+// hold reserves room for the first size bytes of an image, and for some more. It does not reserve
+// the whole total at once, because a server may announce bytes that it does not send. A negative
+// total means that the size is unknown.
 func (d *download) hold(size, total int64) error {
 	switch {
 	case total >= 0 && size > total:
@@ -304,7 +305,7 @@ func (d *download) hold(size, total int64) error {
 	return nil
 }
 
-// room asks for the room that is missing for an image of so many bytes.
+// room requests the room that an image of size bytes still needs. ask makes the request.
 func (d *download) room(size int64, ask func(more int64) error) error {
 	if d.temporary && size > maxTemporary {
 		return final("it has more than %d bytes, the limit for files of its kind", int64(maxTemporary))
@@ -317,7 +318,7 @@ func (d *download) room(size int64, ask func(more int64) error) error {
 	return nil
 }
 
-// finish ends a download for all who wait for it.
+// finish ends a download for all waiting callers.
 func (c *Cache) finish(d *download, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -326,7 +327,7 @@ func (c *Cache) finish(d *download, err error) {
 	c.contents.held -= d.held
 	now := time.Now()
 	if err == nil && !d.unchanged {
-		d.part.Synced, d.part.Temporary = 0, d.temporary // the first is about parts only
+		d.part.Synced, d.part.Temporary = 0, d.temporary // Synced is for parts only
 		if err = c.contents.retire(d.key, d.part); err == nil {
 			err = c.contents.folder.complete(d.key, d.part)
 		}
@@ -334,8 +335,8 @@ func (c *Cache) finish(d *download, err error) {
 	image, had := c.contents.images[d.key]
 	switch {
 	case err == nil && d.unchanged:
-		c.removePart(d) // of a version that is not the present one
-		if had {        // else it was removed meanwhile, and whoever waits downloads it
+		c.removePart(d) // the part of an outdated version
+		if had {        // otherwise the image was removed meanwhile, and waiting callers download it again
 			image.checked = now
 		}
 	case err == nil:
@@ -355,8 +356,8 @@ func (c *Cache) finish(d *download, err error) {
 	}
 }
 
-// keepPart keeps what a failed download has brought, unless it is of no use. The caller
-// holds the lock.
+// keepPart keeps the bytes of a failed download if a later one can use them. The caller holds the
+// lock.
 func (c *Cache) keepPart(d *download, err error, now time.Time) {
 	var over finalError
 	if d.size == 0 || d.part.sameFile() == "" || errors.As(err, &over) {

@@ -1,14 +1,14 @@
-// Package imagecache gets kernels, ramdisks and ISO images from web servers and keeps
-// them in a folder of bounded size, from which the boot service serves them.
+// Package imagecache fetches kernels, ramdisks and ISO images from web servers. It keeps them in a
+// folder of limited size, from which the boot service serves them.
 //
-// An image is known by its URL, which may end with a checksum, #sha256=… or #sha512=…,
-// that is verified before anybody gets the image. Without one, the server is asked at
-// most once a minute whether the image has changed; when it does not answer, the image
-// is used as it is. The version before the present one stays for those who have begun with
-// it, see [Cache.GetVersion]. Many callers share one download. A download that breaks off goes on
-// where it ended, also after a restart of the process.
+// An image is identified by its URL. The URL may end with a checksum, #sha256=… or #sha512=…, which
+// is verified before anybody gets the image. Without a checksum, the server is asked at most once a
+// minute whether the image has changed. If the server does not answer, the image is used as it is.
+// The previous version stays for readers that have begun with it, see [Cache.GetVersion]. Many
+// callers share one download. A download that breaks off continues where it ended, also after a
+// restart of the process.
 //
-// Only http and https are spoken, and redirects lead to nothing else. Images of the
+// Only http and https are supported, and redirects may not lead to other schemes. Images of the
 // scheme file are read in place, below one configured folder.
 package imagecache
 
@@ -29,7 +29,7 @@ import (
 
 // Times of the cache.
 const (
-	keepTemporary = time.Hour // without a user
+	keepTemporary = time.Hour // after its last use
 
 	checkEvery  = time.Minute      // how long an image without checksum is taken for current
 	failureHeld = 10 * time.Second // how long callers get the same error without another download
@@ -38,7 +38,7 @@ const (
 // Options say where images are kept.
 type Options struct {
 	Dir   string // folder of the cache; made when it does not exist
-	Limit int64  // bytes of all images together, and so of one
+	Limit int64  // bytes of all images together, and so of a single one
 	// Free returns how many bytes the file system of Dir has left; nil asks it.
 	Free func() (int64, error)
 	// FileRoot is the folder below which images of the scheme file may be; empty means
@@ -57,20 +57,20 @@ type Cache struct {
 	prefix string   // of the paths below root
 	log    *slog.Logger
 	stop   context.CancelFunc
-	// lifetime is the context of a download, which stop ends.
+	// lifetime returns the context of a download, which stop ends.
 	lifetime func() (context.Context, context.CancelFunc)
 	work     sync.WaitGroup
-	slots    *fairqueue.Queue[string] // downloads at once, by host
+	slots    *fairqueue.Queue[string] // limits downloads at once, with turns by host
 
 	mu       sync.Mutex
-	sweeping *time.Timer // removes temporary images; nil when there are none
+	sweeping *time.Timer // timer to remove temporary images; nil if there are none
 	closed   bool
 	contents *contents
 	running  map[string]*download
 	failed   map[string]failure
 
 	verifying sync.Mutex
-	verified  map[string]fs.FileInfo // of the scheme file, by key, as they were
+	verified  map[string]fs.FileInfo // files of the scheme file as they were when verified, by key
 }
 
 // failure is the error of the last download of an image.
@@ -83,8 +83,8 @@ type failure struct {
 type Image struct {
 	*os.File
 	Modified time.Time
-	// Version tells the content of the image from others that the same URL may have; empty
-	// when that is not known.
+	// Version distinguishes the content of the image from other content of the same URL. It is
+	// empty if the version is not known.
 	Version string
 	release func()
 }
@@ -95,14 +95,14 @@ func (i *Image) Close() error {
 	return i.File.Close()
 }
 
-// Bounds of downloads of all callers.
+// Limits of the downloads of all callers.
 const (
 	maxDownloads = 8    // at once; a host never has more than remain free for others
-	maxWaiting   = 1024 // that wait for that
+	maxWaiting   = 1024 // downloads that wait for their turn
 )
 
-// Open opens the cache, with all that an earlier process has left in it. An error means
-// that the folder cannot be used, or that another process uses it.
+// Open opens the cache with everything that an earlier process has left in it. It fails if the
+// folder cannot be used, or if another process uses it.
 func Open(o Options) (*Cache, error) {
 	c := &Cache{
 		client: newClient(o.Transport), log: o.Logger, slots: fairqueue.New[string](maxDownloads, maxWaiting),
@@ -124,7 +124,8 @@ func Open(o Options) (*Cache, error) {
 		_ = folder.lock.Close() // nothing was written
 		return nil, fmt.Errorf("open the cache of images: %w", err)
 	}
-	// A database without room stores no work that would begin a download, and so make some.
+	// Make room now: on a full disk, the database could not store the work that begins a download,
+	// and it is downloads that make room.
 	if err := c.contents.tidy(); err != nil {
 		c.log.Warn("The images in the cache do not leave enough room", "err", err)
 	}
@@ -135,7 +136,7 @@ func Open(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close ends all downloads and gives the folder back. What was downloaded so far is kept.
+// Close ends all downloads and gives the folder back. The bytes downloaded so far are kept.
 func (c *Cache) Close() error {
 	c.stop()
 	c.mu.Lock()
@@ -152,15 +153,15 @@ func (c *Cache) Close() error {
 	return errors.Join(append(errs, c.contents.folder.lock.Close())...)
 }
 
-// CheckURL returns what is wrong with the URL of an image, as the end of a sentence about
-// it, whatever a cache permits.
+// CheckURL returns what is wrong with the URL of an image for every cache. The text is the end of a
+// sentence about the URL.
 func CheckURL(text string) error {
 	_, err := parse(text)
 	return err
 }
 
-// Check returns what is wrong with the URL of an image, as the end of a sentence about
-// it, without asking any server.
+// Check returns what is wrong with the URL of an image for this cache. The text is the end of a
+// sentence about the URL. Check asks no server.
 func (c *Cache) Check(text string) error {
 	s, err := parse(text)
 	if err == nil && s.url.Scheme == "file" {
@@ -169,8 +170,8 @@ func (c *Cache) Check(text string) error {
 	return err
 }
 
-// Prepare gets an image into the cache and returns its version, see [Cache.GetVersion]. It
-// returns the error of ctx when the download takes longer; the download goes on then.
+// Prepare fetches an image into the cache and returns its version, see [Cache.GetVersion]. It
+// returns the error of ctx if the download takes longer than ctx; the download then continues.
 func (c *Cache) Prepare(ctx context.Context, text string) (version string, err error) {
 	image, err := c.Get(ctx, text)
 	if err != nil {
@@ -179,12 +180,12 @@ func (c *Cache) Prepare(ctx context.Context, text string) (version string, err e
 	return image.Version, image.Close()
 }
 
-// errChanged is that an image has another version by now.
+// errChanged means that the image has another version now.
 var errChanged = errors.New("the image has changed since this boot began: begin it again")
 
-// GetVersion is Get for a reader that has read a part of the image, or another image that
-// belongs to it: it returns the same version again, and an error when there is only
-// another one. An empty version means any.
+// GetVersion is Get for a reader that has read a part of the image, or another image that belongs
+// to it. It returns the given version, or an error if only another version is left. An empty
+// version means any.
 func (c *Cache) GetVersion(ctx context.Context, text, version string) (*Image, error) {
 	if image, err := c.lendVersion(text, version); image != nil || err != nil {
 		return image, err
@@ -196,12 +197,12 @@ func (c *Cache) GetVersion(ctx context.Context, text, version string) (*Image, e
 	return nil, errors.Join(errChanged, image.Close())
 }
 
-// lendVersion returns a version of an image that is in the cache, without asking its server;
-// nil when it is not there.
+// lendVersion returns a version of an image from the cache without asking its server. It returns
+// nil if the version is not in the cache.
 func (c *Cache) lendVersion(text, version string) (*Image, error) {
 	s, err := parse(text)
 	if err != nil || version == "" {
-		return nil, nil // Get says what is wrong
+		return nil, nil // Get returns the error
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,12 +217,12 @@ func (c *Cache) lendVersion(text, version string) (*Image, error) {
 	return image, err
 }
 
-// maxRounds bounds how often a caller starts anew because others have changed the cache.
+// maxRounds limits how often a caller starts again because others have changed the cache.
 const maxRounds = 3
 
-// Get returns an image, which the caller closes. It waits for the download until ctx
-// ends; other callers may need it, so it goes on without this one. An error that is not
-// that of ctx says what a person has to do.
+// Get returns an image, which the caller has to close. It waits for the download until ctx ends.
+// The download then continues, because other callers may need it. An error other than that of ctx
+// says what a person has to do.
 func (c *Cache) Get(ctx context.Context, text string) (*Image, error) {
 	return c.get(ctx, text, false)
 }
@@ -296,7 +297,7 @@ func (c *Cache) lend(key string, k *kept, now time.Time) (*Image, error) {
 	})}, nil
 }
 
-// below returns the path of a file, relative to the folder of files.
+// below returns the path of a file relative to the root folder of files.
 func (c *Cache) below(s source) (string, error) {
 	if c.root == nil {
 		return "", errors.New("begins with file://, and boot.file_root does not name a folder from which images may be read")
@@ -308,8 +309,8 @@ func (c *Cache) below(s source) (string, error) {
 	return path, nil
 }
 
-// open opens an image of the scheme file. The checksum is computed at its first use, and
-// again when the file has changed.
+// open opens an image of the scheme file. Its checksum is computed at the first use, and again
+// after the file has changed.
 func (c *Cache) open(s source) (*Image, error) {
 	path, err := c.below(s)
 	if err != nil {
@@ -332,16 +333,17 @@ func (c *Cache) open(s source) (*Image, error) {
 	return &Image{File: file, Modified: info.ModTime(), Version: versionOf(info), release: func() {}}, nil
 }
 
-// versionOf is the version of an image that is read in place.
+// versionOf returns the version of an image that is read in place.
 func versionOf(info fs.FileInfo) string {
 	return fmt.Sprintf("file %d %d", info.Size(), info.ModTime().UnixNano())
 }
 
-// maxVerified bounds how many files are known to have the right checksum.
+// maxVerified limits how many files are remembered as verified.
 const maxVerified = 256
 
-// verifyFile verifies a file, unless it is as it was when that was done. Machines read
-// a medium in thousands of requests, and anybody can make more; one at a time computes.
+// verifyFile verifies a file, unless it has not changed since it was last verified. Machines read a
+// medium in thousands of requests, and anybody can send more, so only one of them computes at a
+// time.
 func (c *Cache) verifyFile(s source, file *os.File) error {
 	if s.sum == nil {
 		return nil

@@ -198,7 +198,8 @@ func TestTimeWithoutAServerIsNoSlowness(t *testing.T) {
 		server := carry(func(r *http.Request) (*http.Response, error) {
 			switch tries++; {
 			case tries == 1:
-				return answer(size, slowly(r.Context(), io.LimitReader(endless, 1000), 1000, 29*time.Second)), nil // and breaks off
+				// The server breaks off after these bytes.
+				return answer(size, slowly(r.Context(), io.LimitReader(endless, 1000), 1000, 29*time.Second)), nil
 			case tries < 5:
 				<-r.Context().Done()
 				return nil, r.Context().Err()

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxHeader bounds the head of an answer, in bytes.
+// maxHeader limits the head of an answer, in bytes.
 const maxHeader = 64 << 10
 
 // maxRedirects is how many redirects a request follows.
@@ -40,14 +40,14 @@ func newClient(transport http.RoundTripper) *http.Client {
 	}}
 }
 
-// stalledError is that a server sent nothing for so long.
+// stalledError means that a server sent nothing for so long.
 type stalledError time.Duration
 
 func (e stalledError) Error() string {
 	return fmt.Sprintf("the server sent nothing for %s", time.Duration(e))
 }
 
-// reason is why a request has failed, without the URL, which the caller names.
+// reason returns why a request has failed, without the URL, because the caller names it.
 func reason(ctx context.Context, err error) error {
 	var stalled stalledError
 	if errors.As(context.Cause(ctx), &stalled) {
@@ -60,14 +60,14 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// ask requests the image: the rest of the part, or else all of it, unless it is the one
-// in the cache.
+// ask requests the rest of the part, if there is a part, or the whole image. If the image is in the
+// cache, the request is conditional on a change.
 func (d *download) ask(ctx context.Context) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
 	if err != nil {
 		return nil, finalError{err}
 	}
-	request.Header.Set("Accept-Encoding", "identity") // ranges are those of the file itself
+	request.Header.Set("Accept-Encoding", "identity") // ranges count the bytes of the file itself
 	same := d.part.sameFile()
 	switch {
 	case d.size > 0 && same != "":
@@ -81,11 +81,11 @@ func (d *download) ask(ctx context.Context) (*http.Response, error) {
 	return d.cache.client.Do(request)
 }
 
-// temporary are the statuses of refusals that a later try may not get.
+// temporary are the statuses of refusals that may not be repeated later.
 var temporary = map[int]bool{http.StatusRequestTimeout: true, http.StatusTooEarly: true, http.StatusTooManyRequests: true}
 
-// accept reads the head of an answer. It returns the size of the image, below 0 when it
-// is not known. After it, d.size says how many bytes of the image are there.
+// accept reads the head of an answer. It returns the size of the image, or a negative number if the
+// size is unknown. Afterwards d.size is how many bytes of the image are present.
 func (d *download) accept(answer *http.Response) (total int64, err error) {
 	switch status := answer.StatusCode; {
 	case status == http.StatusPartialContent:
@@ -110,7 +110,7 @@ func (d *download) accept(answer *http.Response) (total int64, err error) {
 	return 0, fmt.Errorf("the server answers %s", statusOf(answer))
 }
 
-// statusOf is the status of an answer, without the text that the server chose.
+// statusOf returns the status of an answer, without the text that the server chose.
 func statusOf(answer *http.Response) string {
 	return strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + http.StatusText(answer.StatusCode))
 }
@@ -118,8 +118,8 @@ func statusOf(answer *http.Response) string {
 // restart makes the download begin with the first byte.
 func (d *download) restart(n note) { d.size, d.part, d.content, d.sum = 0, n, nil, nil }
 
-// parseContentRange reads "bytes START-END/TOTAL" (RFC 9110, section 14.4). A total that
-// the server does not know is below 0.
+// parseContentRange reads "bytes START-END/TOTAL" (RFC 9110, section 14.4). A total that the server
+// does not know becomes a negative number.
 func parseContentRange(text string) (start, total int64, ok bool) {
 	span, of, found := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
 	first, _, ranged := strings.Cut(span, "-")

@@ -11,26 +11,27 @@ import (
 	"time"
 )
 
-// kept is an image, or the part of one, that takes room on the disk.
+// kept is an image, or the part of one, that takes up room on the disk.
 type kept struct {
 	size    int64
 	used    time.Time
-	users   int       // that read it now; it stays as long as there are some
+	users   int       // current readers; while there are any, it is not removed
 	checked time.Time // when its server last said that it is current
 	note    note
 }
 
-// contents is what the folder holds. The methods of Cache use it under its lock.
+// contents is what the folder contains. The methods of Cache use it under the cache's lock.
 type contents struct {
 	folder *folder
 	limit  int64 // bytes
 	images map[string]*kept
-	parts  map[string]*kept // that nobody downloads at present
+	parts  map[string]*kept // parts that nobody is downloading
 	held   int64            // bytes that downloads have written or will write next
 	// free returns how many bytes the file system of the folder has left.
 	free func() (int64, error)
-	// uncounted is what was removed and that free may not count yet. What free returns beyond expected, its last
-	// answer less what was promised since, is counted.
+	// uncounted are removed bytes that free may not count yet. expected is the last answer of free
+	// minus the bytes promised since. Bytes that free returns beyond expected are removed bytes
+	// that it has begun to count.
 	uncounted []removed
 	expected  int64
 }
@@ -41,12 +42,13 @@ type removed struct {
 	at    time.Time
 }
 
-// countedWithin is how long what was removed is taken to be free although the file system does not count it: some
-// free blocks later, and other images would be removed in vain.
+// countedWithin is how long removed bytes are taken to be free although the file system does not
+// count them yet. Some file systems free blocks later; without this, other images would be removed
+// in vain.
 const countedWithin = time.Minute
 
-// reserve is how many bytes the images leave free on the file system of their folder, where the
-// database of the engine may be, too.
+// reserve is how many bytes the images leave free on the file system of their folder. The engine's
+// database may be on the same file system.
 const reserve = 1 << 30
 
 func newContents(f *folder, limit int64, free func() (int64, error)) (*contents, error) {
@@ -64,8 +66,8 @@ func newContents(f *folder, limit int64, free func() (int64, error)) (*contents,
 	return c, nil
 }
 
-// retire keeps the version of an image that another one replaces, for boots that have begun
-// with it, and removes the one before that, unless somebody reads it.
+// retire keeps the version of an image that a new one replaces, for boots that have begun with it.
+// It removes the version before that, unless somebody reads it.
 func (c *contents) retire(key string, by note) error {
 	image, had := c.images[key]
 	if !had || image.note.SHA256 == "" || image.note.SHA256 == by.SHA256 {
@@ -82,7 +84,7 @@ func (c *contents) retire(key string, by note) error {
 	delete(c.images, key)
 	retired := retiredKey(key, image.note.SHA256)
 	switch err := c.folder.retire(key, retired); {
-	case errors.Is(err, fs.ErrNotExist): // somebody has removed it
+	case errors.Is(err, fs.ErrNotExist): // somebody has removed its file
 		return nil
 	case err != nil:
 		return err
@@ -91,7 +93,7 @@ func (c *contents) retire(key string, by note) error {
 	return nil
 }
 
-// version returns the image of a version with its key; nil when it is not there.
+// version returns a version of an image with its key, or nil if it is not in the cache.
 func (c *contents) version(key, version string) (string, *kept) {
 	for _, key := range []string{key, retiredKey(key, version)} {
 		if k := c.images[key]; k != nil && k.note.SHA256 == version {
@@ -101,7 +103,7 @@ func (c *contents) version(key, version string) (string, *kept) {
 	return "", nil
 }
 
-// size is how many bytes are taken or promised.
+// size returns how many bytes are used or promised.
 func (c *contents) size() int64 {
 	size := c.held
 	for _, all := range []map[string]*kept{c.images, c.parts} {
@@ -112,10 +114,10 @@ func (c *contents) size() int64 {
 	return size
 }
 
-// fits returns an error when a download can never have so many more bytes beside the others, and beside
-// the reserve.
+// fits returns an error if a download can never have that many more bytes beside the other
+// downloads and the reserve.
 func (c *contents) fits(more int64) error {
-	if more > c.limit-c.held { // the sum could be larger than an int64, since servers choose what is added
+	if more > c.limit-c.held { // a sum could overflow int64, because servers choose what is added
 		return fmt.Errorf("it does not fit into the cache of %d bytes beside the images that are being fetched: set boot.cache_size higher", c.limit)
 	}
 	free, err := c.available()
@@ -133,8 +135,9 @@ func (c *contents) fits(more int64) error {
 	return nil
 }
 
-// tidy makes room in a folder that an earlier process has left. Images stay on a disk that would have less than the
-// reserve left without them, too: boots go on with them, and others could not be fetched.
+// tidy makes room in a folder that an earlier process has left. If even removing all unused images
+// would not leave the reserve free, the images stay unless they exceed the limit: boots continue
+// with them, and others could not be fetched.
 func (c *contents) tidy() error {
 	if err := c.fits(0); err != nil {
 		return errors.Join(err, c.keepLimit(0))
@@ -142,8 +145,8 @@ func (c *contents) tidy() error {
 	return c.makeRoom(0)
 }
 
-// hold promises more bytes to a download, for which it removes what was not used for
-// longest.
+// hold promises more bytes to a download. To make room, it removes the images that were not used
+// for longest.
 func (c *contents) hold(more int64) error {
 	if err := c.fits(more); err != nil {
 		return err
@@ -156,8 +159,9 @@ func (c *contents) hold(more int64) error {
 	return nil
 }
 
-// makeRoom removes what was not used for longest: from the folder, and from a disk that would have less than the
-// reserve left. A file system that does not tell what it has is written to until it is full.
+// makeRoom removes parts and images until more bytes fit within the limit of the folder and beside
+// the reserve of the disk. If the file system does not tell its free space, it is filled until it
+// is full.
 func (c *contents) makeRoom(more int64) error {
 	if err := c.keepLimit(more); err != nil {
 		return err
@@ -170,7 +174,7 @@ func (c *contents) makeRoom(more int64) error {
 	return nil
 }
 
-// keepLimit removes what was not used for longest from a folder that would have more than its limit.
+// keepLimit removes parts and images until more bytes fit within the limit of the folder.
 func (c *contents) keepLimit(more int64) error {
 	for c.size() > c.limit-more {
 		if err := c.removeOldest(); err != nil {
@@ -180,8 +184,8 @@ func (c *contents) keepLimit(more int64) error {
 	return nil
 }
 
-// available returns how many bytes the file system has left, with those of what was removed that it does not
-// count yet.
+// available returns how many bytes the file system has left, including removed bytes that it does
+// not count yet.
 func (c *contents) available() (int64, error) {
 	free, err := c.free()
 	if err != nil {
@@ -199,7 +203,7 @@ func (c *contents) available() (int64, error) {
 	return free, nil
 }
 
-// remove removes the files of an image, or of the part of one, which have so many bytes.
+// remove removes the files of an image, or of the part of one. size is their number of bytes.
 func (c *contents) remove(key, ending string, size int64) error {
 	_, told := c.available()
 	if err := c.folder.remove(key, ending); err != nil {
@@ -211,7 +215,8 @@ func (c *contents) remove(key, ending string, size int64) error {
 	return nil
 }
 
-// removeOldest removes the part or image that was not used for longest.
+// removeOldest removes the part that was not used for longest, or, if there are no parts, the
+// image. It never removes one that is in use.
 func (c *contents) removeOldest() error {
 	for _, from := range []struct {
 		all    map[string]*kept

@@ -36,7 +36,7 @@ func onDisk(t *testing.T, dir string, bytes *int64) func(*imagecache.Options) {
 	}
 }
 
-// TestDiskIsLeftToOthers has a disk on which two images are as large as what may be used of it.
+// TestDiskIsLeftToOthers has a disk on which two images are as large as the usable space.
 func TestDiskIsLeftToOthers(t *testing.T) {
 	const size = limit / 4
 	w, dir := newWeb(t), t.TempDir()
@@ -67,7 +67,8 @@ func TestImageThatDoesNotFitOnTheDiskRemovesNoOther(t *testing.T) {
 	}
 }
 
-// TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages has a file system that frees blocks after a while, as XFS does.
+// TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages has a file system that frees blocks after
+// a while, as XFS does.
 func TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages(t *testing.T) {
 	const size = limit / 8
 	w, dir := newWeb(t), t.TempDir()
@@ -83,7 +84,8 @@ func TestDiskThatCountsLateWhatWasRemovedKeepsTheOtherImages(t *testing.T) {
 	}
 }
 
-// TestLargeImageRemovesNoMoreThanItNeedsOfADiskThatCountsLate has an image whose room is asked for in several steps.
+// TestLargeImageRemovesNoMoreThanItNeedsOfADiskThatCountsLate has an image whose room is requested
+// in several steps.
 func TestLargeImageRemovesNoMoreThanItNeedsOfADiskThatCountsLate(t *testing.T) {
 	const size = 14 << 20
 	for name, countsWrites := range map[string]bool{"what was removed": false, "and what was written": true} {
@@ -149,7 +151,8 @@ func TestWhatADiskDoesNotCountForAMinuteIsNotFree(t *testing.T) {
 	})
 }
 
-// TestCacheThatIsOpenedMakesRoom: the database on the same disk may have none for the work that would begin a download.
+// TestCacheThatIsOpenedMakesRoom: on a full disk, the database could not store the work that begins
+// a download.
 func TestCacheThatIsOpenedMakesRoom(t *testing.T) {
 	const size = limit / 4
 	for name, change := range map[string]func(o *imagecache.Options, disk *int64){

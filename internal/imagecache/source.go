@@ -19,7 +19,7 @@ type source struct {
 	key  string   // names the image's files
 	sum  []byte   // nil when no checksum is given
 	hash func() hash.Hash
-	// temporary says that nobody needs the image for long.
+	// temporary means that the image is needed for a short time only.
 	temporary bool
 }
 
@@ -63,7 +63,7 @@ func parse(text string) (source, error) {
 	return s, nil
 }
 
-// server is what counts as one server when downloads share their turns: all ports of a host.
+// server returns the key under which downloads share their turns: the host, for all its ports.
 func (s *source) server() string {
 	return strings.ToLower(strings.TrimSuffix(s.url.Hostname(), "."))
 }
@@ -88,7 +88,8 @@ func (s *source) verify(h hash.Hash) error {
 	return fmt.Errorf("its checksum is %x, not the one that its URL asks for: correct the URL, or the image", h.Sum(nil))
 }
 
-// verifyFile compares the checksum of a file that is at its beginning, and goes back there.
+// verifyFile compares the checksum of a file with that of its URL. The file must be at its
+// beginning, and is there again afterwards.
 func (s *source) verifyFile(file io.ReadSeeker) error {
 	h := s.hash()
 	if _, err := io.Copy(h, file); err != nil {

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// maxTemporary bounds one temporary image, in bytes.
+// maxTemporary limits a single temporary image, in bytes.
 const maxTemporary = 4 << 30
 
-// PrepareTemporary is Prepare for an image that is needed for a short time, such as a
-// firmware file: it is removed when nobody has used it for an hour, and is refused when it
-// has more than 4 GiB.
+// PrepareTemporary is Prepare for an image that is needed for a short time, such as a firmware
+// file. It is removed when nobody has used it for an hour. It is refused if it has more than 4 GiB.
 func (c *Cache) PrepareTemporary(ctx context.Context, text string) (version string, err error) {
 	image, err := c.get(ctx, text, true)
 	if err != nil {
@@ -19,8 +18,8 @@ func (c *Cache) PrepareTemporary(ctx context.Context, text string) (version stri
 	return image.Version, image.Close()
 }
 
-// sweep removes the temporary images that nobody has used for keepTemporary, and comes again
-// when the next one may be due. One that is read meanwhile is due later.
+// sweep removes the temporary images that nobody has used for keepTemporary. It runs again when the
+// next image may be due. Images that are being read are not due.
 func (c *Cache) sweep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +52,7 @@ func (c *Cache) sweep() {
 	}
 }
 
-// sweepLater is called when a temporary image was added. The caller holds the lock.
+// sweepLater schedules a sweep after a temporary image was added. The caller holds the lock.
 func (c *Cache) sweepLater() {
 	if c.sweeping == nil && !c.closed {
 		c.sweeping = time.AfterFunc(keepTemporary, c.sweep)
