@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// Versions of the programs, the same that tools/controlplane/go.mod and
-// tools/clusterapi/go.mod pin.
+// Versions of the programs. tools/controlplane/go.mod and tools/clusterapi/go.mod pin the same
+// versions.
 const (
 	KubernetesVersion = "1.36.3"
 	EtcdVersion       = "3.6.16"
 	ClusterAPIVersion = "1.14.2"
 )
 
-// assetsVariable names the environment variable that points to a folder of
-// programs. It is the one that controller-runtime's envtest reads.
+// assetsVariable is the environment variable that names a folder of programs. controller-runtime's
+// envtest reads the same variable.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
 // Names of the programs in the assets folder.
@@ -25,17 +25,17 @@ const (
 	etcdProgram              = "etcd"
 	apiServerProgram         = "kube-apiserver"
 	controllerManagerProgram = "kube-controller-manager"
-	// clusterAPIFolder has the managers of Cluster API and their manifests.
+	// clusterAPIFolder contains the managers of Cluster API and their manifests.
 	clusterAPIFolder = "cluster-api-" + ClusterAPIVersion
 )
 
 // ErrNoAssets means that a program of the control plane is not installed.
 var ErrNoAssets = errors.New("control plane is not installed")
 
-// AssetsDir returns the folder that holds etcd, kube-apiserver and kubectl, and
-// kube-controller-manager and Cluster API's managers if somebody needed them: the value of KUBEBUILDER_ASSETS if it
-// is set, else the cache folder that tools/controlplane fills. The error wraps
-// ErrNoAssets when etcd or kube-apiserver is not in it and says what to do.
+// AssetsDir returns the folder with etcd, kube-apiserver and kubectl. It also has
+// kube-controller-manager and Cluster API's managers, if they were needed before. The folder is the
+// value of KUBEBUILDER_ASSETS if that is set, else the cache folder that tools/controlplane fills.
+// If etcd or kube-apiserver is missing, the error wraps ErrNoAssets and says what to do.
 func AssetsDir() (string, error) {
 	dir := os.Getenv(assetsVariable)
 	if dir == "" {
@@ -69,7 +69,7 @@ func requireAssets(dir string, names ...string) error {
 	return nil
 }
 
-// target is the target of make that gets a program.
+// target returns the target of make that installs a program.
 func target(name string) string {
 	switch {
 	case name == controllerManagerProgram:

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// clusterAPIManagers are the programs of Cluster API in the order of their start. The
-// manifests of each lie beside it, under its name and ".yaml".
+// clusterAPIManagers are the programs of Cluster API in the order of their start. The manifests of
+// each are in the same folder, in a file with its name and ".yaml".
 var clusterAPIManagers = []string{
 	"cluster-api-controller",
 	"kubeadm-bootstrap-controller",
@@ -19,8 +19,7 @@ var clusterAPIManagers = []string{
 // webhookName is the name of the certificate of Cluster API's webhooks in the pki folder.
 const webhookName = "cluster-api-webhook"
 
-// startClusterAPI starts Cluster API's managers and returns when all of them serve their
-// webhooks.
+// startClusterAPI starts Cluster API's managers. It returns when all of them serve their webhooks.
 func (c *ControlPlane) startClusterAPI(ctx context.Context) error {
 	pair, err := c.ca.serving()
 	if err != nil {
@@ -47,9 +46,8 @@ func (c *ControlPlane) startClusterAPI(ctx context.Context) error {
 	return nil
 }
 
-// startClusterAPIManager installs the manifests of a manager and starts it, with its
-// webhooks on a port. The webhooks are installed first, so that nothing is ever stored
-// which they have not seen.
+// startClusterAPIManager installs the manifests of a manager and starts it, with its webhooks on a
+// port. It installs the webhooks first, so that nothing is ever stored that they have not seen.
 func (c *ControlPlane) startClusterAPIManager(ctx context.Context, name string, m manifests, port int) error {
 	objects, err := m.servedAt(endpoint(port), c.ca.certPEM())
 	if err != nil {
@@ -89,11 +87,11 @@ func (c *ControlPlane) startClusterAPIManager(ctx context.Context, name string, 
 	return c.waitHealthy(ctx, p, "http://"+health, "/readyz")
 }
 
-// shownLog is how much of the log of a manager is shown, in bytes.
+// shownLog is how much ShowLogs shows of the log of a manager, in bytes.
 const shownLog = 16 << 10
 
-// ShowLogs keeps the logs of all programs in a folder that outlives the data folder, and
-// says where it is and how those of Cluster API's managers end.
+// ShowLogs copies the logs of all programs to a folder that outlives the data folder. It says where
+// that folder is, and shows the ends of the logs of Cluster API's managers.
 func (c *ControlPlane) ShowLogs(say func(format string, args ...any)) {
 	kept, err := os.MkdirTemp("", "ingot-controlplane-logs-")
 	if err == nil {

@@ -1,18 +1,16 @@
-// Package controlplane runs a real Kubernetes API on this machine: etcd,
-// kube-apiserver and, on demand, kube-controller-manager and the managers of
-// Cluster API, as children of this process. "ingot up" keeps one in its data
-// folder; tests run one on a temporary folder.
+// Package controlplane runs a real Kubernetes API on this machine: etcd, kube-apiserver and, on
+// demand, kube-controller-manager and the managers of Cluster API, as children of this process.
+// "ingot up" keeps one in its data folder; tests run one in a temporary folder.
 //
-// The data folder is persistent: etcd's data, the certificate authority and
-// the service account key, so a stopped control plane starts again with the
-// same objects and the same kubeconfig works. All listeners are on loopback, but
-// those of Cluster API's webhooks, which cannot be bound to an address; etcd
-// answers only to certificates of the authority, and every file is private to its
-// owner.
+// The data folder is persistent. It has etcd's data, the certificate authority and the service
+// account key, so a stopped control plane starts again with the same objects, and the same
+// kubeconfig works. All listeners are on loopback, except for those of Cluster API's webhooks,
+// which cannot be bound to an address. etcd answers only clients with certificates of the
+// authority, and every file is private to its owner.
 //
-// The children end with this process, even if it is killed. No pod ever runs here:
-// there is no scheduler and no kubelet. Machines may join a control plane that is made for it
-// ([WorkloadOptions]); their kubelets are somewhere else.
+// The children end with this process, even if it is killed. No pod ever runs here, because there is
+// no scheduler and no kubelet. Machines may join a control plane that is made for them
+// ([WorkloadOptions]); their kubelets run elsewhere.
 package controlplane
 
 import (
@@ -27,35 +25,35 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds the start of the whole control plane. It takes 3 s on an
-// idle machine with 2 cores, and some more with Cluster API.
+// startTimeout limits the start of the whole control plane. It takes 3 s on an idle machine with 2
+// cores, and longer with Cluster API.
 const startTimeout = 90 * time.Second
 
 // Options configure a control plane.
 type Options struct {
-	// DataDir is the data folder; it is created when it is not there. The
-	// control plane uses its subfolder "controlplane" and the file
-	// "kubeconfig", which gives full access to the cluster. Required.
+	// DataDir is the data folder. It is created if it does not exist. The control plane uses its
+	// subfolder "controlplane" and the file "kubeconfig", which gives full access to the cluster.
+	// Required.
 	DataDir string
-	// AssetsDir holds the programs. Empty means AssetsDir().
+	// AssetsDir contains the programs. Empty means AssetsDir().
 	AssetsDir string
-	// Port is the API server's TCP port on 127.0.0.1. 0 means the port of the
-	// last start if it is free, else any free one.
+	// Port is the API server's TCP port on 127.0.0.1. 0 means the port of the last start if it is
+	// free, else any free port.
 	Port int
-	// ControllerManager also starts kube-controller-manager, with the
-	// controllers that work without nodes: garbage collection of dependants,
-	// end of namespaces, default service accounts, aggregated roles.
+	// ControllerManager also starts kube-controller-manager. It runs the controllers that work
+	// without nodes: garbage collection of dependants, end of namespaces, default service accounts,
+	// aggregated roles.
 	ControllerManager bool
-	// ClusterAPI also installs Cluster API and starts its core, kubeadm bootstrap and
-	// kubeadm control plane managers, with the rights that their releases give them and
-	// the default feature gates. It includes ControllerManager, because they need roles
-	// that are aggregated and dependants that are collected.
+	// ClusterAPI also installs Cluster API and starts its core, kubeadm bootstrap and kubeadm
+	// control plane managers. They have the rights that their releases give them and the default
+	// feature gates. It includes ControllerManager, because the managers need aggregated roles and
+	// the collection of dependants.
 	ClusterAPI bool
-	// Workload makes it the control plane of a workload cluster, which machines join. Nil means
+	// Workload makes this the control plane of a workload cluster, which machines join. Nil means
 	// that it has no nodes. It includes ControllerManager.
 	Workload *WorkloadOptions
-	// Volatile is for tests, whose data is not needed afterwards: etcd answers
-	// before its data is on disk, and Stop kills at once.
+	// Volatile is for tests, whose data is not needed afterwards: etcd answers before its data is
+	// on disk, and Stop kills the programs at once.
 	Volatile bool
 }
 
@@ -75,12 +73,12 @@ type ControlPlane struct {
 	failed     chan error
 }
 
-// Start starts a control plane and returns when its API is ready, within 90 s
-// or the end of ctx. The end of ctx after that does not stop it: Stop does.
+// Start starts a control plane. It returns when the API is ready, within 90 s or the end of ctx.
+// The end of ctx after that does not stop the control plane: Stop does.
 //
-// Errors name the folder, port or program they are about. They wrap ErrNoAssets
-// when a program is missing and ErrInUse when another process runs on the data
-// folder. After an error nothing is left running.
+// Errors name the folder, port or program that they are about. They wrap ErrNoAssets if a program
+// is missing, and ErrInUse if another process uses the data folder. After an error nothing is left
+// running.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 	assets, err := findAssets(opts)
 	if err != nil {
@@ -108,7 +106,7 @@ func (o Options) needsControllerManager() bool {
 	return o.ControllerManager || o.ClusterAPI || o.Workload != nil
 }
 
-// findAssets returns the folder in which every program that opts need is.
+// findAssets returns the folder that has every program that opts need.
 func findAssets(opts Options) (string, error) {
 	dir := opts.AssetsDir
 	if dir == "" {
@@ -129,8 +127,8 @@ func findAssets(opts Options) (string, error) {
 	return dir, requireAssets(dir, needed...)
 }
 
-// start starts one program after the other. What it started is in c.processes
-// when it fails halfway.
+// start starts one program after the other. If it fails halfway, the programs that it has started
+// are in c.processes.
 func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	choose := func() (int, error) { return choosePort(opts.Port, c.dir.lastPort()) }
 	if _, err := choose(); err != nil {
@@ -171,9 +169,9 @@ func (c *ControlPlane) start(ctx context.Context, opts Options) error {
 	return nil
 }
 
-// startOnPort starts a program on a port. The program opens the port some time
-// after it was found free, so another one may have taken it: then the program
-// ends, and gets another port.
+// startOnPort starts a program on a port. The program opens the port some time after the port was
+// found free, and another program may have taken it meanwhile. Then the program ends, and is
+// started again on another port.
 func (c *ControlPlane) startOnPort(choose func() (int, error), start func(port int) error) (int, error) {
 	for attempt := 1; ; attempt++ {
 		port, err := choose()
@@ -209,25 +207,23 @@ func (c *ControlPlane) watch(p *process) {
 	}
 	select {
 	case c.failed <- p.failure():
-	default: // one report is enough: the control plane is of no use any more
+	default: // one report is enough, because the control plane is unusable now
 	}
 }
 
-// Config returns a copy of the client configuration of the administrator, who
-// may do everything. Requests are not throttled on the client's side.
+// Config returns a copy of the administrator's client configuration, which permits everything. The
+// client does not throttle its requests.
 func (c *ControlPlane) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
 // Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return c.dir.kubeconfig() }
 
-// Failed delivers one error if a program ends before Stop is called. The
-// control plane is of no use then; Stop ends what is left of it. Stop closes
-// the channel.
+// Failed delivers one error if a program ends before Stop is called. The control plane is then
+// unusable, and Stop ends what is left of it. Stop closes the channel.
 func (c *ControlPlane) Failed() <-chan error { return c.failed }
 
-// Stop ends the programs, last started first, and releases the data folder.
-// A program that does not end within 10 s is killed, which the error reports.
-// Call it once.
+// Stop ends the programs, last started first, and releases the data folder. A program that does not
+// end within 10 s is killed, and the error reports that. Call it once.
 func (c *ControlPlane) Stop() error {
 	c.stopping.Store(true)
 	var errs []error

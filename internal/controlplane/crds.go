@@ -21,15 +21,15 @@ import (
 const (
 	// fieldOwner owns the fields of the CRDs in server-side apply.
 	fieldOwner = client.FieldOwner("ingot")
-	// applyTimeout is how long it may take until the API server serves new kinds.
+	// applyTimeout is how long the API server may take to serve new kinds.
 	applyTimeout = 2 * time.Minute
 	crdKind      = "CustomResourceDefinition"
 )
 
-// InstallCRDs applies every CustomResourceDefinition in the YAML files of fsys
-// and waits, [applyTimeout] at most for all of it, until the API server serves their kinds. Files in
-// subfolders count, objects of other kinds do not. It may be repeated, and
-// brings CRDs of an older version up to date.
+// InstallCRDs applies every CustomResourceDefinition in the YAML files of fsys, including those in
+// subfolders. It ignores objects of other kinds. Then it waits until the API server serves the
+// kinds, [applyTimeout] at most for everything. It may be repeated, and updates CRDs of an older
+// version.
 func InstallCRDs(ctx context.Context, config *rest.Config, fsys fs.FS) error {
 	crds, err := readCRDs(fsys)
 	if err != nil {
@@ -38,9 +38,8 @@ func InstallCRDs(ctx context.Context, config *rest.Config, fsys fs.FS) error {
 	return apply(ctx, config, crds)
 }
 
-// apply applies objects in their order. It then waits until the API server serves the
-// kinds of the CRDs among them, and until kube-controller-manager has filled the roles
-// that are aggregated of others.
+// apply applies objects in their order. It then waits until the API server serves the kinds of the
+// CRDs among them, and until kube-controller-manager has filled the aggregated roles among them.
 func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured) error {
 	scheme := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
@@ -71,8 +70,8 @@ func apply(ctx context.Context, config *rest.Config, objects []*unstructured.Uns
 	return nil
 }
 
-// readCRDs decodes the CRDs of all YAML files. To find none is an error: the
-// folder is the wrong one then.
+// readCRDs decodes the CRDs of all YAML files. It is an error if there are none, because then the
+// folder is wrong.
 func readCRDs(fsys fs.FS) ([]*unstructured.Unstructured, error) {
 	var crds []*unstructured.Unstructured
 	err := fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -116,7 +115,7 @@ func readObjects(fsys fs.FS, name string, kinds ...string) ([]*unstructured.Unst
 	}
 }
 
-// waitUntil polls until ready says so. It ends with the error of ready, or with ctx.
+// waitUntil polls until ready returns true. It returns the error of ready, or the cause of ctx.
 func waitUntil(ctx context.Context, ready func() (bool, error)) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -136,7 +135,7 @@ func waitUntil(ctx context.Context, ready func() (bool, error)) error {
 	}
 }
 
-// hasRules reports whether a role has any.
+// hasRules reports whether a stored role has any rules.
 func hasRules(ctx context.Context, c client.Client, role *unstructured.Unstructured) (bool, error) {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(role.GroupVersionKind())
@@ -156,8 +155,8 @@ func served(ctx context.Context, c client.Client, name string) (bool, error) {
 	return established(crd)
 }
 
-// established reports whether the API server serves the CRD's kind. The error
-// tells that it never will, because another CRD has one of its names.
+// established reports whether the API server serves the CRD's kind. An error means that it never
+// will, because another CRD has one of its names.
 func established(crd *apiextensionsv1.CustomResourceDefinition) (bool, error) {
 	served := false
 	for _, cond := range crd.Status.Conditions {

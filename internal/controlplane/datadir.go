@@ -14,10 +14,9 @@ import (
 // ErrInUse means that another process runs a control plane on the data folder.
 var ErrInUse = errors.New("data folder is in use")
 
-// dataDir is the data folder of one control plane. All paths in it are private
-// to the user that owns it.
+// dataDir is the data folder of one control plane. All files in it are private to their owner.
 type dataDir struct {
-	root string // as the caller named it, for messages
+	root string // as the caller wrote it, for messages
 	lock *os.File
 }
 
@@ -31,9 +30,9 @@ func (d dataDir) pki(name string) string    { return d.own("pki", name) }
 func (d dataDir) log(program string) string { return d.own("logs", program+".log") }
 func (d dataDir) port() string              { return d.own("port") }
 
-// openDataDir creates the data folder, as far as it is missing, and locks it for this
-// process. The error wraps ErrInUse when another process has the lock. The lock ends
-// with unlock or with the process.
+// openDataDir creates the parts of the data folder that are missing, and locks the folder for this
+// process. The error wraps ErrInUse if another process has the lock. The lock ends with unlock or
+// with the process.
 func openDataDir(root string) (dataDir, error) {
 	root, err := filepath.Abs(root) // the programs of the control plane get these paths as flags
 	if err != nil {
@@ -62,8 +61,8 @@ func openDataDir(root string) (dataDir, error) {
 // unlock releases the lock on the folder.
 func (d dataDir) unlock() error { return d.lock.Close() }
 
-// lastPort returns the API server's port at the last start, or 0 if it is not known.
-// Using the same port again is only for convenience.
+// lastPort returns the API server's port at the last start, or 0 if it is unknown. Using the same
+// port again is only a convenience.
 func (d dataDir) lastPort() int {
 	text, err := os.ReadFile(d.port())
 	if err != nil {
@@ -81,8 +80,8 @@ func (d dataDir) savePort(port int) error {
 	return writeFile(d.port(), []byte(strconv.Itoa(port)+"\n"))
 }
 
-// readOrCreate returns the content of a file, which it creates with the result
-// of create when there is none.
+// readOrCreate returns the content of a file. If there is no file, it creates one with the result
+// of create.
 func readOrCreate(name string, create func() ([]byte, error)) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +94,7 @@ func readOrCreate(name string, create func() ([]byte, error)) ([]byte, error) {
 	return data, writeFile(name, data)
 }
 
-// writeFile replaces a file atomically: it has the old or the new content, never a part.
+// writeFile replaces a file atomically: at any time the file has either the old or the new content.
 // Only its owner can read it.
 func writeFile(name string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // mode 0600

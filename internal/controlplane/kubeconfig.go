@@ -11,8 +11,8 @@ import (
 // contextName is the name of cluster, user and context in a kubeconfig.
 const contextName = "ingot"
 
-// writeKubeconfig writes the file that lets kubectl and other clients act as
-// config does. It is readable by its owner only.
+// writeKubeconfig writes a kubeconfig with which kubectl and other clients act as config does. Only
+// its owner can read it.
 func writeKubeconfig(name string, config *rest.Config) error {
 	kc := api.NewConfig()
 	kc.Clusters[contextName] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxErrorText bounds what is quoted of a program's output, in bytes.
+// maxErrorText limits what is quoted of a program's output, in bytes.
 const maxErrorText = 400
 
 // klogHeader matches the start of an error or fatal line of Kubernetes' log:
 // severity, date, time, thread and place.
 var klogHeader = regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ [^]]+\] `)
 
-// lastError finds the line of a program's output that best tells why it ended:
-// the last fatal one of etcd's JSON log, the last error line of Kubernetes'
-// log, or the last line that is not empty. Stack traces are skipped.
+// lastError returns the line of a program's output that best tells why the program ended: the last
+// fatal line of etcd's JSON log, the last error line of Kubernetes' log, or the last line that is
+// not empty. It skips stack traces.
 func lastError(output []byte) string {
 	var fallback string
 	lines := bytes.Split(output, []byte("\n"))

@@ -9,29 +9,29 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Kinds of objects that programs outside the cluster need in it, beside CRDs.
+// Kinds of objects, besides CRDs, that a program outside the cluster needs in the cluster.
 const (
 	accountKind           = "ServiceAccount"
 	mutatingWebhookKind   = "MutatingWebhookConfiguration"
 	validatingWebhookKind = "ValidatingWebhookConfiguration"
 )
 
-// installedKinds are installed of the manifests of a program. The others would run it in a
-// pod and get its certificate.
+// installedKinds are the kinds that are installed from the manifests of a program. The other
+// objects would run the program in a pod and issue its certificate.
 var installedKinds = []string{
 	"Namespace", crdKind, accountKind,
 	"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 	mutatingWebhookKind, validatingWebhookKind,
 }
 
-// manifests are the objects of a program that serves webhooks, in the order in which they
-// are installed.
+// manifests are the objects of a program that serves webhooks, in the order in which they are
+// installed.
 type manifests struct {
 	objects []*unstructured.Unstructured
 	account *unstructured.Unstructured // the service account that it runs as
 }
 
-// readManifests decodes a YAML file that was written to run a program in a pod.
+// readManifests decodes a YAML file that is meant to run a program in a pod.
 func readManifests(fsys fs.FS, name string) (manifests, error) {
 	objects, err := readObjects(fsys, name, installedKinds...)
 	if err != nil {
@@ -45,13 +45,13 @@ func readManifests(fsys fs.FS, name string) (manifests, error) {
 	return manifests{}, errors.New("there is no ServiceAccount in " + name)
 }
 
-// user is the name under which the program's service account is known.
+// user returns the user name of the program's service account.
 func (m manifests) user() string {
 	return "system:serviceaccount:" + m.account.GetNamespace() + ":" + m.account.GetName()
 }
 
-// servedAt returns copies of the objects whose webhooks, those of conversion included, are
-// at a URL instead of a Service of the cluster.
+// servedAt returns copies of the objects in which every webhook, including those for conversion, is
+// called at a URL instead of a Service of the cluster.
 func (m manifests) servedAt(url string, authority []byte) ([]*unstructured.Unstructured, error) {
 	moved := make([]*unstructured.Unstructured, 0, len(m.objects))
 	for _, object := range m.objects {
@@ -71,7 +71,7 @@ func (m manifests) servedAt(url string, authority []byte) ([]*unstructured.Unstr
 	return moved, nil
 }
 
-// webhooks are the parts of an object that say how a webhook is called.
+// webhooks returns the parts of an object that say how its webhooks are called.
 func webhooks(object *unstructured.Unstructured) []map[string]any {
 	switch object.GetKind() {
 	case crdKind:

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// authorityLifetime is how long a data folder can be used before its
-	// certificates must be created again.
+	// authorityLifetime is how long a data folder can be used before its authority must be created
+	// again.
 	authorityLifetime = 10 * 365 * 24 * time.Hour
-	// leafLifetime is how long a kubeconfig works that was copied out of the
-	// data folder. The certificates inside it are new at each start.
+	// leafLifetime is how long a kubeconfig works that was copied out of the data folder. The
+	// certificates in the data folder are new at each start.
 	leafLifetime = 365 * 24 * time.Hour
 	// clockSkew is how far a reader's clock may lag behind the writer's.
 	clockSkew = time.Hour
 )
 
-// PEM block types of what this package writes.
+// PEM block types that this package writes.
 const (
 	certificateBlock = "CERTIFICATE"
 	privateKeyBlock  = "PRIVATE KEY"
 	publicKeyBlock   = "PUBLIC KEY"
 )
 
-// authority signs every certificate of one control plane. It lasts as long as
-// the data folder, so a kubeconfig keeps working over restarts.
+// authority signs every certificate of one control plane. It lasts as long as the data folder, so a
+// kubeconfig keeps working across restarts.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -47,7 +47,7 @@ type keyPair struct {
 	key  []byte
 }
 
-// loadAuthority reads the authority from a PEM file, or creates both. Key and
+// loadAuthority reads the authority from a PEM file, or creates the authority and the file. Key and
 // certificate share the file so that no crash can separate them.
 func loadAuthority(name string, now time.Time) (authority, error) {
 	data, err := readOrCreate(name, func() ([]byte, error) { return newAuthority(now) })
@@ -100,11 +100,11 @@ func newAuthority(now time.Time) ([]byte, error) {
 	return append(encodeCert(der), keyPEM...), nil
 }
 
-// certPEM is the authority's certificate, which both sides trust.
+// certPEM returns the authority's certificate, which clients and servers trust.
 func (a authority) certPEM() []byte { return encodeCert(a.cert.Raw) }
 
-// serving returns a certificate for a server on this machine's loopback
-// address, which also is the client certificate of etcd's own peer check.
+// serving returns a certificate for a server on this machine's loopback address. It is also the
+// client certificate for etcd's own peer check.
 func (a authority) serving(names ...string) (keyPair, error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
@@ -195,7 +195,7 @@ func parseKey(block *pem.Block) (crypto.Signer, error) {
 	var parsed any
 	var err error
 	switch block.Type {
-	case "RSA PRIVATE KEY": // those of Cluster API
+	case "RSA PRIVATE KEY": // keys of Cluster API
 		parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 	case "EC PRIVATE KEY":
 		parsed, err = x509.ParseECPrivateKey(block.Bytes)

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// portAttempts is how many ports a program is tried on.
+// portAttempts is on how many ports a program is tried.
 const portAttempts = 5
 
-// choosePort returns the wanted port, or an error if it is taken. When none is
-// wanted (0), it returns the last one if that is free, else any free port.
+// choosePort returns the wanted port, or an error if it is taken. If wanted is 0, it returns the
+// last port if that is free, else any free port.
 func choosePort(wanted, last int) (int, error) {
 	if wanted != 0 {
 		port, err := freePort(wanted)
@@ -27,9 +27,8 @@ func choosePort(wanted, last int) (int, error) {
 	return freePort(0)
 }
 
-// freePort checks that nothing listens on a loopback port; 0 asks for any free
-// one. The port is free when freePort returns, which cannot promise that it
-// still is when a program takes it.
+// freePort checks that nothing listens on a loopback port; 0 requests any free port. The port is
+// free when freePort returns, but another program may take it before it is used.
 func freePort(port int) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port))) //nolint:noctx // does not wait
 	if err != nil {
@@ -42,8 +41,8 @@ func freePort(port int) (int, error) {
 	return port, nil
 }
 
-// portTaken reports whether a program ended because its port was not free. The
-// programs say it in the system's words.
+// portTaken reports whether a program ended because its port was not free. The programs quote the
+// operating system's message.
 func portTaken(err error) bool {
 	return strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }

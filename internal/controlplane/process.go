@@ -19,8 +19,8 @@ const (
 	// stopGrace is how long a program may take to end by itself. The API server
 	// and etcd take up to 2 s each.
 	stopGrace = 10 * time.Second
-	// collectAt is by how many percent the heap of a program grows before garbage is collected, unless
-	// GOGC says otherwise: kube-apiserver allocates much and keeps little of it.
+	// collectAt is by how many percent the heap of a program grows before garbage is collected,
+	// unless GOGC is set: kube-apiserver allocates much and keeps little of it.
 	collectAt = "300"
 )
 
@@ -33,9 +33,9 @@ type process struct {
 	err     error         // how it ended; read it after done
 }
 
-// startProcess runs a program. Its output replaces the content of logFile. The child
-// gets only the search paths of this process's environment and how often Go collects
-// garbage, because etcd would read settings from other variables.
+// startProcess runs a program. Its output replaces the content of logFile. The child gets only two
+// parts of this process's environment: the search paths, and how often Go collects garbage. From
+// other variables, etcd would read settings.
 func startProcess(path, logFile string, args ...string) (*process, error) {
 	name := filepath.Base(path)
 	out, err := os.OpenFile(logFile, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -62,9 +62,9 @@ func startProcess(path, logFile string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// run starts the program and waits for its end. It stays on one thread: the
-// kernel's parent-death signal fires when that thread ends, and Go may end a
-// thread that no goroutine is locked to (https://go.dev/issue/27505).
+// run starts the program and waits for its end. It stays on one thread, because the kernel's
+// parent-death signal fires when that thread ends, and Go may end a thread that no goroutine is
+// locked to (https://go.dev/issue/27505).
 func (p *process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,8 +77,8 @@ func (p *process) run(started chan<- error) {
 	close(p.done)
 }
 
-// waitReady returns once probe succeeds. It gives up when the program ends or
-// when ctx does, and says which of the two and why.
+// waitReady returns when probe succeeds. It gives up when the program or ctx ends. The error says
+// which of the two ended, and why.
 func (p *process) waitReady(ctx context.Context, probe func(context.Context) error) error {
 	ticker := time.NewTicker(probeInterval)
 	defer ticker.Stop()
@@ -111,10 +111,9 @@ func (p *process) failure() error {
 	return fmt.Errorf("run %s: %w: %s (all output is in %s)", p.name, end, lastError(output), p.logFile)
 }
 
-// stop asks the program to end, and kills it if it does not within grace. It
-// returns after the program has ended.
+// stop asks the program to end, and kills it after grace. It returns after the program has ended.
 func (p *process) stop(grace time.Duration) error {
-	// A program that has ended already cannot be signalled, which is fine.
+	// Signalling a program that has already ended fails, which is fine.
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.done:

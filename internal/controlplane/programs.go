@@ -27,10 +27,10 @@ const (
 
 const (
 	loopback = "127.0.0.1"
-	// serviceRange is where the addresses of Services come from. Nothing routes
-	// it: there are no pods that could call one.
+	// serviceRange is the range of the addresses of Services. It is not routed, because there are
+	// no pods that could call a Service.
 	serviceRange = "10.96.0.0/16"
-	// adminGroup may do everything by definition of Kubernetes' authorizer.
+	// adminGroup is the group that may do everything by definition of Kubernetes' authorizer.
 	adminGroup = "system:masters"
 	// serviceAccountsGroup is the group of all service accounts.
 	serviceAccountsGroup = "system:serviceaccounts"
@@ -38,8 +38,8 @@ const (
 	tokenIssuer = "https://kubernetes.default.svc.cluster.local" //nolint:gosec // a name, not a credential
 )
 
-// controllers are those of kube-controller-manager that are useful in a
-// cluster without nodes.
+// controllers are the controllers of kube-controller-manager that are useful in a cluster without
+// nodes.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"garbage-collector-controller",
@@ -86,14 +86,14 @@ func (c *ControlPlane) prepareKeys(now time.Time) error {
 	return nil
 }
 
-// endpoint is the base URL of a server on a loopback port.
+// endpoint returns the base URL of a server on a loopback port.
 func endpoint(port int) string {
 	return "https://" + net.JoinHostPort(loopback, strconv.Itoa(port))
 }
 
 // startEtcd starts etcd and returns when it is ready.
 func (c *ControlPlane) startEtcd(ctx context.Context, port int) error {
-	// A cluster of one never talks to a peer, but etcd insists on a listener.
+	// A single-member cluster never talks to a peer, but etcd insists on a listener.
 	const peer = "https://" + loopback + ":0"
 	p, err := c.run(
 		etcdProgram,
@@ -112,8 +112,8 @@ func (c *ControlPlane) startEtcd(ctx context.Context, port int) error {
 		"--peer-trusted-ca-file="+c.dir.pki(authorityCert),
 		"--peer-cert-file="+c.dir.pki(servingName+".crt"),
 		"--peer-key-file="+c.dir.pki(servingName+".key"),
-		// A member alone waits one election timeout before it serves. In
-		// milliseconds; etcd wants the second to be five times the first.
+		// A single member waits for one election timeout before it serves. The values are in
+		// milliseconds; etcd requires the second to be at least five times the first.
 		"--heartbeat-interval=50",
 		"--election-timeout=250",
 		"--unsafe-no-fsync="+strconv.FormatBool(c.volatile),
@@ -124,8 +124,8 @@ func (c *ControlPlane) startEtcd(ctx context.Context, port int) error {
 	return c.waitHealthy(ctx, p, endpoint(port), "/health")
 }
 
-// startAPIServer starts kube-apiserver on the etcd at a port of its own and
-// returns when it is ready.
+// startAPIServer starts kube-apiserver for the etcd at a port, on its own port. It returns when
+// kube-apiserver is ready.
 func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) error {
 	p, err := c.run(apiServerProgram, append([]string{
 		"--etcd-servers=" + endpoint(etcdPort),
@@ -147,7 +147,7 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) e
 		"--service-account-signing-key-file=" + c.dir.pki(tokenKeyFile),
 		"--service-cluster-ip-range=" + serviceRange,
 		"--allow-privileged=true",
-		// It would refuse pods until their namespace has a service account.
+		// The plugin would refuse pods until their namespace has a service account.
 		"--disable-admission-plugins=ServiceAccount",
 		"--profiling=false",
 	}, slices.Concat(c.ownershipFlags(), c.workloadAPIServerFlags())...)...)
@@ -157,9 +157,9 @@ func (c *ControlPlane) startAPIServer(ctx context.Context, etcdPort, port int) e
 	return c.waitHealthy(ctx, p, endpoint(port), "/readyz")
 }
 
-// ownershipFlags make kube-apiserver ask for the rights on owners that some distributions ask for,
-// such as OpenShift. Cluster API's managers, and machines, have the rights of their releases only, so
-// that those who run with them are not asked.
+// ownershipFlags make kube-apiserver check the rights on owners, as some distributions do, such as
+// OpenShift. Cluster API's managers, and machines, have only the rights of their releases. Control
+// planes that run with these do not check.
 func (c *ControlPlane) ownershipFlags() []string {
 	if c.clusterAPI || c.workload != nil {
 		return nil
@@ -178,10 +178,10 @@ func (c *ControlPlane) admitAdmin(port int) error {
 	return writeKubeconfig(c.dir.kubeconfig(), config)
 }
 
-// startControllerManager starts kube-controller-manager. It has no endpoint that would
-// show when it is ready.
+// startControllerManager starts kube-controller-manager. It does not wait, because no endpoint
+// shows when the program is ready.
 func (c *ControlPlane) startControllerManager() error {
-	// One identity for all controllers, hence one that may do everything.
+	// All controllers share one identity, so it needs the right to do everything.
 	config, err := c.clientConfig(c.config.Host, "system:kube-controller-manager", adminGroup)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (c *ControlPlane) startControllerManager() error {
 	return err
 }
 
-// clientConfig returns the configuration of a new client, a user of some groups.
+// clientConfig returns the configuration of a new client that acts as a user with some groups.
 func (c *ControlPlane) clientConfig(server, user string, groups ...string) (*rest.Config, error) {
 	pair, err := c.ca.client(user, groups...)
 	if err != nil {
@@ -216,7 +216,7 @@ func (c *ControlPlane) clientConfig(server, user string, groups ...string) (*res
 	}, nil
 }
 
-// waitHealthy waits until path answers 200 to a client of the authority.
+// waitHealthy waits until path answers 200 to a client with a certificate of the authority.
 func (c *ControlPlane) waitHealthy(ctx context.Context, p *process, server, path string) error {
 	config, err := c.clientConfig(server, "ingot-probe", adminGroup)
 	if err != nil {

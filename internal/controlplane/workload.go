@@ -12,24 +12,26 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// WorkloadOptions make a control plane that of a workload cluster, which machines join with bootstrap tokens
-// as those of kubeadm: kube-apiserver knows them and keeps Nodes from writing what is not theirs, and
-// kube-controller-manager signs cluster-info with them, removes the expired ones, signs the certificates of kubelets,
-// and marks Nodes that are silent.
+// WorkloadOptions make this the control plane of a workload cluster, which machines join with
+// bootstrap tokens like those of kubeadm. kube-apiserver accepts these tokens and keeps each Node
+// from writing other objects than its own. kube-controller-manager signs cluster-info with the
+// tokens, removes the expired ones, signs the certificates of kubelets, and marks silent Nodes.
 //
-// The roles that kubeadm gives to bootstrap tokens are not there at first: the first machine of the
-// control plane makes them, or whoever makes the cluster.
+// The roles that kubeadm gives to bootstrap tokens do not exist at first. The first machine of the
+// control plane creates them, or whoever makes the cluster.
 type WorkloadOptions struct {
-	// Authority is the CA of the cluster, its certificate and its key in PEM, of which Cluster API
-	// keeps copies in the Secret CLUSTER-ca. Empty means a CA of this control plane's own. It cannot be
-	// changed later.
+	// Authority is the CA of the cluster: its certificate and its key in PEM. Cluster API keeps
+	// copies in the Secret CLUSTER-ca. Empty means that this control plane makes its own CA. It
+	// cannot be changed later.
 	Authority []byte
-	// NodeGrace is how long a Node may be silent until it is not ready, whole seconds; 0 means the default of
-	// Kubernetes, 50 s. It must be several times the time in which kubelets renew their Leases.
+	// NodeGrace is how long a Node may be silent before it is not ready, in whole seconds. 0 means
+	// the default of Kubernetes, 50 s. It must be several times the interval at which kubelets
+	// renew their Leases.
 	NodeGrace time.Duration
 }
 
-// nodeControllers are those of kube-controller-manager that clusters with nodes need, too.
+// nodeControllers are the controllers of kube-controller-manager that clusters with nodes need in
+// addition.
 var nodeControllers = []string{
 	"bootstrap-signer-controller",
 	"certificatesigningrequest-approving-controller",
@@ -45,8 +47,8 @@ const (
 	auditPolicy  = "audit-policy.yaml"
 )
 
-// auditedDeletions is the policy of the audit log: who has deleted which Node. The answer
-// to a deletion has the UID.
+// auditedDeletions is the policy of the audit log. The log says who has deleted which Node; the
+// answer to a deletion contains the UID.
 const auditedDeletions = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
@@ -60,8 +62,8 @@ rules:
 // errOtherAuthority means that a data folder belongs to another cluster.
 var errOtherAuthority = errors.New("the data folder has another certificate authority; choose another folder")
 
-// prepareWorkload writes the files that the control plane of a workload cluster needs before
-// its certificates are made.
+// prepareWorkload writes the files that the control plane of a workload cluster needs before its
+// certificates are made.
 func (c *ControlPlane) prepareWorkload() error {
 	if c.workload == nil {
 		return nil
@@ -85,7 +87,7 @@ func (c *ControlPlane) prepareWorkload() error {
 	}
 }
 
-// workloadAPIServerFlags are further flags of kube-apiserver.
+// workloadAPIServerFlags returns the additional flags of kube-apiserver.
 func (c *ControlPlane) workloadAPIServerFlags() []string {
 	if c.workload == nil {
 		return nil
@@ -95,11 +97,11 @@ func (c *ControlPlane) workloadAPIServerFlags() []string {
 		"--enable-admission-plugins=NodeRestriction",
 		"--audit-policy-file=" + c.dir.pki(auditPolicy),
 		"--audit-log-path=" + c.AuditLog(),
-		"--audit-log-mode=blocking", // a deletion that was answered is in the log
+		"--audit-log-mode=blocking", // an answered deletion is in the log
 	}
 }
 
-// workloadManagerFlags are further flags of kube-controller-manager.
+// workloadManagerFlags returns the additional flags of kube-controller-manager.
 func (c *ControlPlane) workloadManagerFlags() []string {
 	if c.workload == nil {
 		return nil
@@ -118,8 +120,8 @@ func (c *ControlPlane) workloadManagerFlags() []string {
 	return flags
 }
 
-// AuditLog is the file in which the control plane of a workload cluster says who has deleted
-// Nodes: an event of audit.k8s.io/v1 in each line.
+// AuditLog returns the path of the file in which the control plane of a workload cluster records
+// who has deleted Nodes. Each line is an event of audit.k8s.io/v1.
 func (c *ControlPlane) AuditLog() string { return c.dir.log("audit") }
 
 // Authority returns the CA of the cluster, in PEM.
@@ -128,7 +130,7 @@ func (c *ControlPlane) Authority() (cert, key []byte, err error) {
 	return c.ca.certPEM(), key, err
 }
 
-// Purposes of Secrets of Cluster API, with which their names end.
+// Purposes of Secrets of Cluster API. The names of the Secrets end with them.
 const (
 	authoritySecret  = "ca"
 	etcdSecret       = "etcd"
@@ -136,9 +138,9 @@ const (
 	kubeconfigSecret = "kubeconfig"
 )
 
-// ClusterSecrets returns what Cluster API has to know about a workload cluster whose control plane runs here: the
-// Secrets of its CA, of its etcd, which is an external one, and of its kubeconfig. Create them before
-// the Cluster of this name; Cluster API then makes none of its own.
+// ClusterSecrets returns what Cluster API needs to know about a workload cluster whose control
+// plane runs here: the Secrets of its CA, of its etcd, which counts as external, and of its
+// kubeconfig. Create them before the Cluster of this name; then Cluster API makes none itself.
 func (c *ControlPlane) ClusterSecrets(namespace, cluster string) ([]*corev1.Secret, error) {
 	cert, key, err := c.Authority()
 	if err != nil {

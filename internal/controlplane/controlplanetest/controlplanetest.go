@@ -22,16 +22,16 @@ type Options struct {
 	CRDs fs.FS
 	// ControllerManager is the same as in controlplane.Options.
 	ControllerManager bool
-	// ClusterAPI is the same as in controlplane.Options. When a test fails, the logs of all
-	// programs are kept, and the ends of those of Cluster API's managers are shown.
+	// ClusterAPI is the same as in controlplane.Options. If a test fails, the logs of all programs
+	// are kept, and the ends of the logs of Cluster API's managers are shown.
 	ClusterAPI bool
 	// Workload is the same as in controlplane.Options. Nil CRDs then means none.
 	Workload *controlplane.WorkloadOptions
 }
 
-// Start starts a control plane for one test and stops it after the test.
-// It fails the test when it cannot, also for lack of the programs. A package
-// with more than one test shares one through Plane instead.
+// Start starts a control plane for one test and stops it after the test. Start fails the test if
+// the control plane cannot start, also if its programs are missing. A package with more than one
+// test shares a control plane through Plane instead.
 func Start(tb testing.TB, opts Options) *controlplane.ControlPlane {
 	tb.Helper()
 	c, err := start(tb.Context(), tb.TempDir(), opts)
@@ -55,8 +55,8 @@ func Start(tb testing.TB, opts Options) *controlplane.ControlPlane {
 //
 //	func TestMain(m *testing.M) { os.Exit(plane.Run(m)) }
 //
-// Each test uses its own namespaces. The control plane starts when the first
-// test needs it, so that a run without such a test is fast.
+// Each test uses its own namespaces. The control plane starts when the first test needs it, so a
+// run without such a test is fast.
 type Plane struct {
 	opts Options
 
@@ -69,14 +69,15 @@ type Plane struct {
 // New returns a control plane that is not started yet.
 func New(opts Options) *Plane { return &Plane{opts: opts} }
 
-// Config starts the control plane unless it is running, and returns a copy of
-// the administrator's client configuration. It fails the test when it cannot.
+// Config starts the control plane unless it is running, and returns a copy of the administrator's
+// client configuration. Config fails the test if the control plane cannot start.
 func (p *Plane) Config(tb testing.TB) *rest.Config {
 	tb.Helper()
 	return p.ControlPlane(tb).Config()
 }
 
-// ControlPlane starts the control plane unless it is running. It fails the test when it cannot.
+// ControlPlane starts the control plane unless it is running, and fails the test if it cannot
+// start.
 func (p *Plane) ControlPlane(tb testing.TB) *controlplane.ControlPlane {
 	tb.Helper()
 	p.once.Do(func() {
