@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// manyWritten is the number of written files after which dnsmasq is told to read all
-// of them again: until then it keeps what earlier versions of a file said, and it may
-// miss some when thousands change at once.
+// manyWritten is after how many written files dnsmasq is told to read all files again. Until then
+// dnsmasq also keeps the content of earlier versions of a file, and it may miss some changes if
+// there are thousands at once.
 const manyWritten = 1000
 
-// How many changes of files the log names.
+// changesASecond and changesAtOnce limit the log lines about changed files, per second and in a
+// burst.
 const (
 	changesASecond = 10
 	changesAtOnce  = 200
 )
 
-// apply synchronises the files with the nodes. With compare it first reads the folder
-// for changes that others have made.
+// apply synchronises the files with the nodes. With compare, it first looks for changes in the
+// folder that others have made.
 func (f *Filter) apply(compare bool) error {
 	first := !f.initialized
 	if first {
@@ -54,10 +55,10 @@ func (f *Filter) apply(compare bool) error {
 	return nil
 }
 
-// write writes the wanted files as far as possible and returns how many it changed
-// and how many failed, with the first error. The first time it removes files of
-// addresses that no port has; later those follow the rule for unknown machines,
-// because dnsmasq does not notice a deleted file.
+// write writes the wanted files as far as possible. It returns how many it changed and how many
+// failed, with the first error. At the first time it removes the files of addresses that no port
+// has. Later such files follow the rule for unknown machines, because dnsmasq does not notice a
+// deleted file.
 func (f *Filter) write(w wanted, first bool) (changed, failed int, cause error) {
 	did := func(err error) bool {
 		if err == nil {
@@ -78,7 +79,7 @@ func (f *Filter) write(w wanted, first bool) (changed, failed int, cause error) 
 			}
 		}
 		if failed > 0 {
-			return changed, failed, cause // else they would be written again
+			return changed, failed, cause // otherwise the files that could not be removed would be written
 		}
 	}
 	for _, c := range w.changes(f.folder.files) {
@@ -93,9 +94,9 @@ func (f *Filter) write(w wanted, first bool) (changed, failed int, cause error) 
 	return changed, failed, cause
 }
 
-// leftovers returns the names of the files to remove at the start, and requests a
-// reload of dnsmasq. It does so even if there are none: an earlier process may have
-// been killed after it removed files and before it told dnsmasq.
+// leftovers returns the names of the files to remove at the start, and requests a reload of
+// dnsmasq. It requests the reload even if there are no such files: an earlier process may have been
+// killed after it had removed files and before it told dnsmasq.
 func (f *Filter) leftovers(w wanted) []string {
 	gone := w.forgotten(f.folder.files)
 	if len(gone) > 0 || f.dnsmasq.known() {
@@ -118,8 +119,8 @@ func (f *Filter) report(level slog.Level, c change) {
 	f.changes.Log(time.Now(), level, "Changed the rule of a port", append(attrs, slog.String("mac", c.name))...)
 }
 
-// reload tells dnsmasq to read all files again, if there is a reason to. A failure is
-// retried at the next full comparison.
+// reload tells dnsmasq to read all files again, if there is a reason. After a failure, the next
+// full comparison tries again.
 func (f *Filter) reload() {
 	if f.reloading == "" {
 		return

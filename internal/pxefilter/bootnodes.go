@@ -9,11 +9,11 @@ import (
 
 // bootNodes are all nodes, kept up to date by the changes since the last read.
 type bootNodes struct {
-	nodes map[int64]store.BootNode // with addresses that a file can be named by
-	ports map[int64]int            // by node, whatever their address
+	nodes map[int64]store.BootNode // without addresses that cannot name a file
+	ports map[int64]int            // number of ports by node, whatever their addresses
 	total int                      // of ports
 	mark  store.BootMark
-	bad   map[string]bool // addresses of ports that no file can be named by
+	bad   map[string]bool // addresses of ports that cannot name a file
 }
 
 func newBootNodes() *bootNodes {
@@ -22,12 +22,12 @@ func newBootNodes() *bootNodes {
 
 // merged is the outcome of a merge.
 type merged struct {
-	changed  bool     // something that decides rulings
+	changed  bool     // something that decides rulings has changed
 	complete bool     // nothing was deleted; otherwise everything must be read again
-	useless  []string // addresses that no file can be named by, seen for the first time
+	useless  []string // addresses that cannot name a file, seen for the first time
 }
 
-// merge takes what changed since the mark.
+// merge applies the changes since the mark.
 func (f *bootNodes) merge(c store.BootChanges) (m merged) {
 	for _, n := range c.Nodes {
 		f.total += len(n.MACs) - f.ports[n.ID]
@@ -50,14 +50,14 @@ func (f *bootNodes) merge(c store.BootChanges) (m merged) {
 	return m
 }
 
-// sameForBoot reports whether the same rulings follow from both. Most changes of
-// a node, such as heartbeats, change none.
+// sameForBoot reports whether two versions of a node have the same rulings. Most changes of a node,
+// such as heartbeats, do not change rulings.
 func sameForBoot(a, b store.BootNode) bool {
 	return a.State == b.State && a.InspectInterface == b.InspectInterface && a.Doubtful == b.Doubtful && a.Provisional == b.Provisional && slices.Equal(a.MACs, b.MACs)
 }
 
-// isMAC reports whether an address is an Ethernet address as the engine stores
-// it, aa:bb:cc:dd:ee:ff. Only such a text is ever used as a file name.
+// isMAC reports whether an address is an Ethernet address in the engine's form, aa:bb:cc:dd:ee:ff.
+// Only such a text is ever used as a file name.
 func isMAC(address string) bool {
 	mac, ok := node.ParseMAC(address)
 	return ok && mac == address

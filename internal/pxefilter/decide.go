@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Verdict is whether a machine's DHCP requests are answered.
+// Verdict says whether a machine's DHCP requests are answered.
 type Verdict string
 
 // Verdicts.
@@ -37,12 +37,12 @@ const (
 	becauseNoInterface = "its node has an inspect interface that is not supported"
 )
 
-// policy decides rulings together with the nodes.
+// policy decides rulings from the nodes.
 type policy struct {
 	served            map[node.State]Phase
 	inspectInterfaces []string
 	discovery         bool // unknown machines are enrolled
-	maxPorts          int  // files for a node that no person has accepted
+	maxPorts          int  // limit of files for a node that no person has accepted
 }
 
 // rule returns the ruling for the ports of a node.
@@ -50,7 +50,7 @@ func (p policy) rule(n store.BootNode) ruling {
 	r := ruling{verdict: Deny, node: n.UUID, state: n.State, because: becauseNoPhase}
 	phase, served := p.served[n.State]
 	switch {
-	case n.Doubtful: // where a file tells nothing better
+	case n.Doubtful: // applies if a file says nothing better
 		r.because = becauseDoubtful
 	case !served:
 	case phase.inspects && !slices.Contains(p.inspectInterfaces, n.InspectInterface):
@@ -61,21 +61,22 @@ func (p policy) rule(n store.BootNode) ruling {
 	return r
 }
 
-// findsByPost reports whether only the inspection post can identify the machine of a
-// node: the node is in inspection and has no port.
+// findsByPost reports whether only the inspection post can identify the machine of a node, because
+// the node is in inspection and has no port.
 func (p policy) findsByPost(n store.BootNode) bool {
 	return len(n.MACs) == 0 && !n.Doubtful && p.served[n.State].inspects && slices.Contains(p.inspectInterfaces, n.InspectInterface)
 }
 
-// wanted is what the folder of hosts should say.
+// wanted is what the folder of hosts should contain.
 type wanted struct {
 	unknown ruling
 	ports   map[string]ruling // by MAC
-	without int               // ports of nodes that no person has accepted, which follow the rule for unknown machines
+	// without counts the ports of nodes that no person has accepted. They follow the rule for
+	// unknown machines.
+	without int
 }
 
-// decide returns what the folder should say. It depends on the nodes and the policy
-// only.
+// decide returns what the folder should contain. It depends only on the nodes and the policy.
 func (p policy) decide(nodes map[int64]store.BootNode) wanted {
 	w := wanted{ports: make(map[string]ruling, len(nodes)), unknown: ruling{verdict: Deny, because: becauseNobody}}
 	if p.discovery {
@@ -97,11 +98,11 @@ func (p policy) decide(nodes map[int64]store.BootNode) wanted {
 	return w
 }
 
-// ownRules returns how many ports of a node get a rule of their own. Anybody can have a
-// discovered node with any address, so as long as no person has accepted the node, its
-// ports take no machine's DHCP away: they get a rule, up to a bound, only where that
-// allows more than the one for unknown machines. A node that a restore has made doubtful
-// may have been accepted after the copy was made.
+// ownRules returns how many ports of a node get their own rule. Anybody can have a node discovered
+// with any address. So until a person has accepted the node, its ports must not take away another
+// machine's DHCP: they get a rule, up to a limit, only where that allows more than the rule for
+// unknown machines. A node that a restore has made doubtful may have been accepted after the copy
+// was made.
 func (p policy) ownRules(n store.BootNode, r, unknown ruling) int {
 	switch {
 	case !n.Provisional || n.Doubtful:
@@ -118,14 +119,14 @@ type change struct {
 	ruling
 }
 
-// changes returns what must be written so that files, which are verdicts by name,
-// say what is wanted. A machine that somebody may be switching on right now comes
-// first. Files of addresses that no port has follow the rule for unknown machines. That
-// rule comes last when it answers them: a port whose file is not there yet counts as one.
+// changes returns the files to write so that the folder contains what is wanted. files are the
+// present verdicts by name. A machine that somebody may be switching on right now comes first.
+// Files of addresses that no port has follow the rule for unknown machines. If that rule allows, it
+// comes last, because a port that has no file yet counts as unknown.
 func (w wanted) changes(files map[string]Verdict) []change {
 	var list []change
 	note := func(name string, r ruling) {
-		// What is doubtful stays as it was when more was known.
+		// A doubtful port keeps the verdict from when more was known.
 		if files[name] != r.verdict && (r.because != becauseDoubtful || files[name] == "") {
 			list = append(list, change{name, r})
 		}
@@ -143,7 +144,7 @@ func (w wanted) changes(files map[string]Verdict) []change {
 	return list
 }
 
-// rank is lower for what is written earlier.
+// rank is lower for files that are written earlier.
 func (c change) rank() int {
 	switch {
 	case c.verdict == Deny:
@@ -154,7 +155,7 @@ func (c change) rank() int {
 	return 0
 }
 
-// forgotten returns the names of files whose address no port has, in order.
+// forgotten returns the sorted names of files whose address no port has.
 func (w wanted) forgotten(files map[string]Verdict) []string {
 	var names []string
 	for name := range files {
@@ -166,7 +167,7 @@ func (w wanted) forgotten(files map[string]Verdict) []string {
 	return names
 }
 
-// compareNames sorts the rule for unknown machines before those of ports.
+// compareNames sorts the rule for unknown machines before the rules of ports.
 func compareNames(a, b string) int {
 	switch {
 	case a == b:

@@ -11,25 +11,24 @@ import (
 	"syscall"
 )
 
-// server is the dnsmasq that reads the folder. It notices new and changed files by
-// itself, but forgets what a deleted file said only when it gets SIGHUP, and so
-// does with versions of a file that it has read before.
+// server is the dnsmasq that reads the folder. It notices new and changed files by itself. Only
+// SIGHUP makes it forget the content of deleted files and of earlier versions of files.
 type server struct {
-	pidFile string // empty when pid tells, or nobody knows
+	pidFile string // empty if pid is set, or if the process is not known
 	pid     int
 	signal  func(pid int, s syscall.Signal) error
 	proc    string // the folder /proc
 }
 
-// known reports whether anything says which process it is.
+// known reports whether the options say which process dnsmasq is.
 func (s server) known() bool { return s.pidFile != "" || s.pid != 0 }
 
-// errNotRunning says that there is no such process. It reads the folder when it
-// starts.
+// errNotRunning means that there is no such process. dnsmasq reads the folder when it starts, so
+// nothing is lost.
 var errNotRunning = errors.New("dnsmasq is not running")
 
-// reload makes dnsmasq read the folder anew. It signals no process but one named
-// dnsmasq: the number in a file that was left behind may be another's by now.
+// reload makes dnsmasq read the folder again. It signals only a process named dnsmasq, because the
+// number in an old file may belong to another process now.
 func (s server) reload() error {
 	pid, err := s.find()
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Names of files in a folder of hosts. dnsmasq passes over those that begin with
-// a dot.
+// Names of files in a folder of hosts. dnsmasq ignores names that begin with a dot.
 const (
 	unknownFile = "unknown_hosts_filter"
 	lockFile    = ".ingot-pxe-filter.lock"
@@ -22,7 +21,7 @@ const (
 	temporaryPrefix, temporarySuffix = ".ingot-pxe-filter-", ".tmp"
 )
 
-// content is what a file says, in the syntax of dnsmasq's --dhcp-host.
+// content returns the content of a file, in the syntax of dnsmasq's --dhcp-host.
 func content(name string, v Verdict) string {
 	if name == unknownFile {
 		name = "*:*:*:*:*:*"
@@ -33,18 +32,18 @@ func content(name string, v Verdict) string {
 	return name + "\n"
 }
 
-// folder is a folder of hosts as dnsmasq reads it, and what its files say. It
-// looks only at files that are named as its own are.
+// folder is a folder of hosts that dnsmasq reads, with the content of its files. It ignores files
+// whose names are not of the form that it writes itself.
 type folder struct {
 	dir   string
-	files map[string]Verdict // empty for content that is not ours
-	seen  map[string]stamp   // of files as they were when they were read or written
+	files map[string]Verdict // empty for content in another form than ours
+	seen  map[string]stamp   // files as they were when they were last read or written
 
-	listed  time.Time // modification of the folder itself when it was listed last
-	scanned time.Time // when that was
+	listed  time.Time // modification time of the folder itself at the last listing
+	scanned time.Time // time of the last listing
 }
 
-// stamp reports whether a file is still the one that was read or written.
+// stamp identifies the version of a file that was read or written.
 type stamp struct {
 	size     int64
 	modified time.Time
@@ -54,9 +53,8 @@ func newFolder(dir string) *folder {
 	return &folder{dir: dir, files: map[string]Verdict{}, seen: map[string]stamp{}}
 }
 
-// trusted is how long a folder counts as unchanged because nothing came, went or
-// was replaced in it. What somebody writes into a file that stays where it is, is
-// seen after that.
+// trusted is how long a folder counts as unchanged while no file in it is added, removed or
+// replaced. If somebody writes into an existing file, that is noticed only after this time.
 const trusted = 10 * time.Minute
 
 // scan looks at every file and reads those that somebody else has touched.
@@ -115,23 +113,23 @@ func (f *folder) check(name string, entry fs.DirEntry) error {
 	}
 	f.files[name], f.seen[name] = "", stampOf(info)
 	if !info.Mode().IsRegular() {
-		return nil // it is replaced
+		return nil // the file is replaced
 	}
 	f.files[name], err = f.read(name)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // as well
+		return nil // the file is replaced, too
 	}
 	return err
 }
 
-// read returns what a file says, empty when it is nothing that we write.
+// read returns the verdict in a file, empty if the file has any other content than we write.
 func (f *folder) read(name string) (Verdict, error) {
 	file, err := os.Open(filepath.Join(f.dir, name))
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	const longer = 64 // than anything we write
+	const longer = 64 // longer than any content that we write
 	data, err := io.ReadAll(io.LimitReader(file, longer))
 	if err != nil {
 		return "", err
@@ -144,8 +142,8 @@ func (f *folder) read(name string) (Verdict, error) {
 	return "", nil
 }
 
-// write gives a file its content in one step: dnsmasq never sees half of it.
-// Nothing is synced to disk, since everything is compared at the next start.
+// write replaces the content of a file in one step, so dnsmasq never sees half of it. It does not
+// sync the file to disk, because everything is compared at the next start.
 func (f *folder) write(name string, v Verdict) error {
 	file, err := os.CreateTemp(f.dir, temporaryPrefix+"*"+temporarySuffix)
 	if err != nil {
@@ -163,7 +161,7 @@ func (f *folder) write(name string, v Verdict) error {
 	return nil
 }
 
-// readable is the mode of files: dnsmasq runs as a user of its own.
+// readable is the mode of files. dnsmasq runs as another user and must be able to read them.
 const readable = 0o644
 
 // fill writes a new file, closes it and returns its stamp.
@@ -182,7 +180,7 @@ func fill(file *os.File, text string) (stamp, error) {
 	return stampOf(info), nil
 }
 
-// remove deletes a file, which dnsmasq does not notice by itself.
+// remove deletes a file. dnsmasq does not notice that by itself.
 func (f *folder) remove(name string) error {
 	if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return f.problem("remove "+name+" from", err)
@@ -196,7 +194,7 @@ func (f *folder) forget(name string) {
 	delete(f.seen, name)
 }
 
-// sweep removes what a process that was killed has left half written.
+// sweep removes files that a killed process has left half written.
 func (f *folder) sweep() error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -215,7 +213,7 @@ func (f *folder) sweep() error {
 
 func stampOf(info fs.FileInfo) stamp { return stamp{info.Size(), info.ModTime()} }
 
-// remedies are what an operator can do about errors of a folder.
+// remedies say what an operator can do about errors of a folder.
 var remedies = []struct {
 	err error
 	do  string
@@ -230,7 +228,7 @@ var remedies = []struct {
 	{syscall.ENOTDIR, "name a folder"},
 }
 
-// problem words an error of the folder.
+// problem describes an error of the folder.
 func (f *folder) problem(what string, err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

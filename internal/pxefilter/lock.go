@@ -7,11 +7,11 @@ import (
 	"syscall"
 )
 
-// folderLock makes one process the active one of a folder. The kernel frees it
-// when the process ends, however it ends.
+// folderLock makes one process the active process of a folder. The kernel releases the lock when
+// the process ends, however it ends.
 type folderLock struct{ file *os.File }
 
-// errTaken says that another process has the lock.
+// errTaken means that another process has the lock.
 var errTaken = errors.New("another process keeps this folder")
 
 // take locks the folder, or returns errTaken.
@@ -37,9 +37,8 @@ func (f *folder) take() (*folderLock, error) {
 	return nil, err
 }
 
-// holds reports whether the lock is still that of the folder. It is not when
-// somebody has removed its file, or the folder: another process can be active
-// then.
+// holds reports whether the lock is still the lock of the folder. It is not if somebody has removed
+// its file or the folder. Then another process can be active.
 func (f *folder) holds(lock *folderLock) bool {
 	own, err := lock.file.Stat()
 	if err != nil {

@@ -51,7 +51,7 @@ func gauge(name, help string) prometheus.Gauge {
 	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "ingot_pxe_filter_" + name, Help: help})
 }
 
-// show sets the metrics to what the folder says.
+// show sets the metrics to the content of the folder.
 func (m *metrics) show(w wanted) {
 	count := map[Verdict]int{Allow: 0, Deny: 0}
 	for _, r := range w.ports {

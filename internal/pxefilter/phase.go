@@ -6,29 +6,29 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Phase is a part of a node's life in which its machine boots the ramdisk from
-// the network, or runs it and has to keep its address.
+// Phase is a part of a node's life in which its machine boots the ramdisk from the network, or runs
+// the ramdisk and has to keep its address.
 type Phase struct {
 	Name string
-	// begins are the states that the phase begins with. Those in which it waits or
-	// is held follow from the provision state machine.
+	// begins are the states with which the phase begins. The states in which it waits or is held
+	// follow from the provision state machine.
 	begins []node.State
 	// ends are outcomes after which the ramdisk still runs.
 	ends []node.Trigger
-	// inspects is whether only nodes with a supported inspect interface count.
+	// inspects says that the phase counts only for nodes with a supported inspect interface.
 	inspects bool
 }
 
-// phases lists every phase, inspection first. What is not in here is refused: a
-// machine that runs an instance must never boot the ramdisk by accident.
+// phases lists every phase, inspection first. All other states are refused: a machine that runs an
+// instance must never boot the ramdisk by accident.
 var phases = []Phase{
 	{Name: "inspection", begins: []node.State{node.Inspecting}, inspects: true},
 	{Name: "cleaning", begins: []node.State{node.Cleaning}},
 	{Name: "deployment", begins: []node.State{node.Deploying}},
 	{Name: "servicing", begins: []node.State{node.Servicing}},
 	{Name: "rescue", begins: []node.State{node.Rescuing}, ends: []node.Trigger{node.OnDone}},
-	// Nothing is installed yet, and the ramdisk may run between two phases:
-	// discovered machines, machines without a BMC, fast track.
+	// Nothing is installed yet, and the ramdisk may run between two phases: on discovered machines,
+	// on machines without a BMC, and with fast track.
 	{Name: "idle", begins: []node.State{node.Enroll, node.Manageable, node.Available}},
 }
 

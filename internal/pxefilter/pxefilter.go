@@ -1,12 +1,11 @@
-// Package pxefilter synchronises a folder of host files with an engine's nodes, so
-// that the dnsmasq which reads it answers only machines that must boot the ramdisk.
-// It reads the engine's database, never writes it, and does not implement DHCP.
+// Package pxefilter synchronises a folder of host files with an engine's nodes. The dnsmasq that
+// reads the folder then answers only machines that must boot the ramdisk. The package reads the
+// engine's database, never writes it, and does not implement DHCP.
 //
-// Each file is named by a MAC address and tells dnsmasq whether to answer requests
-// from it; one more file does so for all other machines. Invariants:
-// a file is complete at any moment; files of others are left alone; while the
-// database cannot be read, the folder stays as it is; one process at a time writes
-// to a folder.
+// Each file is named by a MAC address and tells dnsmasq whether to answer requests from that
+// address. One more file does so for all other machines. Invariants: a file is complete at any
+// moment; files of others are not touched; while the database cannot be read, the folder stays as
+// it is; only one process at a time writes to a folder.
 package pxefilter
 
 import (
@@ -30,23 +29,22 @@ type Options struct {
 	Database store.Options
 	// HostsDir is the folder that dnsmasq has as dhcp-hostsdir. It must exist.
 	HostsDir string
-	// InspectInterfaces are those whose nodes are inspected by a ramdisk.
+	// InspectInterfaces are the inspect interfaces with which a ramdisk inspects the node.
 	InspectInterfaces []string
-	// Serve names phases to serve besides inspection, see PhaseNames; "all" stands
-	// for all of them.
+	// Serve names phases to serve besides inspection, see PhaseNames; "all" means all of them.
 	Serve []string
-	// Discovery serves unknown machines, for an engine that enrols them.
+	// Discovery serves unknown machines. It is for an engine that enrols them.
 	Discovery bool
-	// MaxPorts is how many files a discovered node gets that no person has accepted; 0
-	// means DefaultMaxPorts.
+	// MaxPorts is how many files a discovered node gets until a person has accepted it; 0 means
+	// DefaultMaxPorts.
 	MaxPorts int
 	// PollInterval is the time between two checks for changes, at least 100 ms.
 	PollInterval time.Duration
-	// SyncPeriod is the time after which everything is read and compared even without
-	// a change, at least 1 s.
+	// SyncPeriod is the time after which everything is read and compared again even without a
+	// change, at least 1 s.
 	SyncPeriod time.Duration
-	// DnsmasqPIDFile or DnsmasqPID say which process to tell of removed files. At
-	// most one may be set.
+	// DnsmasqPIDFile or DnsmasqPID say which process to tell about removed files. At most one may
+	// be set.
 	DnsmasqPIDFile string
 	DnsmasqPID     int
 	// MetricsAddr and HealthAddr are host:port of /metrics and of /healthz and
@@ -104,7 +102,7 @@ type view interface {
 type Filter struct {
 	opts    Options
 	log     *slog.Logger
-	changes *loglimit.Logger // of files, which posts of machines can cause
+	changes *loglimit.Logger // limited lines about changed files, because posts of machines can cause changes
 	policy  policy
 	open    func(ctx context.Context) (view, error)
 	dnsmasq server
@@ -114,16 +112,16 @@ type Filter struct {
 	lock   *folderLock // nil while another process has it
 	folder *folder
 	view   view   // nil while the database cannot be read
-	token  string // of the database that nodes were read from
-	sum    string // of the database before everything was read last
+	token  string // token of the database that the nodes were read from
+	sum    string // sum of the database before everything was last read
 	nodes  *bootNodes
 
 	initialized bool      // the folder was synchronised since this process got its lock
 	unfinished  bool      // something could not be written
 	synced      time.Time // when everything was last compared
-	attempts    int       // that failed in a row
+	attempts    int       // attempts that failed in a row
 	reloading   string    // why dnsmasq must read the folder again; empty if it need not
-	written     int       // files since dnsmasq was last told
+	written     int       // files written since dnsmasq was last told
 
 	databaseTrouble, folderTrouble, dnsmasqTrouble trouble
 }
@@ -141,11 +139,10 @@ func New(opts Options) (*Filter, error) {
 	}, nil
 }
 
-// Run keeps the folder in step until ctx ends, and returns nil then. It waits for
-// a database, a folder or a lock that it cannot have, and says so in the log. An
-// error is one that waiting does not mend: no folder at the start, an address that
-// is taken, a URL that is none, or a database that a newer version of the program
-// has written.
+// Run keeps the folder synchronised until ctx ends, and then returns nil. While it has no access to
+// the database, the folder or the lock, it waits, and says so in the log. It returns only errors
+// that waiting does not cure: no folder at the start, an address that is taken, an invalid URL, or
+// a database that a newer version of the program has written.
 func (f *Filter) Run(ctx context.Context) error {
 	if _, err := os.ReadDir(f.opts.HostsDir); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return f.folder.problem("read", err)

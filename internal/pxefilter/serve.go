@@ -23,7 +23,7 @@ func (f *Filter) serve(ctx context.Context) (*listeners, error) {
 	figures.Handle("GET /metrics", f.metrics.handler())
 	health.Handle("GET /readyz", &f.status)
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "ok\n") // to a client that may be gone
+		_, _ = io.WriteString(w, "ok\n") // the client may be gone
 	})
 	s := &listeners{}
 	for _, l := range []struct {
@@ -61,7 +61,7 @@ func (s *listeners) start(listener net.Listener, handler http.Handler, log *slog
 // stop ends the servers and waits for them.
 func (s *listeners) stop() {
 	for _, server := range s.servers {
-		_ = server.Close() // nobody waits for a figure
+		_ = server.Close() // no client needs its answer any more
 	}
 	s.running.Wait()
 }

@@ -17,15 +17,15 @@ const (
 	failing  condition = "failing"
 )
 
-// status is what health checks show. It is safe for concurrent use; the zero value
-// is a filter that starts.
+// status is what health checks show. It is safe for concurrent use. The zero value is the status of
+// a filter that is starting.
 type status struct {
 	mu        sync.Mutex
 	condition condition
 	err       error
 }
 
-// set reports whether the condition has changed.
+// set sets the condition and reports whether it has changed.
 func (s *status) set(c condition, err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,8 +34,8 @@ func (s *status) set(c condition, err error) bool {
 	return changed
 }
 
-// ServeHTTP answers 200 when this process keeps the folder in step, or stands by
-// for one that does, and else 503 with the reason.
+// ServeHTTP answers 200 if this process keeps the folder synchronised, or stands by for a process
+// that does. Otherwise it answers 503 with the reason.
 func (s *status) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	c, err := s.condition, s.err
@@ -51,5 +51,5 @@ func (s *status) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if c != active && c != standby {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = io.WriteString(w, text+"\n") // to a client that may be gone
+	_, _ = io.WriteString(w, text+"\n") // the client may be gone
 }

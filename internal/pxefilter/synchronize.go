@@ -15,8 +15,8 @@ const (
 	longestWait  = 15 * time.Second // between two attempts after errors
 )
 
-// synchronize updates the folder once and returns the pause before the next time. An
-// error ends the filter.
+// synchronize updates the folder once. It returns the pause before the next time. An error ends the
+// filter.
 func (f *Filter) synchronize(ctx context.Context) (time.Duration, error) {
 	err := f.pass(ctx)
 	switch {
@@ -42,8 +42,8 @@ func permanent(err error) bool {
 	return errors.Is(err, store.ErrUnknownSchema) || errors.Is(err, store.ErrWrongURL)
 }
 
-// backoff is the pause after that many failures in a row: 1 s at first, doubled each
-// time up to longestWait, minus a random part of up to a quarter.
+// backoff returns the pause after a number of failures in a row: 1 s at first, doubled each time up
+// to longestWait, minus a random part of up to a quarter.
 func backoff(attempts int) time.Duration {
 	wait := longestWait
 	if attempts < 5 {
@@ -78,15 +78,15 @@ func (f *Filter) pass(ctx context.Context) error {
 	return nil
 }
 
-// fail counts and logs an error and returns it.
+// fail counts, logs and returns an error.
 func (f *Filter) fail(t *trouble, about, message string, err error) error {
 	f.metrics.errors.WithLabelValues(about).Inc()
 	t.report(f.log, message, err)
 	return err
 }
 
-// becomeActive returns nil when this process has the lock of the folder, and
-// errTaken when another one does.
+// becomeActive returns nil if this process has the lock of the folder, and errTaken if another
+// process has it.
 func (f *Filter) becomeActive() error {
 	if f.lock != nil && f.folder.holds(f.lock) {
 		return nil
@@ -106,9 +106,8 @@ func (f *Filter) becomeActive() error {
 	return nil
 }
 
-// refresh updates the nodes in memory, from what changed or from everything, and
-// reports whether rulings may have changed. With thorough it also finds changes that
-// were missed.
+// refresh updates the nodes in memory, from the changes or from everything, and reports whether
+// rulings may have changed. With thorough it also finds changes that were missed.
 func (f *Filter) refresh(ctx context.Context, thorough bool) (changed bool, err error) {
 	if f.view == nil {
 		if f.view, err = f.open(ctx); err != nil {
@@ -117,7 +116,7 @@ func (f *Filter) refresh(ctx context.Context, thorough bool) (changed bool, err 
 		}
 		f.sum, thorough = "", true
 	}
-	// Before the nodes, so that what is committed in between is read next time.
+	// Read the token before the nodes. Then commits in between are read next time.
 	token, err := f.view.Token(ctx)
 	if err != nil || token == f.token && !thorough {
 		return false, err
@@ -147,7 +146,7 @@ func (f *Filter) refresh(ctx context.Context, thorough bool) (changed bool, err 
 	return true, nil
 }
 
-// read merges what changed since the last read into the nodes.
+// read merges the changes since the last read into the nodes.
 func (f *Filter) read(ctx context.Context, into *bootNodes) (merged, error) {
 	changes, err := f.view.Since(ctx, into.mark)
 	if err != nil {
@@ -170,8 +169,8 @@ func (f *Filter) closeView(ctx context.Context) {
 	f.view, f.token = nil, ""
 }
 
-// trouble is a fault that lasts. It is logged once when it begins, when its cause
-// changes and when it ends.
+// trouble is a persistent fault. It is logged once when it begins, when its cause changes and when
+// it ends.
 type trouble struct{ last string }
 
 func (t *trouble) report(log *slog.Logger, message string, err error) {
