@@ -15,11 +15,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// connectTimeout bounds the connection set-up, which a reachable store
-// completes in milliseconds.
+// connectTimeout limits the connection set-up, which a reachable store completes in milliseconds.
 const connectTimeout = 5 * time.Second
 
-// newTransport trusts the authorities of the system and those of caFile.
+// newTransport returns a transport that trusts the authorities of the system and those in caFile.
 func newTransport(secure bool, caFile string) (*http.Transport, error) {
 	transport, err := minio.DefaultTransport(secure)
 	if err != nil {
@@ -44,8 +43,8 @@ func newTransport(secure bool, caFile string) (*http.Transport, error) {
 	return transport, nil
 }
 
-// newCredentials returns the keys of the configuration, or those of its file as
-// they are when a request is signed.
+// newCredentials returns the keys of the configuration. If the configuration names a file, it
+// returns the keys that the file has when a request is signed.
 func newCredentials(cfg Config) (*credentials.Credentials, error) {
 	if cfg.CredentialsFile == "" {
 		return credentials.NewStaticV4(cfg.AccessKey, cfg.SecretKey, ""), nil
@@ -58,9 +57,8 @@ func newCredentials(cfg Config) (*credentials.Credentials, error) {
 	return credentials.New(fileProvider{file}), nil
 }
 
-// readCredentials reads a file with "aws_access_key_id" and
-// "aws_secret_access_key" under "[default]". Its errors must not show lines of the
-// file.
+// readCredentials reads a file with "aws_access_key_id" and "aws_secret_access_key" under
+// "[default]". Its errors must not show lines of the file.
 func readCredentials(path string) (credentials.Value, error) {
 	if _, err := os.ReadFile(path); err != nil {
 		return credentials.Value{}, err
@@ -72,7 +70,7 @@ func readCredentials(path string) (credentials.Value, error) {
 	return value, nil
 }
 
-// fileProvider asks the file for each request.
+// fileProvider reads the keys from the file for each request.
 type fileProvider struct {
 	file *reload.Value[credentials.Value]
 }
@@ -85,6 +83,5 @@ func (p fileProvider) RetrieveWithCredContext(*credentials.CredContext) (credent
 // Retrieve implements credentials.Provider.
 func (p fileProvider) Retrieve() (credentials.Value, error) { return p.file.Get(), nil }
 
-// IsExpired implements credentials.Provider: what was asked for before is never
-// used again.
+// IsExpired implements credentials.Provider. It always returns true, so that keys are never cached.
 func (p fileProvider) IsExpired() bool { return true }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// call runs one request with its deadline; its error names what was tried.
+// call runs one request with its deadline. The error names what was tried.
 func (b *Bucket) call(ctx context.Context, what, key string, request func(context.Context) error) error {
 	tests, err := b.breaker.enter(time.Now(), b.timeout)
 	if err == nil {
@@ -36,7 +36,7 @@ func (b *Bucket) call(ctx context.Context, what, key string, request func(contex
 
 func isMissing(err error) bool { return errors.Is(err, node.ErrNotFound) }
 
-// pause is the time without requests to a store that did not answer.
+// pause is how long a store that did not answer gets no requests.
 const pause = time.Second
 
 // breaker is a circuit breaker for a store that does not answer. While it is open, one
@@ -44,11 +44,11 @@ const pause = time.Second
 type breaker struct {
 	mu    sync.Mutex
 	cause error     // why it is open; nil while it is closed
-	until time.Time // from when on an open breaker lets one caller pass
+	until time.Time // from then on an open breaker lets one caller pass
 }
 
-// enter returns why the breaker is open. A caller that it lets pass while it is open
-// tests the store, and has until timeout to report.
+// enter returns an error with the reason if the breaker is open. If it lets a caller pass while it
+// is open, that caller tests the store and has to report within timeout.
 func (b *breaker) enter(now time.Time, timeout time.Duration) (tests bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,15 +62,15 @@ func (b *breaker) enter(now time.Time, timeout time.Duration) (tests bool, err e
 	return true, nil
 }
 
-// abandon reports that a caller which tested the store has no outcome: the next one tests it.
+// abandon reports that a caller that tested the store has no outcome. The next caller then tests
+// it.
 func (b *breaker) abandon(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until = now
 }
 
-// leave reports the outcome of a call: ErrUnavailable opens the breaker, anything else
-// closes it.
+// leave reports the outcome of a call. ErrUnavailable opens the breaker, anything else closes it.
 func (b *breaker) leave(err error, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

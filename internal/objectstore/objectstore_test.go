@@ -100,8 +100,8 @@ func answering(t *testing.T, status int, header http.Header, body string) *objec
 // noSuchKey is what stores say of an object that they do not have.
 const noSuchKey = `<?xml version='1.0' encoding='UTF-8'?><Error><Code>NoSuchKey</Code><Message>The specified key does not exist.</Message></Error>`
 
-// TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays has a store that says more of it than
-// Amazon's, as that of Google does.
+// TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays has a store that reports a missing
+// object, as Google's does and Amazon's does not.
 func TestDeletingAMissingObjectIsNoErrorWhateverTheStoreSays(t *testing.T) {
 	if err := answering(t, http.StatusNotFound, nil, noSuchKey).Delete(t.Context(), "none"); err != nil {
 		t.Error(err)

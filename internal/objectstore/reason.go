@@ -14,8 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// ErrUnavailable means that the store does not answer, or not now: the same call
-// may succeed later.
+// ErrUnavailable means that the store does not answer, or not now. The same call may succeed later.
 var ErrUnavailable = errors.New("object store is not available")
 
 // unavailableError is an ErrUnavailable with its reason.
@@ -39,14 +38,14 @@ func (missingError) Error() string { return "there is no such object" }
 // Is makes errors.Is(err, node.ErrNotFound) true.
 func (missingError) Is(target error) bool { return target == node.ErrNotFound }
 
-// advice says what to do about those error codes of the store that only an operator can
-// resolve. The codes are those of Amazon's "Error responses" page, which other stores
-// follow.
+// advice says what to do about those error codes of the store that only an operator can resolve.
+// The codes are from Amazon's "Error responses" page, which other stores follow.
 var advice = map[string]string{
-	"NoSuchBucket":                 "there is no such bucket: create it, or correct inventory.s3_bucket",
-	"InvalidBucketName":            "the store does not allow that bucket name: correct inventory.s3_bucket",
-	"InvalidAccessKeyId":           "the store does not know the access key: correct inventory.s3_access_key or inventory.s3_credentials_file",
-	"XAdminUserNotFound":           "the store does not know the access key: correct inventory.s3_access_key or inventory.s3_credentials_file", // versitygw
+	"NoSuchBucket":       "there is no such bucket: create it, or correct inventory.s3_bucket",
+	"InvalidBucketName":  "the store does not allow that bucket name: correct inventory.s3_bucket",
+	"InvalidAccessKeyId": "the store does not know the access key: correct inventory.s3_access_key or inventory.s3_credentials_file",
+	// versitygw has this code.
+	"XAdminUserNotFound":           "the store does not know the access key: correct inventory.s3_access_key or inventory.s3_credentials_file",
 	"SignatureDoesNotMatch":        "the secret key does not belong to the access key: correct inventory.s3_secret_key or inventory.s3_credentials_file",
 	"AccessDenied":                 "the access key may not do that: allow it to put, get and delete objects in the bucket",
 	"AllAccessDisabled":            "the store has closed the bucket",
@@ -58,9 +57,9 @@ var advice = map[string]string{
 	"XMinioStorageFull":            "the store is full",
 }
 
-// explain converts the error of a request into one of the three kinds. What the
-// store said is shortened; it does not know the secret key, and names the access
-// key only outside of the text that is used here.
+// explain converts the error of a request into one of the three kinds. It shortens the store's
+// text. The store does not know the secret key, and names the access key only outside of the text
+// that is used here.
 func (b *Bucket) explain(err error) error {
 	if err == nil {
 		return nil
@@ -85,7 +84,7 @@ func (b *Bucket) explain(err error) error {
 	return &unavailableError{"it does not answer: " + node.CutText(plain(err))}
 }
 
-// plain is the text of a connection error without the URL of the request.
+// plain returns the text of a connection error without the URL of the request.
 func plain(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -97,8 +96,8 @@ func plain(err error) string {
 func explainAnswer(answer minio.ErrorResponse) error {
 	said := node.CutText(fmt.Sprintf("%s, %q", answer.Code, answer.Message))
 	if answer.Code == "NoSuchKey" {
-		// The library makes that of every 404 whose body is no S3 error, such as one of a
-		// proxy that has no backend. An object that exists must not be given up for it.
+		// The library makes this code of every 404 whose body is no S3 error, for example of a
+		// proxy that has no backend. Such an answer must not mean that an existing object is gone.
 		if answer.XMLName.Local == "" && answer.RequestID == "" {
 			return &refusedError{"it answered with status 404 and not as an S3 service does: is inventory.s3_endpoint the address of one?"}
 		}

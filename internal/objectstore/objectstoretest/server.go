@@ -43,8 +43,8 @@ type Server struct {
 	address string
 	extra   []string // arguments of the program
 	log     bytes.Buffer
-	cmd     *exec.Cmd     // nil while it does not run
-	done    chan struct{} // closed when it has ended
+	cmd     *exec.Cmd     // nil while the server does not run
+	done    chan struct{} // closed when the server has ended
 	ended   error         // why; set before done is closed
 }
 
@@ -93,7 +93,7 @@ func (s *Server) Bucket(changes ...func(*objectstore.Config)) *objectstore.Bucke
 	return bucket
 }
 
-// Resume runs the server again after Stop, with the objects it had.
+// Resume runs the server again after Stop, with its earlier objects.
 func (s *Server) Resume() {
 	s.t.Helper()
 	program, err := program()
@@ -112,8 +112,8 @@ func (s *Server) Resume() {
 	s.await()
 }
 
-// launch starts the server from a thread that lives as long as the server: the
-// kernel signals the child when the thread that started it ends.
+// launch starts the server from a thread that lives as long as the server, because the kernel
+// signals the child when the thread that started it ends.
 func (s *Server) launch() error {
 	launched, cmd := make(chan error), s.cmd
 	done := make(chan struct{})
@@ -130,7 +130,7 @@ func (s *Server) launch() error {
 	return <-launched
 }
 
-// await returns when the server takes connections.
+// await returns when the server accepts connections.
 func (s *Server) await() {
 	s.t.Helper()
 	polltest.Until(s.t, testTimeout, "the S3 server", func() error {
@@ -163,8 +163,7 @@ func (s *Server) Stop() {
 	s.cmd = nil
 }
 
-// Objects returns the keys of the objects in the bucket, sorted, also while the
-// server is stopped.
+// Objects returns the sorted keys of the objects in the bucket, also while the server is stopped.
 func (s *Server) Objects() []string {
 	s.t.Helper()
 	var keys []string
@@ -185,7 +184,7 @@ func (s *Server) Objects() []string {
 	return keys
 }
 
-// Hide takes the bucket away with everything in it, or brings it back.
+// Hide takes the bucket away with its content, or brings it back.
 func (s *Server) Hide(hidden bool) {
 	s.t.Helper()
 	from, to := s.folder(), s.folder()+"-hidden"
