@@ -27,8 +27,8 @@ func newNodeStates(count func(context.Context) (map[node.State]int, error), log 
 // Describe implements prometheus.Collector.
 func (s *nodeStates) Describe(descs chan<- *prometheus.Desc) { descs <- s.desc }
 
-// Collect implements prometheus.Collector. While nodes cannot be counted, only
-// this metric is absent.
+// Collect implements prometheus.Collector. While nodes cannot be counted, only this metric is
+// missing.
 func (s *nodeStates) Collect(metrics chan<- prometheus.Metric) {
 	counts, known := s.counts.get()
 	if !known {

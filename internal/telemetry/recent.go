@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// recentFor is how long what was read of the database is used again.
+	// recentFor is how long a value from the database is used before it is read again.
 	recentFor = 10 * time.Second
-	// recentTimeout bounds one reading.
+	// recentTimeout limits one reading.
 	recentTimeout = 5 * time.Second
 )
 
-// recent is something that is read from the database at a scrape and not at each
-// change, because other replicas change it too.
+// recent is a value that is read from the database when metrics are scraped, instead of being
+// updated at each change, because other replicas change it too.
 type recent[T any] struct {
 	read func(context.Context) (T, error)
-	what string // it is, for the log when that fails
+	what string // name of the value, for the log when reading fails
 	log  *slog.Logger
 	now  func() time.Time
 
 	mu     sync.Mutex
-	readAt time.Time // when last, successfully or not
+	readAt time.Time // time of the last reading, successful or not
 	value  T
 	known  bool
 }
 
-// get returns the value; known is false while it cannot be read.
+// get returns the value. known is false while it cannot be read.
 func (r *recent[T]) get() (value T, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

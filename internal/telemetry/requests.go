@@ -11,33 +11,33 @@ import (
 	"github.com/ingot-metal/ingot/internal/loglimit"
 )
 
-// Label values for requests without a value of their own.
+// Label values for requests that have no value of their own.
 const (
-	// unmatched is the route of requests that no route answers: the path is
-	// unknown, or the request was refused before its route was looked up.
+	// unmatched is the route of requests that no route handles: the path is unknown, or the request
+	// was refused before its route was looked up.
 	unmatched = "unmatched"
-	// otherMethod is any method that HTTP does not define. Clients can invent any
+	// otherMethod stands for all methods that HTTP does not define, because clients can invent any
 	// number of them.
 	otherMethod = "other"
 )
 
-// statusGone is the status of a request whose client closed the connection before
-// the answer, as proxies log it.
+// statusGone is the status of a request whose client closed the connection before the answer.
+// Proxies log the same status.
 const statusGone = 499
 
-// maxPath is how much of a path an access log line has, in bytes.
+// maxPath is the most that an access log line has of a path, in bytes.
 const maxPath = 256
 
-// methods are those that get a label of their own.
+// methods are the methods that have their own label value.
 var methods = map[string]bool{
 	http.MethodGet: true, http.MethodHead: true, http.MethodPost: true, http.MethodPut: true,
 	http.MethodPatch: true, http.MethodDelete: true, http.MethodOptions: true,
 }
 
-// Requests counts, times and logs the requests of the API. Its three middlewares
-// work together: Observe wraps the whole API; RecordRoute wraps each route inside the
-// router, which knows the pattern; RecordUser is inside authentication, which knows
-// the user, or alone when everybody is let in.
+// Requests counts, times and logs the requests of the API. Its three middlewares work together:
+// Observe wraps the whole API. RecordRoute wraps each route inside the router, which knows the
+// pattern. RecordUser is inside authentication, which knows the user; without authentication it
+// stands alone.
 type Requests struct {
 	// Metrics counts requests; nil means no metrics.
 	Metrics *Metrics
@@ -54,7 +54,7 @@ type Requests struct {
 // labels are the values that the inner middlewares set for one request.
 type labels struct {
 	route, user string
-	anonymous   bool // nobody has been let in with it, so anybody can send it
+	anonymous   bool // the request was not authenticated, so anybody can send such requests
 }
 
 type labelsKey struct{}
@@ -76,13 +76,13 @@ func (q *Requests) RecordRoute(next http.Handler) http.Handler {
 
 // routeLabel returns a pattern of the router without its syntax for special cases.
 func routeLabel(pattern string) string {
-	if pattern == "/" { // the pattern of everything that no other one matches
+	if pattern == "/" { // the pattern for everything that no other pattern matches
 		return unmatched
 	}
 	return strings.TrimSuffix(pattern, "{$}")
 }
 
-// RecordUser records who was let in with the request.
+// RecordUser records the authenticated user of the request.
 func (q *Requests) RecordUser(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s := labelsOf(r); s != nil {
@@ -103,10 +103,10 @@ func (q *Requests) Observe(next http.Handler) http.Handler {
 			defer q.Metrics.inFlight.Dec()
 		}
 		completed := false
-		defer func() { // also when the answer is aborted by a panic, which goes on
+		defer func() { // also if a panic aborts the answer; the panic then continues
 			status := response.status
 			if status == 0 && completed && r.Context().Err() == nil {
-				status = http.StatusOK // what the library sends when nothing was written
+				status = http.StatusOK // the library sends this when nothing was written
 			}
 			q.report(r, s, response, status, q.Now().Sub(began))
 		}()
@@ -175,5 +175,5 @@ func (w *responseWriter) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach the library's own writer.
+// Unwrap lets http.ResponseController reach the wrapped writer.
 func (w *responseWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// suspension exports what waits for a person.
+// suspension exports figures about suspended work that waits for a person.
 type suspension struct {
 	present                     recent[node.Suspension]
 	suspended, nodes, differing *prometheus.Desc
@@ -35,8 +35,8 @@ func (s *suspension) Describe(descs chan<- *prometheus.Desc) {
 	descs <- s.differing
 }
 
-// Collect implements prometheus.Collector. While the database does not answer, only
-// these metrics are absent.
+// Collect implements prometheus.Collector. While the database does not answer, only these metrics
+// are missing.
 func (s *suspension) Collect(metrics chan<- prometheus.Metric) {
 	present, known := s.present.get()
 	if !known {

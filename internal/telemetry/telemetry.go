@@ -1,9 +1,9 @@
 // Package telemetry exports metrics of an engine for Prometheus, and writes an access
 // log with a line for each request.
 //
-// Each label has few values, whatever clients send: routes are patterns of the route
-// table, methods those of HTTP, states and outcomes those of the engine. No metric
-// names a node, a user or an address.
+// Each label has few values, whatever clients send: routes are patterns of the route table, methods
+// are methods of HTTP, and states and outcomes are the engine's. No metric names a node, a user or
+// an address.
 package telemetry
 
 import (
@@ -44,7 +44,7 @@ type Metrics struct {
 
 var _ conductor.Observer = (*Metrics)(nil)
 
-// New returns metrics that are zero.
+// New returns metrics whose values are zero.
 func New() *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
@@ -77,7 +77,7 @@ func New() *Metrics {
 	return m
 }
 
-// buildInfo is always 1; the labels say what the binary was built from.
+// buildInfo is always 1. Its labels say what the binary was built from.
 func buildInfo() prometheus.Collector {
 	info := buildinfo.Read()
 	labels := prometheus.Labels{"version": info.Version, "go_version": info.Go, "revision": info.Commit}
@@ -88,12 +88,11 @@ func buildInfo() prometheus.Collector {
 
 // Engine is the source of the metrics that are read at each scrape.
 type Engine interface {
-	// QueueLength is the number of pieces of work that wait for a worker.
+	// QueueLength returns the number of pieces of work that wait for a worker.
 	QueueLength() int
-	// NodeStates counts nodes by provision state; states without nodes may be
-	// absent.
+	// NodeStates counts nodes by provision state. States without nodes may be missing.
 	NodeStates(ctx context.Context) (map[node.State]int, error)
-	// Suspension returns what waits for a person, and counts it.
+	// Suspension describes the suspended work that waits for a person, with its counts.
 	Suspension(ctx context.Context) (node.Suspension, error)
 }
 
@@ -107,8 +106,8 @@ func (m *Metrics) Watch(e Engine, log *slog.Logger, now func() time.Time) {
 	)
 }
 
-// WatchCertificate adds the expiry of the certificate in use, so that operators
-// notice a failed renewal before clients do. Call it at most once.
+// WatchCertificate adds the expiry of the certificate in use, so operators notice a failed renewal
+// before clients do. Call it at most once.
 func (m *Metrics) WatchCertificate(ends func() time.Time) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ingot_tls_certificate_expiry_timestamp_seconds", Help: "When the certificate in use ends, in seconds since 1970.",

@@ -21,8 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/runner"
 )
 
-// scrape returns the samples of a figure as lines, without histogram buckets and
-// times.
+// scrape returns the samples of a metric as lines, without histogram buckets and times.
 func scrape(t *testing.T, m *Metrics, figure string) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -46,7 +45,7 @@ func wantSamples(t *testing.T, m *Metrics, figure string, want ...string) {
 	}
 }
 
-// clock moves a millisecond with each look.
+// clock returns a clock that moves by a millisecond with each reading.
 func clock() func() time.Time {
 	now := time.Unix(0, 0)
 	return func() time.Time {
@@ -55,7 +54,7 @@ func clock() func() time.Time {
 	}
 }
 
-// service is an API of a few routes behind q.
+// service returns an API of a few routes behind q.
 func service(q *Requests) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
@@ -286,7 +285,7 @@ func TestFailedCountLeavesTheOtherFigures(t *testing.T) {
 	wantSamples(t, m, `ingot_nodes{provision_state="enroll"}`, `ingot_nodes{provision_state="enroll"} 2`)
 }
 
-// BenchmarkWatchedRequest is what figures and access log add to a request.
+// BenchmarkWatchedRequest measures what metrics and access log add to a request.
 func BenchmarkWatchedRequest(b *testing.B) {
 	for name, q := range map[string]*Requests{
 		"metrics":     {Metrics: New(), User: nobody, Now: time.Now},
