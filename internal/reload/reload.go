@@ -1,6 +1,6 @@
-// Package reload loads a value from files, such as users or a certificate, and loads it
-// again when the files change, without a restart. When a changed file is invalid, the
-// last valid value stays in use, and the failure is logged.
+// Package reload loads a value from files, such as users or a certificate, and loads it again when
+// the files change, without a restart. If a changed file is invalid, the last valid value stays in
+// use, and the failure is logged.
 package reload
 
 import (
@@ -15,8 +15,8 @@ import (
 const (
 	// interval is the shortest time between two checks of the files.
 	interval = time.Second
-	// timeResolution is the age at which the modification time of a file identifies its
-	// content. File systems round times, the oldest ones to 2 s.
+	// timeResolution is the age from which the modification time of a file identifies its content.
+	// File systems round times, the oldest ones to 2 s.
 	timeResolution = 2 * time.Second
 )
 
@@ -32,9 +32,9 @@ type Value[T any] struct {
 	checked atomic.Int64 // when the files were last checked, in Unix nanoseconds
 
 	mu       sync.Mutex // held while the files are checked
-	seen     []stamp    // of the files when they were last loaded
+	seen     []stamp    // stamps of the files when they were last loaded
 	young    bool       // a file was too new for its stamp to identify it
-	lastFail string     // why the last load failed, which is logged once; empty if it did not
+	lastFail string     // the last load's failure, so that it is logged once; empty after success
 }
 
 // stamp identifies a version of a file.
@@ -44,8 +44,8 @@ type stamp struct {
 	modified time.Time
 }
 
-// New loads the value for the first time; its error is that of load. The name is for
-// the log. load reads the files at paths and is called again after one has changed.
+// New loads the value for the first time and returns the error of load. The name is for the log.
+// load reads the files at paths; it is called again after one of them has changed.
 func New[T any](name string, paths []string, load func() (T, error), log *slog.Logger, now func() time.Time) (*Value[T], error) {
 	v := &Value[T]{name: name, paths: paths, load: load, log: log, now: now}
 	v.checked.Store(now().UnixNano())
@@ -58,11 +58,12 @@ func New[T any](name string, paths []string, load func() (T, error), log *slog.L
 	return v, nil
 }
 
-// Get returns the value of the files as they were at most a second ago. While one
-// caller loads changed files, others get the old value.
+// Get returns the value of the files as they were at most a second ago. While one caller loads
+// changed files, others get the old value.
 func (v *Value[T]) Get() T {
 	now := v.now()
-	// A clock that was set back counts, too: else nothing would be read until it has caught up.
+	// A clock that was set back also triggers a check. Otherwise nothing would be read until the
+	// clock has caught up.
 	if since := time.Duration(now.UnixNano() - v.checked.Load()); since.Abs() >= interval && v.mu.TryLock() {
 		v.refresh(now)
 		v.mu.Unlock()
@@ -75,7 +76,7 @@ func (v *Value[T]) refresh(now time.Time) {
 	v.checked.Store(now.UnixNano())
 	young := v.young
 	changed := v.stamp(now)
-	// What made a load fail may pass without a change of the files.
+	// The reason of a failed load may disappear without a change of the files.
 	if !changed && !young && v.lastFail == "" {
 		return
 	}
@@ -94,7 +95,7 @@ func (v *Value[T]) refresh(now time.Time) {
 	v.lastFail = ""
 }
 
-// stamp checks the files before they are read and reports whether one has changed
+// stamp records the versions of the files before they are read. It reports whether one has changed
 // since the last time.
 func (v *Value[T]) stamp(now time.Time) (changed bool) {
 	stamps := make([]stamp, len(v.paths))
