@@ -1,6 +1,6 @@
-// Package role names what a user may do with the engine. What each request and each
-// field needs is in the tables of package httpapi; which user has which role is in a
-// file that package auth reads.
+// Package role names what a user may do with the engine. The tables of package httpapi say which
+// role each request and each field needs. A file that package auth reads says which user has which
+// role.
 package role
 
 import (
@@ -29,7 +29,7 @@ func (r Role) String() string {
 	return "none"
 }
 
-// Parse returns the role of a name, in lower case.
+// Parse returns the role with a name in lower case.
 func Parse(name string) (Role, error) {
 	known := make([]string, 0, len(names))
 	for r := Reader; r <= Admin; r++ {
