@@ -1,5 +1,5 @@
-// Package loglimit bounds the log lines that anybody on the network can cause, so that
-// nobody fills the disk with them.
+// Package loglimit limits the log lines that anybody on the network can cause, so that nobody fills
+// the disk with them.
 package loglimit
 
 import (
@@ -11,20 +11,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Logger writes a bounded number of lines. It is safe for concurrent use.
+// Logger writes a limited number of lines. It is safe for concurrent use.
 type Logger struct {
 	log     *slog.Logger
 	limit   *rate.Limiter
-	dropped atomic.Int64 // lines that were not written since the last one
+	dropped atomic.Int64 // lines left out since the last line that was written
 }
 
-// New returns a logger that writes perSecond lines in a second, lasting, and burst lines
-// at once.
+// New returns a logger that writes perSecond lines per second in the long run, and burst lines at
+// once.
 func New(log *slog.Logger, perSecond, burst int) *Logger {
 	return &Logger{log: log, limit: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// Log writes a line, or counts it as lines_left_out of the next one that is written.
+// Log writes a line. If the limit is reached, it leaves the line out and counts it in
+// lines_left_out of the next line.
 func (l *Logger) Log(now time.Time, level slog.Level, message string, attrs ...slog.Attr) {
 	if !l.log.Enabled(context.Background(), level) {
 		return
