@@ -1,4 +1,4 @@
-// Package keylimit bounds how many users each of many keys has at once.
+// Package keylimit limits how many users each of many keys has at once.
 package keylimit
 
 import (
@@ -8,9 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limit lets so many users of one key in at once. The others wait in the order in which
-// they came. It remembers a key only while somebody uses it or waits for it, and is safe
-// for concurrent use.
+// Limit admits a number of users of one key at once. Others wait in the order in which they came.
+// It remembers a key only while somebody uses it or waits for it. It is safe for concurrent use.
 type Limit struct {
 	perKey int64
 
@@ -20,7 +19,7 @@ type Limit struct {
 
 type key struct {
 	places *semaphore.Weighted
-	users  int // that have a place or wait for one
+	users  int // users that have a place or wait for one
 }
 
 // New returns a limit of perKey users, at least 1, for each key.
@@ -28,8 +27,7 @@ func New(perKey int) *Limit {
 	return &Limit{perKey: int64(perKey), keys: map[string]*key{}}
 }
 
-// Acquire waits for a place at a key; the caller calls release once. The error is that of
-// ctx.
+// Acquire waits for a place at a key. The caller has to call release. The error is that of ctx.
 func (l *Limit) Acquire(ctx context.Context, name string) (release func(), err error) {
 	k := l.enter(name)
 	if err := k.places.Acquire(ctx, 1); err != nil {
