@@ -1,10 +1,10 @@
-// Package fairqueue shares a bounded number of slots among many sources, so that no
-// source can keep the others out, however much it asks for.
+// Package fairqueue shares a limited number of slots among many sources. No source can keep the
+// others out, however many requests it sends.
 //
-// Two rules do that. Sources that wait are let in in turns, each in the order in which
-// its callers came. And a source never holds more slots than remain free: one alone gets
-// half of them, two get a third each, and a new one finds some while there are fewer
-// sources than slots.
+// Two rules ensure that. First, waiting sources take turns, and each admits its callers in the
+// order in which they came. Second, a source never holds more slots than remain free. So a single
+// source gets half of the slots, two get a third each, and a new source finds free slots as long as
+// there are fewer sources than slots.
 package fairqueue
 
 import (
@@ -16,29 +16,28 @@ import (
 	"sync"
 )
 
-// ErrFull says that too many callers wait, and no source has more of them than the one
+// ErrFull means that too many callers wait, and no source has more waiting callers than the source
 // that was refused.
 var ErrFull = errors.New("too many requests wait")
 
-// Queue lets the callers of sources in. It is safe for concurrent use.
+// Queue admits the callers of sources. It is safe for concurrent use.
 type Queue[K comparable] struct {
 	mu         sync.Mutex
 	free       int // slots
-	waiting    int // callers of all sources
+	waiting    int // waiting callers of all sources
 	maxWaiting int
-	sources    map[K]*source[K] // those that hold slots or wait for one
-	turns      []*source[K]     // those with waiting callers, the next one first
+	sources    map[K]*source[K] // sources that hold slots or wait for one
+	turns      []*source[K]     // sources with waiting callers, the next one first
 }
 
-// source is what a source holds and waits for.
+// source has the slots and the waiting callers of one source.
 type source[K comparable] struct {
 	key     K
 	held    int
-	waiting []chan error // nil lets the caller in, ErrFull sends it away; oldest first
+	waiting []chan error // nil admits the caller, ErrFull refuses it; oldest first
 }
 
-// New returns a queue with a number of slots, at least 2, for which at most maxWaiting
-// callers wait.
+// New returns a queue with a number of slots, at least 2. At most maxWaiting callers wait for them.
 func New[K comparable](slots, maxWaiting int) *Queue[K] {
 	return &Queue[K]{free: slots, maxWaiting: maxWaiting, sources: map[K]*source[K]{}}
 }
@@ -51,8 +50,8 @@ func (q *Queue[K]) Busy(key K) bool {
 	return known && (len(s.waiting) > 0 || s.held >= q.free) || q.free == 0
 }
 
-// TryEnter takes a slot for a source if it can have one at once. The caller calls leave
-// when it is done.
+// TryEnter takes a slot for a source if one is available at once. The caller has to call leave when
+// it is done.
 func (q *Queue[K]) TryEnter(key K) (leave func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,10 +63,10 @@ func (q *Queue[K]) TryEnter(key K) (leave func(), ok bool) {
 	return q.leaver(s), true
 }
 
-// Enter takes a slot for a source, and waits for it until ctx ends. The caller calls
-// leave when it is done. It returns ErrFull when no more callers may wait. A caller whose
-// source has fewer of them takes the place of the one that came last of the source with
-// the most, which gets ErrFull then.
+// Enter takes a slot for a source, and waits for it until ctx ends. The caller has to call leave
+// when it is done. When no more callers may wait, Enter returns ErrFull, unless another source has
+// more waiting callers. Then the last caller of the source with the most gets ErrFull instead, and
+// this caller takes its place.
 func (q *Queue[K]) Enter(ctx context.Context, key K) (leave func(), err error) {
 	q.mu.Lock()
 	s := q.source(key)
@@ -105,7 +104,7 @@ func (q *Queue[K]) Full(key K) bool {
 	return most == nil || len(most.waiting) <= waiting+1
 }
 
-// leaver returns the function that gives a slot back, once.
+// leaver returns a function that gives a slot back. Only its first call has an effect.
 func (q *Queue[K]) leaver(s *source[K]) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
@@ -117,7 +116,7 @@ func (q *Queue[K]) leaver(s *source[K]) func() {
 	})
 }
 
-// The methods below need the lock.
+// Callers of the methods below hold the lock.
 
 func (q *Queue[K]) source(key K) *source[K] {
 	s, ok := q.sources[key]
@@ -128,14 +127,14 @@ func (q *Queue[K]) source(key K) *source[K] {
 	return s
 }
 
-// forget drops a source that neither holds nor wants anything.
+// forget drops a source that neither holds slots nor waits for any.
 func (q *Queue[K]) forget(s *source[K]) {
 	if s.held == 0 && len(s.waiting) == 0 && q.sources[s.key] == s {
 		delete(q.sources, s.key)
 	}
 }
 
-// admit gives the source a slot, unless it holds as many as are free.
+// admit gives the source a slot, unless the source already holds as many slots as are free.
 func (q *Queue[K]) admit(s *source[K]) bool {
 	if s.held >= q.free {
 		return false
@@ -145,23 +144,23 @@ func (q *Queue[K]) admit(s *source[K]) bool {
 	return true
 }
 
-// letIn gives slots to the sources that wait for one, in turns.
+// letIn gives slots to the waiting sources, in turns.
 func (q *Queue[K]) letIn() {
 	for i := 0; i < len(q.turns); {
 		s := q.turns[i]
 		if !q.admit(s) {
-			i++ // another source holds less
+			i++ // another source may hold fewer slots
 			continue
 		}
 		q.end(s, 0, nil)
-		if len(s.waiting) > 0 { // behind the others
+		if len(s.waiting) > 0 { // behind the other sources
 			q.turns = append(slices.Delete(q.turns, i, i+1), s)
 		}
 		i = 0
 	}
 }
 
-// wait makes a caller of the source wait. It returns nil when the caller is refused.
+// wait makes a caller of the source wait. It returns nil if the caller is refused.
 func (q *Queue[K]) wait(s *source[K]) chan error {
 	if q.waiting >= q.maxWaiting {
 		most := q.longest()
@@ -179,7 +178,7 @@ func (q *Queue[K]) wait(s *source[K]) chan error {
 	return turn
 }
 
-// end tells a caller of the source, by its position, that it waits no longer.
+// end ends the wait of a caller of the source with an outcome. The caller is given by its position.
 func (q *Queue[K]) end(s *source[K], position int, outcome error) {
 	s.waiting[position] <- outcome
 	s.waiting = slices.Delete(s.waiting, position, position+1)
@@ -198,7 +197,7 @@ func (q *Queue[K]) cancel(s *source[K], turn chan error, cause error) error {
 		q.end(s, position, cause)
 		return cause
 	}
-	return <-turn // it was let in or sent away meanwhile
+	return <-turn // the caller was admitted or refused meanwhile
 }
 
 // longest returns the source with the most waiting callers, nil when nobody waits.
@@ -209,19 +208,19 @@ func (q *Queue[K]) longest() *source[K] {
 	return slices.MaxFunc(q.turns, func(a, b *source[K]) int { return cmp.Compare(len(a.waiting), len(b.waiting)) })
 }
 
-// Hold is what a caller holds of queues: slots while it works, and a place among those
-// that wait for others afterwards. The zero value holds nothing. It is used by one
-// goroutine at a time.
+// Hold is what a caller holds of queues: slots while it works, and afterwards a place among the
+// callers that wait for work of others. The zero value holds nothing. Only one goroutine may use it
+// at a time.
 type Hold struct {
-	// Wait takes the place; it reports false when there is no more. Nil means that there
-	// always is one.
+	// Wait takes the place among waiting callers. It reports false if there is none left. Nil means
+	// that there always is one.
 	Wait func() (leave func(), ok bool)
 
 	leaves []func()
 	waits  bool
 }
 
-// Add makes the caller hold a slot, until Release or End calls leave.
+// Add records a slot that the caller holds. Release or End calls leave.
 func (h *Hold) Add(leave func()) { h.leaves = append(h.leaves, leave) }
 
 // End gives back everything.
@@ -234,12 +233,12 @@ func (h *Hold) End() {
 
 type holdKey struct{}
 
-// With returns a context that carries what a caller holds, for Release.
+// With returns a context that carries the caller's Hold, for Release.
 func With(ctx context.Context, h *Hold) context.Context { return context.WithValue(ctx, holdKey{}, h) }
 
-// Release gives back the slots that the caller of ctx holds, before a wait that is not its
-// own work; it goes on without them. It reports false when too many wait already: the
-// caller keeps its slots and must not wait.
+// Release gives back the slots that the caller of ctx holds, before it waits for somebody else's
+// work. The caller continues without them. Release reports false if too many callers already wait:
+// then the caller keeps its slots and must not wait.
 func Release(ctx context.Context) bool {
 	h, ok := ctx.Value(holdKey{}).(*Hold)
 	if !ok || h.waits {
@@ -259,21 +258,21 @@ func Release(ctx context.Context) bool {
 	return true
 }
 
-// Network is what counts as one source of requests from a network.
+// Network identifies a source of requests: a host or a network.
 type Network netip.Prefix
 
-// networkBits is how much of an IPv6 address names the network of a machine, which
-// chooses the rest of its address itself (RFC 4291, section 2.5.1).
+// networkBits is how many bits of an IPv6 address are the network of a machine. The machine chooses
+// the rest of its address itself (RFC 4291, section 2.5.1).
 const networkBits = 64
 
-// NetworkOf returns the source that an address belongs to: the address itself, or the
-// network of an IPv6 address. All unknown addresses, the zero Addr, are one source.
+// NetworkOf returns the source that an address belongs to: an IPv4 address itself, or the network
+// of an IPv6 address. All unknown addresses, which are the zero Addr, are one source.
 func NetworkOf(address netip.Addr) Network {
 	address = address.Unmap().WithZone("")
 	bits := address.BitLen()
 	if address.Is6() {
 		bits = networkBits
 	}
-	network, _ := address.Prefix(bits) // fails for the zero Addr alone
+	network, _ := address.Prefix(bits) // fails for the zero Addr only
 	return Network(network)
 }
