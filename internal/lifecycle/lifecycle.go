@@ -1,6 +1,6 @@
-// Package lifecycle starts the parts of a program in order and stops them in reverse
-// order. When a part fails to start, those before it are stopped; a part that does not
-// stop in time does not block the others.
+// Package lifecycle starts the parts of a program in order and stops them in reverse order. If a
+// part fails to start, the parts before it are stopped. A part that does not stop in time does not
+// block the others.
 package lifecycle
 
 import (
@@ -13,18 +13,18 @@ import (
 // DefaultStopTimeout is the StopTimeout of a Stack that does not set one.
 const DefaultStopTimeout = 15 * time.Second
 
-// grace is how long a stop may still take after its context has ended: time to
-// clean up and to return an error that says more than the stack can.
+// grace is how long a stop may continue after its context has ended. It leaves time to clean up and
+// to return an error that says more than the stack can.
 const grace = time.Second
 
 // Part is one part of a program.
 type Part struct {
 	Name string
-	// Start returns when the part is ready, or with an error that says what was
-	// tried. A part that failed to start is not stopped. Nil does nothing.
+	// Start returns when the part is ready, or with an error that says what was tried. A part that
+	// failed to start is not stopped. Nil means that there is nothing to start.
 	Start func(context.Context) error
-	// Stop returns when the part has ended, or soon after its context has. Nil
-	// does nothing.
+	// Stop returns when the part has ended, or soon after ctx has ended. Nil means that there is
+	// nothing to stop.
 	Stop func(context.Context) error
 }
 
@@ -35,9 +35,8 @@ type Stack struct {
 	running     []Part
 }
 
-// Start starts parts in the given order. When one fails to start, every part on the
-// stack is stopped, even if ctx has ended; the error is that of the start, joined with
-// those of the stops.
+// Start starts parts in the given order. If one fails to start, every part on the stack is stopped,
+// even if ctx has ended. The error joins the error of the start with those of the stops.
 func (s *Stack) Start(ctx context.Context, parts ...Part) error {
 	for _, part := range parts {
 		if part.Start != nil {
@@ -54,10 +53,9 @@ func (s *Stack) Start(ctx context.Context, parts ...Part) error {
 // pushes each as soon as it runs.
 func (s *Stack) Push(part Part) { s.running = append(s.running, part) }
 
-// Stop stops all parts, last started first, and returns every error with the name
-// of its part. Each stop is bounded by ctx and by StopTimeout. One that has not
-// returned a second after that is abandoned and reported. A second call does
-// nothing.
+// Stop stops all parts, last started first. It returns all errors, each with the name of its part.
+// ctx and StopTimeout limit each stop. A stop that has not returned a second after that is
+// abandoned and reported. A second call does nothing.
 func (s *Stack) Stop(ctx context.Context) error {
 	var errs []error
 	for len(s.running) > 0 {
