@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/iso9660"
 )
 
-// data is a config drive in object form. Keys that are missing or null are not there.
+// data is a config drive in object form. Keys that are missing or null are not set.
 type data struct {
 	MetaData    json.RawMessage `json:"meta_data"`
 	UserData    json.RawMessage `json:"user_data"`
@@ -70,7 +70,7 @@ func Build(object json.RawMessage, instance Instance) (*iso9660.Image, error) {
 	return image, nil
 }
 
-// metaData returns the text of the metadata with its defaults.
+// metaData returns the text of the metadata, with defaults for uuid and name.
 func (d data) metaData(instance Instance) ([]byte, error) {
 	values := map[string]json.RawMessage{}
 	if isSet(d.MetaData) {
@@ -94,7 +94,7 @@ func (d data) metaData(instance Instance) ([]byte, error) {
 	return text, nil
 }
 
-// userData returns the user data as an instance reads it.
+// userData returns the user data in the form that an instance reads.
 func (d data) userData() ([]byte, error) {
 	if !isSet(d.UserData) {
 		return nil, nil

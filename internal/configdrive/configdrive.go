@@ -1,9 +1,9 @@
-// Package configdrive makes and checks config drives: the ISO images with the label config-2
-// that an instance reads its metadata, its network and its user data from, in the layout of
-// OpenStack.
+// Package configdrive makes and checks config drives: ISO images with the label config-2, in the
+// layout of OpenStack. An instance reads its metadata, its network configuration and its user data
+// from them.
 //
-// The API carries a config drive in one of three forms: the URL of an image, the base64 text
-// of a compressed image, or the data of one as an object. Agents take the first two.
+// The API carries a config drive in one of three forms: the URL of an image, the base64 text of a
+// compressed image, or its data as an object. Agents accept the first two.
 package configdrive
 
 import (
@@ -17,19 +17,19 @@ import (
 // Label is the volume label of a config drive, which instances look for.
 const Label = "config-2"
 
-// DefaultMaxSize bounds the image of a config drive, in bytes. Agents write it into a
-// partition of 64 MiB.
+// DefaultMaxSize limits the image of a config drive, in bytes. Agents write it into a partition of
+// 64 MiB.
 const DefaultMaxSize = 64 << 20
 
-// Instance is what the metadata of an instance says unless the client has given it.
+// Instance has the defaults for the metadata of an instance. Values from the client win.
 type Instance struct {
 	UUID string // of the node
 	Name string // of the node; may be empty
 }
 
-// ForAgent returns a config drive as agents take it, a URL or base64 text, from any form of
-// the API. It checks what the client has given, and fetches nothing. Without a config drive,
-// which is null or an empty text or object, it returns an empty text. maxSize bounds the
+// ForAgent returns a config drive in a form that agents accept, a URL or base64 text, from any form
+// of the API. It checks the client's data, and fetches nothing. Null, an empty text and an empty
+// object mean that there is no config drive; then it returns an empty text. maxSize limits the
 // image, in bytes.
 func ForAgent(raw json.RawMessage, instance Instance, maxSize int64) (string, error) {
 	var text string
@@ -56,8 +56,8 @@ func ForAgent(raw json.RawMessage, instance Instance, maxSize int64) (string, er
 	return text, Check(text, maxSize)
 }
 
-// checkURL refuses what agents cannot download. Errors do not repeat the URL, which may have
-// credentials.
+// checkURL refuses URLs that agents cannot download. Errors do not repeat the URL, because it may
+// contain credentials.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

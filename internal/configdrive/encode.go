@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/iso9660"
 )
 
-// Encode returns an image as the API and agents carry it: compressed by gzip, as base64 text.
-// The same image makes the same text.
+// Encode returns an image in the form that the API and agents carry: compressed by gzip, as base64
+// text. The same image makes the same text.
 func Encode(image io.Reader) (string, error) {
 	var b strings.Builder
 	text := base64.NewEncoder(base64.StdEncoding, &b)
@@ -27,10 +27,9 @@ func Encode(image io.Reader) (string, error) {
 	return b.String(), nil
 }
 
-// Decode returns the ISO image in a text that a client has given. It is an error if the text
-// is not base64 of gzip, if the image has more than maxSize bytes, and if it is no ISO 9660
-// image. Whatever the text expands to, no more than maxSize bytes of it are kept. Lines may
-// be broken.
+// Decode returns the ISO image in a text from a client. It fails if the text is not base64 of gzip,
+// if the image has more than maxSize bytes, or if it is no ISO 9660 image. Whatever the text
+// expands to, no more than maxSize bytes of it are kept. The text may have line breaks.
 func Decode(text string, maxSize int64) ([]byte, error) {
 	var image bytes.Buffer
 	if err := decode(&image, text, maxSize); err != nil {
@@ -68,7 +67,7 @@ func decode(image io.Writer, text string, maxSize int64) error {
 	return nil
 }
 
-// refuseText says which of the two encodings is wrong.
+// refuseText returns an error that says which of the two encodings is wrong.
 func refuseText(err error) error {
 	var corrupt base64.CorruptInputError
 	if errors.As(err, &corrupt) {
@@ -77,14 +76,14 @@ func refuseText(err error) error {
 	return errors.New("the config drive is not compressed by gzip, or cut off")
 }
 
-// isoHead is how many bytes of an ISO image tell that it is one: up to the end of its
-// first volume descriptor (ECMA-119 §8.1).
+// isoHead is how many bytes at the start of an image show whether it is an ISO image. They end with
+// its first volume descriptor (ECMA-119 §8.1).
 const (
 	isoDescriptor = 16 * iso9660.SectorSize
 	isoHead       = isoDescriptor + iso9660.SectorSize
 )
 
-// isISO tells whether an image begins with a primary volume descriptor at its place.
+// isISO reports whether an image has a primary volume descriptor at its place.
 func isISO(head []byte) bool {
 	return len(head) >= isoHead && bytes.HasPrefix(head[isoDescriptor:], []byte("\x01CD001\x01"))
 }
