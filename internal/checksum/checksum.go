@@ -21,7 +21,7 @@ const (
 	SHA512 Algorithm = "sha512"
 )
 
-// algorithms has the weakest first.
+// algorithms lists the weakest first.
 var algorithms = []struct {
 	name   Algorithm
 	digits int
@@ -32,18 +32,18 @@ var algorithms = []struct {
 	{SHA512, 2 * sha512.Size, sha512.New},
 }
 
-// sha1Digits is the length of checksums that are named in errors, because publishers offer
-// them, but are never accepted.
+// sha1Digits is the length of SHA-1 checksums. Publishers offer them, so errors name them, but they
+// are never accepted.
 const sha1Digits = 40
 
-// Checksum is a checksum and its algorithm. Two that are equal are the same.
+// Checksum is a checksum and its algorithm. Equal values mean the same checksum.
 type Checksum struct {
 	Algorithm Algorithm
 	Value     string // hexadecimal digits, lower case
 }
 
-// Parse reads a checksum that a client gives: hexadecimal digits in either case, whose
-// number tells the algorithm, or "algorithm:digits", where both must fit together.
+// Parse reads a checksum from a client. It is either hexadecimal digits, in upper or lower case,
+// whose number tells the algorithm, or "algorithm:digits", where both must match.
 func Parse(text string) (Checksum, error) {
 	text = strings.TrimSpace(text)
 	algorithm, value, named := strings.Cut(text, ":")
@@ -53,7 +53,7 @@ func Parse(text string) (Checksum, error) {
 	return New(algorithm, value)
 }
 
-// New makes a checksum of an algorithm and its value, as in image_os_hash_algo and
+// New returns a checksum from the name of an algorithm and a value, as in image_os_hash_algo and
 // image_os_hash_value. The name may be in capitals and have a hyphen.
 func New(algorithm, value string) (Checksum, error) {
 	name, err := AlgorithmOf(algorithm)
@@ -70,13 +70,13 @@ func New(algorithm, value string) (Checksum, error) {
 	return sum, nil
 }
 
-// IsURL tells whether a client gives the address of a checksum file instead of a checksum.
+// IsURL reports whether a text is the URL of a checksum file instead of a checksum.
 func IsURL(text string) bool {
 	scheme, _, found := strings.Cut(text, "://")
 	return found && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// Hash returns a new hash of the checksum's algorithm. Nil is that of the zero Checksum.
+// Hash returns a new hash of the checksum's algorithm, nil for the zero Checksum.
 func (c Checksum) Hash() hash.Hash {
 	for _, a := range algorithms {
 		if a.name == c.Algorithm {
@@ -86,12 +86,12 @@ func (c Checksum) Hash() hash.Hash {
 	return nil
 }
 
-// Matches tells whether a hash has the value of the checksum.
+// Matches reports whether a hash has the value of the checksum.
 func (c Checksum) Matches(h hash.Hash) bool {
 	return hex.EncodeToString(h.Sum(nil)) == c.Value
 }
 
-// String is "algorithm:digits", as [Parse] reads it.
+// String returns "algorithm:digits", which [Parse] reads.
 func (c Checksum) String() string {
 	return string(c.Algorithm) + ":" + c.Value
 }
