@@ -1,6 +1,6 @@
-// Package unixcrypt hashes passwords as crypt(3) of GNU libc does with SHA-256 and SHA-512, in
-// the form that is kept in /etc/shadow: "$5$SALT$HASH" and "$6$SALT$HASH" (Ulrich Drepper,
-// "Unix crypt using SHA-256 and SHA-512", https://www.akkadia.org/drepper/SHA-crypt.txt).
+// Package unixcrypt hashes passwords with SHA-256 and SHA-512 as crypt(3) of GNU libc does. The
+// hashes have the form of /etc/shadow: "$5$SALT$HASH" and "$6$SALT$HASH" (Ulrich Drepper, "Unix
+// crypt using SHA-256 and SHA-512", https://www.akkadia.org/drepper/SHA-crypt.txt).
 package unixcrypt
 
 import (
@@ -22,22 +22,21 @@ const (
 	SHA512 Algorithm = "sha512"
 )
 
-// Algorithms are all there are.
+// Algorithms lists all algorithms.
 var Algorithms = []Algorithm{SHA256, SHA512}
 
-// MaxPassword is the longest password that is hashed, in bytes. The time that hashing takes
-// grows with its length.
+// MaxPassword is the longest password that can be hashed, in bytes. The time for hashing grows with
+// the length.
 const MaxPassword = 512
 
 const (
-	rounds     = 5000 // the default, which the hash does not name
+	rounds     = 5000 // the default; the hash does not name it
 	saltLength = 16   // the longest that crypt(3) uses
 	saltDigits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Hash hashes a password with a random salt. It keeps a processor busy for some
-// milliseconds. It returns an error for an unknown algorithm and for a password that is empty
-// or too long.
+// Hash hashes a password with a random salt. It uses some milliseconds of CPU time. It fails for an
+// unknown algorithm, and for a password that is empty or too long.
 func Hash(algorithm Algorithm, password string) (string, error) {
 	if password == "" || len(password) > MaxPassword {
 		return "", fmt.Errorf("hash a password of %d bytes: want 1 to %d", len(password), MaxPassword)
