@@ -16,7 +16,7 @@ const (
 // firstDay is the date of all entries: 1 January 1980.
 const firstDay = 1<<5 | 1
 
-// directory is the root directory: the label, then the file with its long name.
+// directory returns the root directory: the label, then the file with its long name.
 func directory(label, name string, size int) []byte {
 	short := shortName(name)
 	entries := entry(padded(label, 11), volumeLabel, 0, 0)
@@ -28,24 +28,25 @@ func directory(label, name string, size int) []byte {
 	return append(entries, entry(short, archive, cluster, size)...)
 }
 
-// entry is an entry with a name of 8 and 3 characters.
+// entry returns an entry with a name of 8 and 3 characters.
 func entry(name string, attributes byte, cluster uint16, size int) []byte {
 	le := binary.LittleEndian
 	b := append([]byte(name), attributes)
-	b = append(b, make([]byte, 10)...) // when it was made and read; the upper half of the cluster
+	b = append(b, make([]byte, 10)...) // times of creation and access; upper half of the cluster
 	b = append(b, 0, 0)                // time
 	b = le.AppendUint16(b, firstDay)   // date
-	b = le.AppendUint16(b, cluster)    // where it begins
+	b = le.AppendUint16(b, cluster)    // first cluster
 	return le.AppendUint32(b, uint32(size))
 }
 
-// shortName is the name of 8 and 3 characters, which no other file has.
+// shortName returns a name of 8 and 3 characters for the file. It is unique, because there is only
+// one file.
 func shortName(name string) string {
 	base, extension, _ := strings.Cut(strings.ToUpper(name), ".")
 	return padded(base[:min(6, len(base))]+"~1", 8) + padded(extension, 3)
 }
 
-// checksum ties a long name to its short one.
+// checksum returns the checksum of a short name, which links a long name to it.
 func checksum(short string) (sum byte) {
 	for _, c := range []byte(short) {
 		sum = sum>>1 | sum<<7
@@ -54,7 +55,7 @@ func checksum(short string) (sum byte) {
 	return sum
 }
 
-// longEntries are the entries of a long name, of which the last part comes first.
+// longEntries returns the entries of a long name. The last part of the name comes first.
 func longEntries(name string, sum byte) []byte {
 	const (
 		inEntry   = 13   // characters
@@ -84,7 +85,7 @@ func longEntries(name string, sum byte) []byte {
 	return entries
 }
 
-// longEntry is one part of a long name: 5, 6 and 2 characters.
+// longEntry returns the entry of one part of a long name: 5, 6 and 2 characters.
 func longEntry(order, sum byte, part []uint16) []byte {
 	b := make([]byte, entrySize)
 	b[0], b[11], b[13] = order, longName, sum

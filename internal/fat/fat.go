@@ -1,8 +1,8 @@
-// Package fat makes the image of a floppy disk with a FAT12 file system and one file in
-// it, for BMCs and ramdisks that take small media in no other format.
+// Package fat makes the image of a floppy disk with a FAT12 file system that has one file. It is
+// for BMCs and ramdisks that accept small media in no other format.
 //
-// The image is computed when it is read: a few kilobytes in memory, then zeros. The same
-// file makes the same bytes, because all dates are fixed. There is no partition table:
+// The image is computed when it is read: a few kilobytes in memory, then zeros. The same file makes
+// the same bytes, because all dates are fixed. There is no partition table, because
 // ironic-python-agent does not read media that have one.
 //
 // Source: Microsoft's FAT specification 1.03, with long names.
@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// Geometry of a 3.5-inch disk of 1.44 MB, which all firmware knows. A cluster is a sector.
+// Geometry of a 3.5-inch disk of 1.44 MB, which all firmware supports. A cluster is one sector.
 const (
 	sectorSize      = 512
 	totalSectors    = 2880
@@ -38,10 +38,10 @@ const (
 // Size of every image in bytes.
 const Size = totalSectors * sectorSize
 
-// MaxFile is how many bytes a file may have at most.
+// MaxFile is the largest size of the file, in bytes.
 const MaxFile = (totalSectors - dataSector) * sectorSize
 
-// Image is an image that is read with [Image.ReadAt]. It is safe for concurrent use.
+// Image is an image that [Image.ReadAt] reads. It is safe for concurrent use.
 type Image struct {
 	head []byte // everything but the zeros at the end
 }
@@ -52,9 +52,9 @@ var (
 	nameForm  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,20}(\.[A-Za-z0-9]{1,3})?$`)
 )
 
-// New returns an image with that volume label, 1 to 11 letters, digits, hyphens and
-// underscores, and one file. The name of the file is 1 to 20 such characters and perhaps
-// an extension of 1 to 3 letters and digits. The content is at most MaxFile bytes.
+// New returns an image with a volume label and one file. The label has 1 to 11 letters, digits,
+// hyphens and underscores. The name of the file has 1 to 20 such characters, and may have an
+// extension of 1 to 3 letters and digits. The content has at most MaxFile bytes.
 func New(label, name string, content []byte) (*Image, error) {
 	switch {
 	case !labelForm.MatchString(label):
@@ -98,7 +98,7 @@ func (i *Image) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// bootSector is the sector with the BIOS parameter block. It boots nothing.
+// bootSector returns the sector with the BIOS parameter block. It does not boot.
 func bootSector(label string) []byte {
 	const (
 		bootSignature = 0x29 // volume number, label and type follow
@@ -126,7 +126,7 @@ func bootSector(label string) []byte {
 	return sector
 }
 
-// table is a file allocation table with one chain from the first cluster on.
+// table returns a file allocation table with one chain that begins at the first cluster.
 func table(clusters int) []byte {
 	const lastCluster = 0xfff
 	entries := []uint16{0xf00 | mediaDescriptor, lastCluster}
@@ -138,7 +138,7 @@ func table(clusters int) []byte {
 		entries = append(entries, next)
 	}
 	packed := make([]byte, tableSectors*sectorSize)
-	for i, entry := range entries { // two entries of 12 bits are in three bytes
+	for i, entry := range entries { // two entries of 12 bits share three bytes
 		at := i * 3 / 2
 		if i%2 == 0 {
 			packed[at], packed[at+1] = byte(entry), packed[at+1]|byte(entry>>8)
