@@ -15,8 +15,8 @@ const (
 	terminatorDescriptor descriptor = 255
 )
 
-// All dates of an image: the start of the year 2000 in UTC, so that the same files make
-// the same bytes.
+// All dates of an image are the start of the year 2000 in UTC, so the same files make the same
+// bytes.
 var (
 	recordDate     = []byte{100, 1, 1, 0, 0, 0, 0} // ECMA-119 §9.1.5
 	volumeDate     = []byte("2000010100000000\x00")
@@ -24,10 +24,10 @@ var (
 	jolietSequence = []byte("%/E")                  // UCS-2 level 3
 )
 
-// application is who made an image, for those who look at it.
+// application names the program that made an image, for people who inspect it.
 const application = "INGOT"
 
-// descriptorHeader is a sector with the first 7 bytes of a volume descriptor.
+// descriptorHeader returns a sector with the first 7 bytes of a volume descriptor.
 func descriptorHeader(kind descriptor) []byte {
 	b := make([]byte, SectorSize)
 	copy(b, []byte{byte(kind), 'C', 'D', '0', '0', '1', 1})
@@ -70,7 +70,7 @@ func (l *layout) volume(t *tree, kind descriptor) []byte {
 	return pad(b)
 }
 
-// bootRecord points to the boot catalog (El Torito §2.0).
+// bootRecord returns the descriptor that points to the boot catalog (El Torito §2.0).
 func (l *layout) bootRecord() []byte {
 	b := descriptorHeader(bootDescriptor)
 	copy(b[7:], "EL TORITO SPECIFICATION")
@@ -82,18 +82,18 @@ func (l *layout) bootRecord() []byte {
 const (
 	platformEFI    = 0xef
 	bootable       = 0x88
-	blockSize      = 512 // that the catalog counts in
+	blockSize      = 512 // unit of the catalog
 	maxBlocks      = 0xffff
-	restOfTheImage = 0 // what firmware takes 0 and 1 blocks for
+	restOfTheImage = 0 // firmware takes 0 and 1 blocks as the rest of the image
 )
 
-// bootCatalog is a validation entry and the default entry, without emulation of a drive.
+// bootCatalog returns a validation entry and the default entry. The boot file emulates no drive.
 func (l *layout) bootCatalog() []byte {
 	b := make([]byte, 64)
 	b[0], b[1] = 1, platformEFI
 	copy(b[4:28], application+strings.Repeat(" ", 24-len(application)))
 	b[30], b[31] = 0x55, 0xaa
-	var sum uint16 // of all words, with the checksum, is 0
+	var sum uint16 // the sum of all words, including the checksum, must be 0
 	for k := 0; k < 32; k += 2 {
 		sum += binary.LittleEndian.Uint16(b[k:])
 	}

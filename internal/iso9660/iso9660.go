@@ -1,17 +1,16 @@
 // Package iso9660 makes ISO 9660 images whose bytes are computed when they are read.
 //
-// An image is a few kilobytes of descriptors and directories in memory, and the contents
-// of its files wherever these are. So an image of any size can be read at any offset
-// without a temporary file, and the same files make the same bytes: all dates are fixed.
+// An image is a few kilobytes of descriptors and directories in memory, and the contents of its
+// files, wherever these are. So an image of any size can be read at any offset without a temporary
+// file. The same files make the same bytes, because all dates are fixed.
 //
-// Images have Rock Ridge and Joliet names, because the names of ISO 9660 alone are not
-// those that Linux and Windows guests look for, and an El Torito entry for UEFI if they
-// boot. The package writes only what such media need: no BIOS boot, no links, no owners,
-// no files of 4 GiB or more.
+// Images have Rock Ridge and Joliet names, because Linux and Windows guests look for names that ISO
+// 9660 alone cannot express. Images that boot have an El Torito entry for UEFI. The package writes
+// only what such media need: no BIOS boot, no links, no owners, no files of 4 GiB or more.
 //
-// Why it exists: the writers of go-diskfs and kdomanski/iso9660 copy each file into a
-// folder and then into a file, and put the time of day into the image; the second has
-// neither El Torito nor Rock Ridge. The second one's reader checks this package in its tests.
+// Why it exists: the writers of go-diskfs and kdomanski/iso9660 copy each file into a folder and
+// then into a file, and put the time of day into the image. The second also has neither El Torito
+// nor Rock Ridge. Its reader checks this package in tests.
 //
 // Sources: ECMA-119, the El Torito specification 1.0, UEFI 2.10 §13.3.2.1, SUSP 1.10 and
 // RRIP 1.10 (IEEE P1281, P1282), the Joliet specification.
@@ -23,15 +22,15 @@ import (
 	"io"
 )
 
-// SectorSize is the size of a sector, and what the size of an image is a multiple of.
+// SectorSize is the size of a sector. The size of an image is a multiple of it.
 const SectorSize = 2048
 
-// MaxFileSize is the size in bytes that a file must stay below, so that one extent
-// holds it.
+// MaxFileSize is the limit of the size of a file in bytes. A file must be smaller, so that one
+// extent holds it.
 const MaxFileSize = 1 << 32
 
-// maxFiles is how many bytes the files of an image may have in total. It keeps sector
-// numbers well below 32 bits.
+// maxFiles limits the total size of the files of an image, in bytes. It keeps sector numbers well
+// below 32 bits.
 const maxFiles = SectorSize << 30
 
 // File is a file of an image.
@@ -43,8 +42,8 @@ type File struct {
 	Path string
 	// Size in bytes, less than MaxFileSize.
 	Size int64
-	// Content has at least Size bytes. It is read when the image is, at the same
-	// time by each reader of the image.
+	// Content has at least Size bytes. It is read whenever the image is, by several readers at the
+	// same time if the image has several.
 	Content io.ReaderAt
 }
 
@@ -58,8 +57,8 @@ type Spec struct {
 	EFIBoot string
 }
 
-// Image is an image that is read with [Image.ReadAt]. It is safe for concurrent use if
-// the contents of its files are.
+// Image is an image that [Image.ReadAt] reads. It is safe for concurrent use if the contents of its
+// files are.
 type Image struct {
 	head    []byte // everything before the first file
 	extents []extent
@@ -72,8 +71,8 @@ type extent struct {
 	offset int64
 }
 
-// New lays an image out. It reads no content. Errors name the path or label that an
-// image cannot have.
+// New returns the image of a specification. It reads no content. Errors name the path or label that
+// is not possible.
 func New(spec Spec) (*Image, error) {
 	if err := checkLabel(spec.Label); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func New(spec Spec) (*Image, error) {
 	return &Image{head: l.encode(), extents: l.extents, size: l.size}, nil
 }
 
-// Size of the image in bytes.
+// Size returns the size of the image in bytes.
 func (i *Image) Size() int64 {
 	return i.size
 }
@@ -103,8 +102,8 @@ func (i *Image) Reader() *io.SectionReader {
 	return io.NewSectionReader(i, 0, i.size)
 }
 
-// ReadAt implements [io.ReaderAt]. Its errors are those of the contents, with the path
-// of the file; a content that is shorter than its size is io.ErrUnexpectedEOF.
+// ReadAt implements [io.ReaderAt]. It returns the errors of the contents, with the path of the
+// file. A content that is shorter than its size gives io.ErrUnexpectedEOF.
 func (i *Image) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, errors.New("negative offset")
@@ -126,8 +125,8 @@ func (i *Image) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// readPart reads from the one part that has an offset: the head, a file, or the zeros
-// behind it. It reads at least one byte or returns an error.
+// readPart reads from the part at an offset: the head, a file, or the zeros behind a file. It reads
+// at least one byte or returns an error.
 func (i *Image) readPart(p []byte, off int64) (int, error) {
 	if off < int64(len(i.head)) {
 		return copy(p, i.head[off:]), nil
@@ -149,8 +148,8 @@ func (i *Image) readPart(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// at returns the last file that begins at an offset or before it, and where the next
-// one begins.
+// at returns the last file that begins at or before an offset, and the offset at which the next
+// file begins.
 func (i *Image) at(off int64) (extent, int64) {
 	next := i.size
 	for k := len(i.extents) - 1; k >= 0; k-- {

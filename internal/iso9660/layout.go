@@ -5,25 +5,25 @@ import (
 	"fmt"
 )
 
-// Sectors of what has a fixed place. The boot record must be the second descriptor (El
-// Torito §2.0); images that do not boot have no third.
+// Sectors with a fixed place. The boot record must be the second descriptor (El Torito §2.0).
+// Images that do not boot have no third descriptor.
 const (
 	systemArea    = 16 // zeros
 	primarySector = systemArea
 	bootSector    = systemArea + 1
 )
 
-// layout is where everything in an image is.
+// layout says where everything in an image is.
 type layout struct {
 	label   string
-	trees   []*tree // the one of ISO 9660, then that of Joliet
+	trees   []*tree // the tree of ISO 9660, then the tree of Joliet
 	boot    *entry  // nil if the image does not boot
 	catalog uint32  // sector of the boot catalog
 	extents []extent
 	size    int64
 }
 
-// tree is the directories of an image in one way of naming.
+// tree has the directories of an image in one of the two namings.
 type tree struct {
 	naming
 	directories []*entry // in the order of the path table
@@ -32,16 +32,16 @@ type tree struct {
 	pathTables  [2]uint32         // sectors: little-endian, big-endian
 }
 
-// newLayout gives everything its place: descriptors, path tables, directories, the boot
-// catalog, files. The boot file is the last one, because firmware takes the rest of an
-// image for it if its size is too large for the catalog.
+// newLayout gives everything its place: descriptors, path tables, directories, the boot catalog,
+// files. The boot file comes last, because firmware reads the rest of the image if the size of the
+// boot file is too large for the catalog.
 func newLayout(label string, root, boot *entry) (*layout, error) {
 	files := root.files()
 	if err := checkTotal(files); err != nil {
 		return nil, err
 	}
 	l := &layout{label: label, boot: boot}
-	next := uint32(bootSector + 2) // the descriptor of Joliet, the terminator
+	next := uint32(bootSector + 2) // behind the descriptor of Joliet and the terminator
 	if boot != nil {
 		next++
 	}
@@ -78,7 +78,7 @@ func checkTotal(files []*entry) error {
 	return nil
 }
 
-// place gives path tables and directories their sectors, and returns the next free one.
+// place assigns sectors to path tables and directories. It returns the next free sector.
 func (t *tree) place(next uint32) uint32 {
 	for k := range t.pathTables {
 		t.pathTables[k] = next
@@ -98,7 +98,7 @@ func (l *layout) placeFile(file *entry, next uint32) uint32 {
 	return next + sectors(file.file.Size)
 }
 
-// sectors is how many sectors a number of bytes needs.
+// sectors returns how many sectors a number of bytes needs.
 func sectors(size int64) uint32 {
 	return uint32((size + SectorSize - 1) / SectorSize)
 }
@@ -135,8 +135,8 @@ func (l *layout) headSectors() int64 {
 	return l.extents[0].offset / SectorSize
 }
 
-// directory encodes a directory (ECMA-119 §6.8). Its length does not depend on what has
-// a place already.
+// directory encodes a directory (ECMA-119 §6.8). Its length is the same before and after places are
+// assigned.
 func (t *tree) directory(dir *entry) []byte {
 	b := t.record(nil, dir, self)
 	b = t.record(b, dir.parent, parent)
@@ -169,7 +169,7 @@ func (t *tree) record(b []byte, e *entry, role role) []byte {
 // Flags of a directory record.
 const directoryFlag = 2
 
-// recordOf is a directory record without its system use entries.
+// recordOf returns a directory record without its system use entries.
 func (t *tree) recordOf(e *entry, identifier []byte) []byte {
 	sector, length, flags := t.sectors[e], t.lengths[e], byte(directoryFlag)
 	if e.file != nil {

@@ -8,9 +8,9 @@ import (
 
 // naming is how one of the two directory trees of an image writes names.
 type naming interface {
-	// identifier of a file or directory that is not the root.
+	// identifier returns the identifier of a file or directory other than the root.
 	identifier(e *entry) []byte
-	// systemUse is what follows the identifier in a record that is in a directory.
+	// systemUse returns the bytes that follow the identifier in a directory's record.
 	systemUse(e *entry, role role) []byte
 	// text pads a text of a volume descriptor to a length.
 	text(text string, length int) []byte
@@ -25,12 +25,12 @@ const (
 	parent             // the directory above it
 )
 
-// rockRidge names the tree of ISO 9660, whose records have the names that Unix systems
-// see as system use entries of RRIP 1.10.
+// rockRidge is the naming of the ISO 9660 tree. Its records have system use entries of RRIP 1.10
+// with the names that Unix systems show.
 type rockRidge struct{}
 
-// plainName is the name as ISO 9660 itself has it: capital letters, digits, underscores
-// and one dot (ECMA-119 §7.5). Readers that know no Rock Ridge show it.
+// plainName returns the name in the form of ISO 9660 itself: capital letters, digits, underscores
+// and one dot (ECMA-119 §7.5). Readers that do not support Rock Ridge show it.
 func plainName(name string) string {
 	name = strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 	base, extension := name, ""
@@ -40,7 +40,7 @@ func plainName(name string) string {
 	return strings.ReplaceAll(base, ".", "_") + extension
 }
 
-// directoryName is the name of a directory, which has no extension.
+// directoryName returns the name of a directory, which has no extension.
 func directoryName(name string) string {
 	return strings.ReplaceAll(plainName(name), ".", "_")
 }
@@ -65,8 +65,8 @@ const (
 func (rockRidge) systemUse(e *entry, role role) []byte {
 	var b []byte
 	if role == self && e.parent == e {
-		// These entries must be in the first record of the root (SUSP 5.3, 5.5). The
-		// second one has neither a description nor a source, which it may leave out.
+		// These entries must be in the first record of the root (SUSP 5.3, 5.5). The second entry
+		// has neither a description nor a source, both of which are optional.
 		b = append(b, 'S', 'P', 7, 1, 0xbe, 0xef, 0)
 		const extension = "RRIP_1991A"
 		b = append(b, 'E', 'R', byte(8+len(extension)), 1, byte(len(extension)), 0, 0, 1)
@@ -95,7 +95,7 @@ func (rockRidge) text(text string, length int) []byte {
 	return []byte(text + strings.Repeat(" ", length-len(text)))
 }
 
-// joliet names the second tree, in UCS-2, which Windows reads.
+// joliet is the naming of the second tree, in UCS-2, which Windows reads.
 type joliet struct{}
 
 func (joliet) identifier(e *entry) []byte {

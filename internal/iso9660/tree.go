@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// maxDepth is how many directories ECMA-119 §6.8.2.1 allows on a path, with the root.
+// maxDepth is how many directories ECMA-119 §6.8.2.1 allows on a path, including the root.
 const maxDepth = 8
 
-// nameForm is what a name may be. Thirty characters are those of ISO 9660 level 2.
+// nameForm is the allowed form of names. ISO 9660 level 2 allows thirty characters.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,30}$`)
 
-// labelForm is what a label may be. Joliet has space for 16 characters.
+// labelForm is the allowed form of labels. Joliet has space for 16 characters.
 var labelForm = regexp.MustCompile(`^[!-~]{1,16}$`)
 
 // entry is a file, or a directory if file is nil.
@@ -21,7 +21,7 @@ type entry struct {
 	name     string
 	file     *File
 	sector   uint32 // of a file: where its content begins
-	parent   *entry // the root is its own
+	parent   *entry // the root is its own parent
 	children []*entry
 }
 
@@ -74,7 +74,7 @@ func (e *entry) add(file *File) error {
 	return nil
 }
 
-// child returns the child whose name ISO 9660 may take for a name, or nil.
+// child returns the child whose name ISO 9660 cannot tell from a name, or nil.
 func (e *entry) child(name string) *entry {
 	for _, child := range e.children {
 		if directoryName(child.name) == directoryName(name) {
@@ -95,8 +95,8 @@ func (e *entry) find(path string) *entry {
 	return at
 }
 
-// directories returns all directories of a tree, level by level, in the order that path
-// tables have (ECMA-119 §6.9.1): by parent, then by identifier.
+// directories returns all directories of a tree level by level, in the order of path tables
+// (ECMA-119 §6.9.1): by parent, then by identifier.
 func (e *entry) directories(names naming) []*entry {
 	dirs := []*entry{e}
 	for k := 0; k < len(dirs); k++ {
@@ -116,7 +116,7 @@ func (e *entry) sorted(names naming) []*entry {
 	})
 }
 
-// files returns all files of a tree, in the order of their paths.
+// files returns all files of a tree, sorted by path.
 func (e *entry) files() []*entry {
 	var files []*entry
 	for _, dir := range e.directories(rockRidge{}) {
