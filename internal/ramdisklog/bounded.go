@@ -5,14 +5,14 @@ import (
 	"io"
 )
 
-// bound is the error that a bound of what is read was reached; it says which, as what the
-// archive has.
+// bound is the error that a limit of what is read was reached. Its text says what the archive has
+// too much of.
 type bound string
 
 func (b bound) Error() string { return "there are " + string(b) }
 
-// bounded reads up to left bytes more of what it wraps, until over returns an error. After that,
-// its error is a bound.
+// bounded reads up to left bytes of what it wraps, until over returns an error. Then it returns a
+// bound.
 type bounded struct {
 	io.Reader
 	left int64
@@ -32,14 +32,14 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ending keeps at least the last limit bytes of what is written to it, and never more than three
+// ending keeps at least the last limit bytes that are written to it, and never more than three
 // times as many.
 type ending struct {
 	limit int
 	kept  []byte
 }
 
-// Write implements io.Writer. It takes everything.
+// Write implements io.Writer. It always accepts everything.
 func (e *ending) Write(p []byte) (int, error) {
 	e.kept = append(e.kept, tail(p, e.limit)...)
 	if len(e.kept) > 2*e.limit {

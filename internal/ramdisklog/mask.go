@@ -8,13 +8,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// shortest is the length of the shortest secret that is looked for: a shorter one would be
+// shortest is the length of the shortest secret that is searched for. A shorter secret would be
 // found in every other word.
 const shortest = 4
 
-// masked returns a text without secrets: those that are known, those in URLs, and what stands
-// behind the name of one. A known secret that begins another one is looked for after it, so
-// that the end of the longer one does not stay.
+// masked returns a text without secrets: known secrets, secrets in URLs, and values behind the name
+// of a secret. Longer secrets are searched for first. Otherwise a shorter secret with which a
+// longer one begins would leave the rest of the longer one.
 func masked(text []byte, secrets []string) []byte {
 	longestFirst := slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, secret := range longestFirst {
@@ -25,18 +25,18 @@ func masked(text []byte, secrets []string) []byte {
 	return maskedValues(node.AppendMaskedURLs(nil, text))
 }
 
-// Characters around a name and its value, as they are in ipa-agent-token=…, "password": "…",
-// Authorization: Basic … and env['token'] = u'…'.
+// Characters around a name and its value, as in ipa-agent-token=…, "password": "…", Authorization:
+// Basic … and env['token'] = u'…'.
 const (
 	blanks      = " \t"
 	separators  = "=:"
 	afterName   = blanks + `"'\]`
 	beforeValue = blanks + separators + ">"
-	lists       = "[{(" // begin a value that is masked to the end of its line
+	lists       = "[{(" // characters that begin a value that is masked to the end of its line
 	afterValue  = blanks + "\r\n\f\v" + `"',;&}])`
 )
 
-// maskedValues returns a text with the mask in place of each value behind a name for which
+// maskedValues returns a text with a mask in place of each value behind a name for which
 // node.SecretKey is true.
 func maskedValues(text []byte) []byte {
 	var dst []byte
@@ -70,8 +70,9 @@ func ofName(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.'
 }
 
-// valueIn returns where the value with which a text begins has its secret: within quotes if it
-// has them, else up to the end of the word, or of the line where it is a list or whole is true.
+// valueIn returns the range of the secret in the value at the start of a text. A quoted value is
+// secret within its quotes. A list is secret to the end of its line, and so is every value if whole
+// is true. Any other value is secret to the end of its word.
 func valueIn(text []byte, whole bool) (start, end int) {
 	if start, end, ok := quoted(text); ok {
 		return start, end
@@ -93,13 +94,13 @@ func lineEnd(text []byte) int {
 	return len(text)
 }
 
-// longestQuoted bounds the search for the quote that closes a value, in bytes: an apostrophe may
-// open nothing. It is less than margin.
+// longestQuoted limits the search for the quote that closes a value, in bytes, because an
+// apostrophe may open nothing. It is less than margin.
 const longestQuoted = 16 << 10
 
-// quoted returns where the text within the quotes is with which a text begins; false when it
-// begins with none. Before the quote a letter of a Python literal may stand, and backslashes where
-// the text itself is quoted. Without a closing quote, it ends with the line.
+// quoted returns the range within the quotes at the start of a text. ok is false if the text does
+// not begin with a quote. Before the quote there may be a letter of a Python literal, and
+// backslashes if the text itself is quoted. Without a closing quote, the range ends with the line.
 func quoted(text []byte) (start, end int, ok bool) {
 	if len(text) > 1 && bytes.IndexByte([]byte("uUbBrR"), text[0]) >= 0 && bytes.IndexByte([]byte(`\"'`), text[1]) >= 0 {
 		start++
@@ -122,11 +123,11 @@ func quoted(text []byte) (start, end int, ok bool) {
 	return start, start + lineEnd(text[start:]), true
 }
 
-// backslashes returns how many there are at the beginning of a text.
+// backslashes returns how many backslashes a text begins with.
 func backslashes(text []byte) int { return len(text) - len(bytes.TrimLeft(text, `\`)) }
 
-// closes reports whether a quote behind some backslashes closes a text that a quote behind
-// opening ones began. Each level of quoting doubles the backslashes and adds one.
+// closes reports whether a quote behind escapes backslashes closes a text that began with a quote
+// behind opening backslashes. Each level of quoting doubles the backslashes and adds one.
 func closes(escapes, opening int) bool {
 	return escapes < opening || escapes%(2*(opening+1)) == opening
 }

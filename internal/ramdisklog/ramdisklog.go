@@ -1,5 +1,5 @@
-// Package ramdisklog keeps the logs of machines' ramdisks in a folder: as archives (tar, gzip)
-// that have no secrets, a bounded number for each node, and of a bounded size in all.
+// Package ramdisklog keeps the logs of machines' ramdisks in a folder. They are archives (tar,
+// gzip) without secrets. The number for each node and the total size are limited.
 package ramdisklog
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// perNode is how many archives a node has, the newest.
+// perNode is how many archives of a node are kept. They are the newest.
 const perNode = 3
 
-// atOnce is how many archives are looked through at once: each takes some ten megabytes.
+// atOnce is how many archives are processed at once. Each takes some ten megabytes of memory.
 const atOnce = 2
 
 // suffix ends the names of archives.
 const suffix = ".tar.gz"
 
-// timeLayout is the time before it, which makes a file one of this package.
+// timeLayout is the form of the time before the suffix. It marks a file as one of this package.
 const timeLayout = "2006-01-02-15-04-05"
 
 // unfinished matches the names of files that are being written.
@@ -39,7 +39,7 @@ type Folder struct {
 	slots chan struct{}
 }
 
-// Open returns a folder, which it creates, for archives of limit bytes in all.
+// Open returns a folder for archives of limit bytes in total. It creates the folder if necessary.
 func Open(dir string, limit int64) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the folder of logs: %w", err)
@@ -51,14 +51,14 @@ func Open(dir string, limit int64) (*Folder, error) {
 	return f, nil
 }
 
-// Name is the name of the archive of a node, with its instance if there is one, as the Bare
-// Metal service names it.
+// Name returns the name of the archive of a node, with its instance if there is one. The Bare Metal
+// service uses the same form.
 func Name(node, instance string, at time.Time) string {
 	parts := []string{node, instance, at.UTC().Format(timeLayout)}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "_") + suffix
 }
 
-// isName reports whether a file has a name as Name makes it.
+// isName reports whether a file has a name in the form of Name.
 func isName(name string) bool {
 	name, isArchive := strings.CutSuffix(name, suffix)
 	before := strings.LastIndexByte(name, '_')
@@ -66,9 +66,9 @@ func isName(name string) bool {
 	return isArchive && before > 0 && err == nil
 }
 
-// Keep keeps an archive of a node, whose UUID the name begins with, without secrets. The oldest
-// ones make room for it. It waits while others are kept, until ctx ends. What the sender made so
-// that it cannot be kept, such as no archive at all, is an error.
+// Keep stores an archive of a node, without secrets. The name must begin with the node's UUID. The
+// oldest archives make room. Keep waits while others are stored, until ctx ends. It fails if the
+// archive cannot be stored, for example if the sender's data is no archive at all.
 func (f *Folder) Keep(ctx context.Context, name string, archive []byte, secrets []string) error {
 	select {
 	case f.slots <- struct{}{}:
@@ -89,7 +89,7 @@ func (f *Folder) Keep(ctx context.Context, name string, archive []byte, secrets 
 	return f.sweep(time.Now())
 }
 
-// write puts a file into the folder at once or not at all.
+// write writes a file into the folder completely or not at all.
 func (f *Folder) write(name string, content []byte) error {
 	file, err := os.CreateTemp(f.dir, unfinished)
 	if err != nil {
@@ -101,13 +101,13 @@ func (f *Folder) write(name string, content []byte) error {
 		err = os.Rename(file.Name(), filepath.Join(f.dir, filepath.Base(name)))
 	}
 	if err != nil {
-		_ = os.Remove(file.Name()) // the first error is the one to tell
+		_ = os.Remove(file.Name()) // the first error is more useful
 	}
 	return err
 }
 
-// sweep removes the files of processes that were killed before they had written them: those
-// that are so old that no process writes them any more.
+// sweep removes unfinished files of killed processes. It only removes files that are too old for
+// any process to be writing them.
 func (f *Folder) sweep(now time.Time) error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *Folder) sweep(now time.Time) error {
 		if err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > writtenWithin {
 			err = os.Remove(filepath.Join(f.dir, entry.Name()))
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process sweeps, too
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process may be sweeping, too
 			return fmt.Errorf("remove logs that were not written to their end: %w", err)
 		}
 	}
@@ -135,8 +135,9 @@ type archiveFile struct {
 	at   time.Time
 }
 
-// prune removes the oldest archives of the node of a new one, and of all nodes, that are too
-// many. The new one stays.
+// prune removes archives beyond the limits, the oldest first: archives of the node of the added
+// archive that exceed perNode, and archives of all nodes that exceed the size. The added archive
+// stays.
 func (f *Folder) prune(added string) error {
 	archives, err := f.archives()
 	if err != nil {
@@ -162,7 +163,7 @@ func (f *Folder) prune(added string) error {
 	return nil
 }
 
-// archives lists what is in the folder, the newest first. Other files are left alone.
+// archives lists the archives in the folder, the newest first. It ignores other files.
 func (f *Folder) archives() ([]archiveFile, error) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {

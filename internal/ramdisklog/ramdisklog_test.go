@@ -88,7 +88,7 @@ func TestLogsAreKeptWithinBounds(t *testing.T) {
 	}
 }
 
-// TestLongLogsAreCutToTheirEnds has a journal that is longer than all that is kept.
+// TestLongLogsAreCutToTheirEnds has a journal that is longer than the limit.
 func TestLongLogsAreCutToTheirEnds(t *testing.T) {
 	journal := strings.Repeat("a line of the journal\n", (2*maxKept)/22) + "the end\n"
 	kept, err := repack(t.Context(), archiveOf(t, map[string]string{"journal": journal, "short": "x"}), nil)
@@ -100,7 +100,7 @@ func TestLongLogsAreCutToTheirEnds(t *testing.T) {
 	}
 }
 
-// TestArchiveThatReachesABoundIsKeptSoFar has one that would take too much memory, or time.
+// TestArchiveThatReachesABoundIsKeptSoFar has archives that would take too much memory, or time.
 func TestArchiveThatReachesABoundIsKeptSoFar(t *testing.T) {
 	many := map[string]string{}
 	for i := range maxFiles + 1 {
@@ -159,7 +159,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSecretAtTheCutIsNotKept has a file end so that what is kept of it begins within a secret.
+// TestSecretAtTheCutIsNotKept has a file whose kept end begins within a secret.
 func TestSecretAtTheCutIsNotKept(t *testing.T) {
 	secret := "0123456789abcdef"
 	for shift := range len(secret) + 1 {
@@ -259,7 +259,7 @@ func TestOldestLogsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFilesOfKilledProcessesAreRemoved has one that another process may still write.
+// TestFilesOfKilledProcessesAreRemoved also has a file that another process may still be writing.
 func TestFilesOfKilledProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Open(dir, 1<<20)

@@ -15,23 +15,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of an archive, in bytes but for files and time.
+// Limits of an archive, in bytes except for files and time.
 const (
 	maxFiles     = 500
-	maxUnpacked  = 256 << 20 // of what is read
+	maxUnpacked  = 256 << 20 // bytes that are read
 	unpackWithin = 15 * time.Second
-	maxFile      = 2 << 20  // of one file that is kept: its end
-	maxKept      = 16 << 20 // of all files that are kept
-	maxPacked    = 4 << 20  // packed again
+	maxFile      = 2 << 20  // bytes of one file that are kept: its end
+	maxKept      = 16 << 20 // bytes of all files that are kept
+	maxPacked    = 4 << 20  // bytes after packing again
 )
 
-// incompleteName is the file of an archive that says that it was not read to its end.
+// incompleteName is a file in an archive. It says that the archive was not read to its end.
 const incompleteName = "INCOMPLETE.txt"
 
-// repack reads an archive of logs (tar, gzip) and returns it without secrets, and with large
-// files cut to their ends. It takes nothing that the sender says about sizes for granted: of an
-// archive that is too large, or takes too long, it returns what was read so far, and says so in a
-// file.
+// repack reads an archive of logs (tar, gzip) and returns it without secrets, and with large files
+// cut to their ends. It trusts no size that the sender states. If the archive is too large or takes
+// too long, repack returns what was read so far, and a file in it says so.
 func repack(ctx context.Context, archive []byte, secrets []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, unpackWithin)
 	defer cancel()
@@ -63,11 +62,11 @@ type packer struct {
 	kept    int // bytes of all files so far
 }
 
-// packAll packs the ends of the files of an archive. When a bound is reached, what was read is
-// packed, and the error is a bound. Over says when the time is.
+// packAll packs the ends of the files of an archive. When a limit is reached, it packs what was
+// read so far and returns a bound. over returns an error when the time is over.
 func (p *packer) packAll(archive *bounded, over func() error) error {
 	reader, last := tar.NewReader(archive), &ending{limit: maxFile + p.before()}
-	content := &bounded{reader, maxUnpacked, over} // a file may have holes, which are in no archive
+	content := &bounded{reader, maxUnpacked, over} // a file may have holes, whose bytes are not in the archive
 	for entries := 0; ; entries++ {
 		header, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -105,7 +104,7 @@ func (p *packer) pack(name string, at time.Time, content []byte) error {
 	return err
 }
 
-// before is how much before the end of a file is looked through for secrets that the cut may
+// before returns how many bytes before the end of a file are searched for secrets that the cut may
 // have halved.
 func (p *packer) before() int {
 	before := margin
@@ -115,12 +114,11 @@ func (p *packer) before() int {
 	return before
 }
 
-// margin is how much before the end of a file is masked with it, in bytes, so that a secret that
-// is cut in two is not in the rest.
+// margin is how many bytes before the kept end of a file are masked together with it. So the end
+// contains no part of a secret that the cut has halved.
 const margin = 64 << 10
 
-// end returns the last bytes of a file without secrets, of which the longest is no longer than
-// before.
+// end returns the last bytes of a file without secrets. No secret is longer than before.
 func end(content []byte, limit, before int, secrets []string) []byte {
 	if len(content) <= limit {
 		return tail(masked(content, secrets), limit)
@@ -132,7 +130,7 @@ func end(content []byte, limit, before int, secrets []string) []byte {
 // tail returns the last bytes of a text.
 func tail(text []byte, limit int) []byte { return text[max(0, len(text)-limit):] }
 
-// safeName is the name of a file within the archive, so that nobody who unpacks it writes
+// safeName returns the name of a file for the archive, so that nobody who unpacks it writes
 // elsewhere.
 func safeName(name string) string {
 	name = strings.TrimPrefix(path.Clean("/"+strings.ToValidUTF8(name, "?")), "/")
