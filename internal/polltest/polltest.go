@@ -1,4 +1,4 @@
-// Package polltest waits in tests for what happens by itself, with a deadline.
+// Package polltest waits in tests, with a deadline, for things that happen by themselves.
 package polltest
 
 import (
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Pauses between two looks grow with the time that has passed, so that what happens at once is seen at once, and what
-// takes long is not slowed down by looking.
+// The pause between two checks grows with the time that has passed. So quick events are noticed at
+// once, and checking does not slow down longer ones.
 const (
 	shortest = time.Millisecond
 	longest  = 100 * time.Millisecond
 )
 
-// Until calls check until it returns nil, and fails the test with its last error if it does not within a time. what
-// says what is waited for.
+// Until calls check until it returns nil. If it does not within the given time, Until fails the
+// test with the last error. what says what the test waits for.
 func Until(tb testing.TB, within time.Duration, what string, check func() error) {
 	tb.Helper()
 	for began := time.Now(); ; {
@@ -31,7 +31,7 @@ func Until(tb testing.TB, within time.Duration, what string, check func() error)
 	}
 }
 
-// errNotSo is what a condition says that does not hold.
+// errNotSo is the error for a condition that does not hold.
 var errNotSo = errors.New("it is not so")
 
 // UntilTrue is Until for a condition that cannot say what is missing.
