@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// certified is an engine that listens with TLS, and the CA file of its client, whose clock the
-// test moves.
+// certified is an engine that listens with TLS, together with the CA file of its client. The test
+// moves the client's clock.
 type certified struct {
 	t      *testing.T
 	caFile string
@@ -37,7 +37,8 @@ func newCertified(t *testing.T, pair *tls.Certificate) *certified {
 	t.Helper()
 	e := &certified{t: t, caFile: filepath.Join(t.TempDir(), "ca.crt"), now: time.Now()}
 	e.server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug) // of clients that refuse it
+	// Drop the errors of clients that refuse the certificate.
+	e.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	e.server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*e.serves}}, nil
 	}}
@@ -59,7 +60,7 @@ func (e *certified) serve(pair *tls.Certificate) {
 	e.server.CloseClientConnections()
 }
 
-// trust writes the CA file, and the time comes at which the client looks at it again.
+// trust writes the CA file, and moves the clock to the time at which the client checks it again.
 func (e *certified) trust(authorities string) {
 	e.t.Helper()
 	if err := os.WriteFile(e.caFile, []byte(authorities), 0o600); err != nil {
@@ -79,7 +80,7 @@ func (e *certified) call() error {
 	return resp.Body.Close()
 }
 
-// newCertificate makes a pair that signs itself, for the address and until the time that are given.
+// newCertificate makes a self-signed pair for an address, valid until a time.
 func newCertificate(t *testing.T, address string, until time.Time) *tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

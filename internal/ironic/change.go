@@ -13,8 +13,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 )
 
-// onNode runs a request that concerns the node ident. The segment that request gets is the
-// identifier for a URL.
+// onNode runs a request about the node ident. It passes the identifier to request in a form for
+// URLs, as segment.
 func (c *Client) onNode(ctx context.Context, what, ident string, request func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error) error {
 	op := what + " node " + ident
 	segment, err := pathSegment(op, ident)
@@ -26,13 +26,13 @@ func (c *Client) onNode(ctx context.Context, what, ident string, request func(ct
 	})
 }
 
-// Document are the fields of a new object.
+// Document has the fields of a new object.
 type Document map[string]any
 
-// ToNodeCreateMap is for gophercloud.
+// ToNodeCreateMap implements an interface of gophercloud.
 func (d Document) ToNodeCreateMap() (map[string]any, error) { return d, nil }
 
-// CreateNode creates a node with those fields and returns it. A name that is taken is
+// CreateNode creates a node with these fields and returns it. If the name is taken, the error is
 // [ErrConflict].
 func (c *Client) CreateNode(ctx context.Context, fields Document) (Node, error) {
 	op := "create node"
@@ -46,23 +46,23 @@ func (c *Client) CreateNode(ctx context.Context, fields Document) (Node, error) 
 	return n, err
 }
 
-// CreatePort creates a port of the node for a MAC address; pxe says whether the machine may boot from it. An address
-// that is taken is [ErrConflict].
+// CreatePort creates a port of the node for a MAC address. pxe says whether the machine may boot
+// from the port. If the address is taken, the error is [ErrConflict].
 func (c *Client) CreatePort(ctx context.Context, node, address string, pxe bool) error {
 	return c.call(ctx, "create port "+address, func(ctx context.Context, service *gophercloud.ServiceClient) error {
 		return ports.Create(ctx, service, ports.CreateOpts{NodeUUID: node, Address: address, PXEEnabled: &pxe}).Err
 	})
 }
 
-// ProvisionOptions are what a verb needs besides the node; unset fields are not sent.
+// ProvisionOptions are what a verb needs besides the node. Unset fields are not sent.
 type ProvisionOptions struct {
-	// Steps are the steps of clean, service or deploy, as the API has them.
+	// Steps are the steps of clean, service or deploy, in the form of the API.
 	Steps []map[string]any
-	// ConfigDrive is that of a deployment.
+	// ConfigDrive is the config drive of a deployment.
 	ConfigDrive map[string]any
 }
 
-// stepsField are the names of the steps in a request, by verb.
+// stepsField has the name of the steps in a request, by verb.
 var stepsField = map[Verb]string{
 	Clean: "clean_steps", Service: "service_steps", Deploy: "deploy_steps",
 }
@@ -70,7 +70,7 @@ var stepsField = map[Verb]string{
 // provisioning is the body of a request for a verb.
 type provisioning map[string]any
 
-// ToProvisionStateMap is for gophercloud.
+// ToProvisionStateMap implements an interface of gophercloud.
 func (p provisioning) ToProvisionStateMap() (map[string]any, error) { return p, nil }
 
 // ProvisionWith requests a verb as [Client.Provision] does, with options.
@@ -87,8 +87,8 @@ func (c *Client) ProvisionWith(ctx context.Context, ident string, verb Verb, opt
 	})
 }
 
-// ReplaceDriver applies operations that change the driver of the node. The interfaces that
-// they do not name get the defaults of the new driver.
+// ReplaceDriver applies operations that change the driver of the node. Interfaces that the
+// operations do not name get the defaults of the new driver.
 func (c *Client) ReplaceDriver(ctx context.Context, ident string, operations ...nodes.UpdateOperation) (Node, error) {
 	var n Node
 	err := c.onNode(ctx, "update", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
@@ -99,8 +99,8 @@ func (c *Client) ReplaceDriver(ctx context.Context, ident string, operations ...
 	return n, err
 }
 
-// SetPower requests a change of power. The timeout bounds soft actions, in whole seconds;
-// 0 leaves it to the engine.
+// SetPower requests a change of power. The timeout limits soft actions, in whole seconds; 0 leaves
+// the limit to the engine.
 func (c *Client) SetPower(ctx context.Context, ident string, target nodes.TargetPowerState, timeout time.Duration) error {
 	opts := nodes.PowerStateOpts{Target: target, Timeout: int(timeout.Seconds())}
 	return c.onNode(ctx, fmt.Sprintf("request %q of", target), ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
@@ -108,8 +108,8 @@ func (c *Client) SetPower(ctx context.Context, ident string, target nodes.Target
 	})
 }
 
-// SetRAID writes the volumes that the next creation of volumes makes. With none, the node forgets
-// those of an earlier request.
+// SetRAID writes the volumes that the next creation of volumes makes. Without volumes, the node
+// forgets the volumes of an earlier request.
 func (c *Client) SetRAID(ctx context.Context, ident string, volumes []nodes.LogicalDisk) error {
 	var opts nodes.RAIDConfigOptsBuilder = noVolumes{}
 	if len(volumes) > 0 {
@@ -120,12 +120,14 @@ func (c *Client) SetRAID(ctx context.Context, ident string, volumes []nodes.Logi
 	})
 }
 
-// noVolumes is a configuration without a list of volumes. Engines refuse one with an empty list.
+// noVolumes is a configuration without a list of volumes. Engines refuse a configuration with an
+// empty list.
 type noVolumes struct{}
 
 func (noVolumes) ToRAIDConfigMap() (map[string]any, error) { return map[string]any{}, nil }
 
-// SetMaintenance puts the node into maintenance with a reason, or takes it out with "".
+// SetMaintenance puts the node into maintenance with a reason. An empty reason takes the node out
+// of maintenance.
 func (c *Client) SetMaintenance(ctx context.Context, ident, reason string) error {
 	return c.onNode(ctx, "set maintenance of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		if reason == "" {
@@ -135,15 +137,16 @@ func (c *Client) SetMaintenance(ctx context.Context, ident, reason string) error
 	})
 }
 
-// ReadBootDevice has the engine ask the BMC of a node for its boot device, and tells only whether the BMC answers.
+// ReadBootDevice has the engine ask the BMC of a node for its boot device. It only shows whether
+// the BMC answers.
 func (c *Client) ReadBootDevice(ctx context.Context, ident string) error {
 	return c.onNode(ctx, "read boot device of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		return nodes.GetBootDevice(ctx, service, segment).Err
 	})
 }
 
-// AttachMedium puts the image at url into a virtual CD drive of the machine. The API has
-// it from 1.89 on.
+// AttachMedium puts the image at url into a virtual CD drive of the machine. The API has this since
+// 1.89.
 func (c *Client) AttachMedium(ctx context.Context, ident, url string) error {
 	opts := nodes.AttachVirtualMediaOpts{DeviceType: nodes.VirtualMediaCD, ImageURL: url}
 	return c.onNode(ctx, "attach image to", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
@@ -159,16 +162,16 @@ func (c *Client) DetachMedium(ctx context.Context, ident string) error {
 	})
 }
 
-// Medium is what a virtual drive of the machine has.
+// Medium is the content of a virtual drive of the machine.
 type Medium struct {
-	// Inserted says whether there is an image in the drive, and Image which one. A password in
-	// its URL is masked.
+	// Inserted says whether there is an image in the drive. Image is its URL, with a password
+	// masked.
 	Inserted bool   `json:"inserted"`
 	Image    string `json:"image"`
 }
 
-// Media lists the virtual drives of the machine. The API has it from 1.93 on; engines may
-// leave out drives that are empty.
+// Media lists the virtual drives of the machine. The API has this since 1.93. Engines may leave out
+// empty drives.
 func (c *Client) Media(ctx context.Context, ident string) ([]Medium, error) {
 	op := "list virtual media of node " + ident
 	document, err := c.Do(ctx, Request{Op: op, Method: http.MethodGet, Path: []string{"nodes", ident, "vmedia"}})
@@ -206,7 +209,7 @@ func (c *Client) Unsubscribe(ctx context.Context, ident, subscription string) er
 // MethodSubscriptions is the vendor method that Subscriptions calls.
 const MethodSubscriptions = "get_all_subscriptions"
 
-// Subscriptions lists the IDs of the subscriptions that the BMC has.
+// Subscriptions lists the IDs of all subscriptions on the BMC.
 func (c *Client) Subscriptions(ctx context.Context, ident string) ([]string, error) {
 	var ids []string
 	err := c.onNode(ctx, "list subscriptions to events of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {

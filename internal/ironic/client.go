@@ -1,10 +1,9 @@
-// Package ironic is Ingot's client of the Bare Metal API v1. The operator
-// and the command line reach an engine through it, and only through it; the
-// engine may be Ingot's or upstream Ironic.
+// Package ironic is Ingot's client of the Bare Metal API v1. The operator and the command line
+// reach an engine only through it. The engine may be Ingot's or upstream Ironic.
 //
-// Requests and types are gophercloud's. What gophercloud lacks is in own.go:
-// negotiating the microversion, lists that page by marker, lists and nodes
-// with chosen fields, and the auto_discovered flag.
+// Requests and types are gophercloud's. File own.go has what gophercloud lacks: negotiating the
+// microversion, lists that page by marker, lists and nodes with chosen fields, and the
+// auto_discovered flag.
 //
 // The package keeps these promises:
 //   - every request to the engine ends within [Options.Timeout], whatever the
@@ -37,12 +36,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/reload"
 )
 
-// DefaultTimeout bounds one request when [Options.Timeout] is zero. It leaves
-// room for an engine that waits for a busy node before it answers.
+// DefaultTimeout limits one request if [Options.Timeout] is zero. It leaves time for an engine that
+// waits for a busy node before it answers.
 const DefaultTimeout = 30 * time.Second
 
-// maxResponse bounds what is read of one answer, in bytes. The largest valid answer
-// is a full list of 1,000 nodes, some 10 MB.
+// maxResponse limits what is read of one answer, in bytes. The largest valid answer is a full list
+// of 1,000 nodes, some 10 MB.
 const maxResponse = 64 << 20
 
 // Options configure the access to an engine. Only Endpoint is required.
@@ -50,29 +49,27 @@ type Options struct {
 	// Endpoint is the engine's URL, http or https, with or without the
 	// trailing /v1 and slash. It must not carry credentials.
 	Endpoint string
-	// Microversion fixes the API version, for instance "1.84". Empty or
-	// "latest" negotiates the highest that both sides understand, and again after some
-	// minutes.
+	// Microversion fixes the API version, for instance "1.84". Empty or "latest" negotiates the
+	// highest version that both sides understand, and does so again after some minutes.
 	Microversion string
 	// Username and Password enable HTTP basic authentication. Both or none.
 	Username string
 	Password string
-	// CAFile is a PEM file of the authorities that may sign the engine's
-	// certificate. Empty means the system's. It is read again when it changes.
+	// CAFile is a PEM file of the authorities that may sign the engine's certificate. Empty means
+	// the system's authorities. The file is read again when it changes.
 	CAFile string
 	// Insecure turns verification of the engine's certificate off.
 	Insecure bool
 	// UserAgent is put before gophercloud's own, for instance "ingot-cli/0.1".
 	UserAgent string
-	// Logger is told of a changed CAFile. Nil means that nobody is.
+	// Logger receives messages about a changed CAFile. Nil means that they are lost.
 	Logger *slog.Logger
-	// Timeout bounds each request to the engine; negotiation and each page of
-	// a list are requests of their own. Zero means [DefaultTimeout].
+	// Timeout limits each request to the engine. Negotiation and each page of a list are separate
+	// requests. Zero means [DefaultTimeout].
 	Timeout time.Duration
-	// Retries is how often a request is repeated when the engine refused it only for
-	// now, or when it never reached the engine; 0 means never. RetryInterval is the
-	// time between two attempts, unless the engine names one; zero means
-	// [DefaultRetryInterval].
+	// Retries is how often a request is repeated if the engine refused it only for now, or if it
+	// never reached the engine; 0 means never. RetryInterval is the time between two attempts,
+	// unless the engine names one; zero means [DefaultRetryInterval].
 	Retries       int
 	RetryInterval time.Duration
 }
@@ -84,7 +81,7 @@ type Client struct {
 	retries  int
 	interval time.Duration
 
-	// base asks without a microversion; service, once negotiated, with it.
+	// base sends no microversion. service sends the negotiated one.
 	base         *gophercloud.ServiceClient
 	wanted       string
 	now          func() time.Time
@@ -92,14 +89,14 @@ type Client struct {
 	service      *gophercloud.ServiceClient
 	negotiatedAt time.Time
 
-	// flagUnknown remembers that this engine has no auto_discovered field, until another version
-	// is negotiated.
+	// flagUnknown remembers that this engine has no auto_discovered field, until another version is
+	// negotiated.
 	flagUnknown atomic.Bool
 }
 
-// New returns a client for the engine at opts.Endpoint. It sends nothing, so the
-// engine may start later. An error means that opts are invalid: a malformed URL or
-// version, a user without a password, an unreadable CA file.
+// New returns a client for the engine at opts.Endpoint. It sends nothing, so the engine may start
+// later. It fails if opts are invalid: a malformed URL or version, a user without a password, an
+// unreadable CA file.
 func New(opts Options) (*Client, error) {
 	endpoint, err := normalizeEndpoint(opts.Endpoint)
 	if err != nil {
@@ -141,7 +138,7 @@ func New(opts Options) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint is the engine's URL without /v1, for messages.
+// Endpoint returns the engine's URL without /v1, for messages.
 func (c *Client) Endpoint() string { return c.endpoint }
 
 // normalizeEndpoint turns the configured endpoint into the URL of the API's
@@ -177,9 +174,9 @@ func newService(endpoint string, opts Options) (*gophercloud.ServiceClient, erro
 	})
 }
 
-// newTransport connects to the engine, and from a changed CA file on with connections of its
-// own, so that none is left that only the former authorities signed. It checks the file at most
-// once a second.
+// newTransport returns a transport to the engine. After the CA file has changed it opens new
+// connections, so that no connection stays in use that only the former authorities signed. It
+// checks the file at most once a second.
 func newTransport(opts Options, now func() time.Time) (http.RoundTripper, error) {
 	var files []string
 	if opts.CAFile != "" {
@@ -196,8 +193,8 @@ func newTransport(opts Options, now func() time.Time) (http.RoundTripper, error)
 	return boundedTransport{current}, nil
 }
 
-// newConnections returns connections whose certificates are verified against the CA file as it
-// is now.
+// newConnections returns a transport that verifies certificates against the present content of the
+// CA file.
 func newConnections(opts Options) (*http.Transport, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	// One host serves all requests, and callers run in parallel.

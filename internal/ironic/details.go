@@ -14,9 +14,8 @@ import (
 // Port is a network port of a node.
 type Port = ports.Port
 
-// Ports lists the ports of the node with the UUID or name ident, with every
-// field, in the order of their creation. The error is of kind [ErrNotFound]
-// when the engine has no such node.
+// Ports lists the ports of the node with the UUID or name ident, with every field, in the order of
+// their creation. If the engine has no such node, the error is of kind [ErrNotFound].
 func (c *Client) Ports(ctx context.Context, ident string) ([]Port, error) {
 	if _, err := pathSegment("list ports", ident); err != nil {
 		return nil, err
@@ -24,8 +23,8 @@ func (c *Client) Ports(ctx context.Context, ident string) ([]Port, error) {
 	return collect(list(ctx, c, "list ports", []string{"ports"}, url.Values{"node": {ident}, "detail": {"true"}}, portID))
 }
 
-// AllPorts lists the ports of all nodes, of which UUID, address and the node's UUID are
-// filled, in the order of their creation. Engines send a thousand at a time.
+// AllPorts lists the ports of all nodes in the order of their creation. Only their UUID, address
+// and node UUID are filled. Engines send a thousand at a time.
 func (c *Client) AllPorts(ctx context.Context) iter.Seq2[Port, error] {
 	return list(ctx, c, "list ports", []string{"ports"}, url.Values{"fields": {"uuid,address,node_uuid"}}, portID)
 }
@@ -43,18 +42,16 @@ func collect[T any](items iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// Inventory is what inspection found on a node, byte for byte as the engine
-// sent it.
+// Inventory is what inspection found on a node, byte for byte as the engine sent it.
 type Inventory struct {
 	// Inventory is the hardware as the ramdisk or the BMC reported it.
 	Inventory json.RawMessage `json:"inventory"`
-	// PluginData is what the inspection hooks derived from it.
+	// PluginData is what the inspection hooks derived from the inventory.
 	PluginData json.RawMessage `json:"plugin_data"`
 }
 
-// Inventory reads the inventory of the node. The error is of kind
-// [ErrNotFound] both for an unknown node and for one that was never inspected; its
-// message says which.
+// Inventory reads the inventory of the node. The error is of kind [ErrNotFound] both for an unknown
+// node and for a node that was never inspected; its message says which.
 func (c *Client) Inventory(ctx context.Context, ident string) (Inventory, error) {
 	op := "read inventory of node " + ident
 	segment, err := pathSegment(op, ident)
@@ -85,8 +82,8 @@ func (c *Client) DriverNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// InspectInterfaces lists the inspect interfaces that the engine has enabled for a hardware
-// type. The error is of kind [ErrNotFound] when it does not have that type.
+// InspectInterfaces lists the inspect interfaces that the engine has enabled for a hardware type.
+// If the engine does not have that type, the error is of kind [ErrNotFound].
 func (c *Client) InspectInterfaces(ctx context.Context, driver string) ([]string, error) {
 	op := "show driver " + driver
 	segment, err := pathSegment(op, driver)
@@ -98,8 +95,8 @@ func (c *Client) InspectInterfaces(ctx context.Context, driver string) ([]string
 	return shown.EnabledInspectInterfaces, err
 }
 
-// Ready returns nil when the engine is ready: it answers and has at least one driver.
-// An engine may answer before it has one.
+// Ready returns nil if the engine is ready: it answers and has at least one driver. An engine may
+// answer before it has a driver.
 func (c *Client) Ready(ctx context.Context) error {
 	names, err := c.DriverNames(ctx)
 	if err != nil {

@@ -16,20 +16,19 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// This file is for callers that pass on requests of people and show the answers of the
-// engine. It handles JSON as it is on the wire, so that fields which this client does
-// not know are kept.
+// This file is for callers that pass on people's requests and show the engine's answers. It handles
+// JSON as it is on the wire, so that fields that this client does not know are kept.
 
 // Request is one request. Only Op, Method and Path are required.
 type Request struct {
-	// Op is what is tried on which object, for errors: "delete port 4f2c".
+	// Op says what is tried on which object, for errors: "delete port 4f2c".
 	Op string
 	// Method is the HTTP method.
 	Method string
 	// Path are the segments below /v1, not escaped: "nodes", "n1", "traits".
 	Path []string
-	// Own says that Path is below /ingot instead, where Ingot's engine has what the Bare
-	// Metal API has not.
+	// Own says that Path is below /ingot instead of /v1. Ingot's engine has there what the Bare
+	// Metal API lacks.
 	Own bool
 	// Query are arguments of the URL.
 	Query url.Values
@@ -96,14 +95,13 @@ func exchange(ctx context.Context, service *gophercloud.ServiceClient, method, a
 
 // Listing selects documents of a collection.
 type Listing struct {
-	// Op is what is tried, for errors; empty means "list" and the collection.
+	// Op says what is tried, for errors. Empty means "list" and the collection.
 	Op string
-	// Collection is where it is below /v1, not escaped: "nodes", "n1",
-	// "history". The last segment is also the member of the answer that holds
-	// the documents.
+	// Collection is the path below /v1, not escaped: "nodes", "n1", "history". Its last segment is
+	// also the member of the answer that has the documents.
 	Collection []string
-	// ID is the field that identifies a document; empty means uuid. Paging
-	// needs it, so that it is always among chosen fields.
+	// ID is the field that identifies a document; empty means uuid. It is always among the
+	// requested fields, because paging needs it.
 	ID string
 	// Fields are the fields to fill; empty means the engine's default fields.
 	Fields []string
@@ -111,14 +109,14 @@ type Listing struct {
 	Query url.Values
 }
 
-// chosen is the query argument for the chosen fields, including the identifying one;
-// empty when none are chosen.
+// chosen returns the query argument for the chosen fields, including the identifying one. It is
+// empty if no fields are chosen.
 func (l Listing) chosen() string { return strings.Join(withID(l.Fields, l.id()), ",") }
 
 func (l Listing) id() string { return cmp.Or(l.ID, "uuid") }
 
-// Documents lists the documents that l selects, each as the engine sent it. Pages and
-// errors are as for [Client.Nodes].
+// Documents lists the documents that l selects, each as the engine sent it. It pages and reports
+// errors like [Client.Nodes].
 func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMessage, error] {
 	query := url.Values{}
 	maps.Copy(query, l.Query)
@@ -133,8 +131,8 @@ func (c *Client) Documents(ctx context.Context, l Listing) iter.Seq2[json.RawMes
 	return list(ctx, c, op, segments, query, func(document json.RawMessage) string { return identify(document, l.id()) })
 }
 
-// Document reads the object ident of the collection. Of l, only Collection, ID and
-// Fields are used; without Fields the document has all fields.
+// Document reads the object ident of the collection. It uses only Collection, ID and Fields of l.
+// Without Fields the document has all fields.
 func (c *Client) Document(ctx context.Context, op string, l Listing, ident string) (json.RawMessage, error) {
 	query := url.Values{}
 	if fields := l.chosen(); fields != "" {
@@ -143,7 +141,7 @@ func (c *Client) Document(ctx context.Context, op string, l Listing, ident strin
 	return c.Read(ctx, Request{Op: op, Path: append(slices.Clone(l.Collection), ident), Query: query})
 }
 
-// Read is [Client.Do] with GET, where an empty answer is an error.
+// Read is [Client.Do] with GET. An empty answer is an error.
 func (c *Client) Read(ctx context.Context, r Request) (json.RawMessage, error) {
 	r.Method = http.MethodGet
 	document, err := c.Do(ctx, r)
@@ -163,8 +161,8 @@ func identify(document json.RawMessage, field string) string {
 	return id
 }
 
-// withID adds the identifying field to chosen fields. Paging needs it, and the list of
-// fields is never empty after a field that the engine lacks was removed.
+// withID adds the identifying field to chosen fields. Paging needs it. Also, the list of fields
+// must not become empty when a field is removed that the engine lacks.
 func withID(fields []string, id string) []string {
 	if len(fields) == 0 || slices.Contains(fields, id) {
 		return fields

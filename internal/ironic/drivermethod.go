@@ -8,17 +8,17 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// DriverMethods are the names of the vendor methods that a driver has without a node.
+// DriverMethods returns the names of the vendor methods that a driver has without a node.
 func (c *Client) DriverMethods(ctx context.Context, driver string) (map[string]bool, error) {
 	return c.vendorMethods(ctx, "list vendor methods of driver "+driver, "drivers", driver)
 }
 
-// NodeMethods are the names of the vendor methods that the driver of a node has for it.
+// NodeMethods returns the names of the vendor methods that the driver of a node has for the node.
 func (c *Client) NodeMethods(ctx context.Context, ident string) (map[string]bool, error) {
 	return c.vendorMethods(ctx, "list vendor methods of node "+ident, "nodes", ident)
 }
 
-// vendorMethods are the names of the vendor methods of one member of a collection.
+// vendorMethods returns the names of the vendor methods of one member of a collection.
 func (c *Client) vendorMethods(ctx context.Context, op, collection, name string) (map[string]bool, error) {
 	segment, err := pathSegment(op, name)
 	if err != nil {
@@ -35,8 +35,8 @@ func (c *Client) vendorMethods(ctx context.Context, op, collection, name string)
 	return methods, nil
 }
 
-// CallDriver calls a vendor method of a driver that answers at once, and decodes its answer
-// into result.
+// CallDriver calls a vendor method of a driver that answers at once. It decodes the answer into
+// result.
 func (c *Client) CallDriver(ctx context.Context, driver, method string, body map[string]any, result any) error {
 	op := "call vendor method " + method + " of driver " + driver
 	segment, err := pathSegment(op, driver)

@@ -17,10 +17,10 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Kinds of failure, to be tested with errors.Is. Each [*Error] is exactly one.
+// Kinds of failure, to be tested with errors.Is. Each [*Error] has exactly one kind.
 var (
-	// ErrNotFound means that the requested object does not exist (404, from the API itself:
-	// a proxy that has lost its engine answers so, too).
+	// ErrNotFound means that the requested object does not exist. The status is 404, and the answer
+	// is from the API itself, because a proxy that has lost its engine answers 404, too.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict means that the node is locked by work in progress, or in a state
 	// that does not allow the request (409). It is often temporary.
@@ -37,29 +37,29 @@ var (
 	ErrDenied = errors.New("access denied")
 	// ErrServer means that the engine has an internal error (other 5xx).
 	ErrServer = errors.New("engine error")
-	// ErrProtocol means that the answer is not one of the Bare Metal API: the
-	// endpoint is another server, or the engine is too old or too new.
+	// ErrProtocol means that the answer is not an answer of the Bare Metal API. The endpoint is
+	// another server, or the engine is too old or too new.
 	ErrProtocol = errors.New("unexpected answer")
 )
 
 // Error is a failed call.
 type Error struct {
-	// Op is what was tried on which object: "show node 4f2c".
+	// Op says what was tried on which object: "show node 4f2c".
 	Op string
 	// Kind is one of the sentinels of this package.
 	Kind error
-	// Status is the HTTP status, 0 when no answer came.
+	// Status is the HTTP status, 0 if no answer came.
 	Status int
-	// Message is the reason as the engine gives it, or the network error when there
-	// is no answer. It is one line of at most 2 KiB, without credentials.
+	// Message is the engine's reason, or the network error if there is no answer. It is one line of
+	// at most 2 KiB, without credentials.
 	Message string
-	// RetryAfter is how long the engine asks to wait, 0 when it does not say.
+	// RetryAfter is how long the engine asks to wait, 0 if it does not say.
 	RetryAfter time.Duration
 	// Cause is the underlying error, may be nil.
 	Cause error
 }
 
-// Error says what was tried and why it failed.
+// Error returns what was tried and why it failed.
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("%s: %v", e.Op, e.Kind)
@@ -86,7 +86,7 @@ func Retryable(err error) bool {
 	return false
 }
 
-// kindOfStatus maps HTTP statuses to kinds; [kindOf] maps the others by class.
+// kindOfStatus maps HTTP statuses to kinds. [kindOf] maps other statuses by class.
 var kindOfStatus = map[int]error{
 	http.StatusUnauthorized:       ErrDenied,
 	http.StatusForbidden:          ErrDenied,
@@ -110,8 +110,8 @@ func kindOf(status int) error {
 	}
 }
 
-// wrap turns an error of gophercloud into an [*Error]. When the context of the caller
-// has ended, it returns that error instead.
+// wrap turns an error of gophercloud into an [*Error]. If the caller's context has ended, wrap
+// returns the context's error instead.
 func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
@@ -146,8 +146,7 @@ func (c *Client) wrap(ctx context.Context, op string, err error) error {
 	return &Error{Op: op, Kind: ErrProtocol, Message: decodingText(err), Cause: err}
 }
 
-// decodingText says what is wrong with an answer of status 200 that could not
-// be decoded.
+// decodingText returns what is wrong with an answer of status 200 that could not be decoded.
 func decodingText(err error) string {
 	var syntax *json.SyntaxError
 	var tooLarge *http.MaxBytesError
@@ -162,8 +161,7 @@ func decodingText(err error) string {
 	return cleanText(err.Error())
 }
 
-// retryAfter reads the Retry-After header in seconds; engines do not use its form with
-// a date.
+// retryAfter reads the Retry-After header in seconds. Engines do not use its form with a date.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
 	if err != nil {
@@ -172,7 +170,7 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// networkText says in a few words why there was no answer.
+// networkText returns in a few words why there was no answer.
 func networkText(err error) string {
 	var dns *net.DNSError
 	var certificate *tls.CertificateVerificationError

@@ -10,22 +10,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxText bounds the text from outside in an error, in bytes.
+// maxText limits the text from outside in an error, in bytes.
 const maxText = 2 << 10
 
-// faultKeys are the keys of an error document that may have the message, in the order
-// of preference. Applications write faultstring; routers and proxies write one of
-// the others.
+// faultKeys are the keys of an error document that may have the message, in order of preference.
+// Applications write faultstring; routers and proxies write one of the others.
 var faultKeys = []string{"faultstring", "description", "message", "title"}
 
 // faultEnvelopes are the keys that hold an error document inside another one.
 var faultEnvelopes = []string{"error_message", "error", "errors"}
 
-// versionHeaders are those of which engines add at least one to what they answer.
+// versionHeaders are headers with API versions. Engines add at least one of them to their answers.
 var versionHeaders = []string{"OpenStack-API-Version", "X-OpenStack-Ironic-API-Version", "X-OpenStack-Ironic-API-Maximum-Version"}
 
-// isFault reports whether a refusal comes from the API itself: it names the version, or has
-// the document that applications write. Ironic does both, except where it has no route.
+// isFault reports whether a refusal comes from the API itself: it has a version header, or a
+// document in the form that applications write. Ironic sends both, except for paths without a
+// route.
 func isFault(header http.Header, body []byte) bool {
 	for _, name := range versionHeaders {
 		if header.Get(name) != "" {
@@ -50,10 +50,9 @@ func isFault(header http.Header, body []byte) bool {
 	return bare.Fault != nil || inner.Fault != nil
 }
 
-// faultText returns the message in the body of a failed request. It understands every
-// form that engines and proxies use: a fault object, one inside error_message as text
-// or as an object, a list of errors, and plain text. Without any it returns the name
-// of the HTTP status.
+// faultText returns the message in the body of a failed request. It understands every form that
+// engines and proxies use: a fault object, a fault inside error_message as text or as an object, a
+// list of errors, and plain text. If there is no message, it returns the name of the HTTP status.
 func faultText(body []byte, status int) string {
 	if text := faultOf(json.RawMessage(body), 0); text != "" {
 		return cleanText(text)
@@ -65,8 +64,8 @@ func faultText(body []byte, status int) string {
 	return cleanText(text)
 }
 
-// faultOf searches one JSON value for the message. The depth is bounded because an
-// envelope may contain JSON as text.
+// faultOf searches one JSON value for the message. The depth is limited, because an envelope may
+// contain JSON as text.
 func faultOf(value json.RawMessage, depth int) string {
 	if depth > 4 {
 		return ""

@@ -23,7 +23,7 @@ func (c *Client) Settings(ctx context.Context, ident string) (settings []Setting
 // Component is a firmware component.
 type Component = nodes.FirmwareComponent
 
-// Components lists the firmware components of the node. The API has them from 1.86 on.
+// Components lists the firmware components of the node. The API has this since 1.86.
 func (c *Client) Components(ctx context.Context, ident string) (components []Component, err error) {
 	err = c.onNode(ctx, "list firmware of", ident, func(ctx context.Context, service *gophercloud.ServiceClient, segment string) error {
 		components, err = nodes.ListFirmware(ctx, service, segment).Extract()

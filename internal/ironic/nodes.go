@@ -10,23 +10,23 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 )
 
-// Node is a node as the engine describes it. Fields that were not requested have
-// their zero value, and so have fields that are null.
+// Node is a node as the engine describes it. Fields that were not requested, and fields that are
+// null, have their zero value.
 type Node struct {
 	nodes.Node
-	// AutoDiscovered reports whether auto-discovery enrolled the node. It is nil when
-	// the field was not requested, and with upstream Ironic, which has it only in the
-	// inventory's plugin data.
+	// AutoDiscovered reports whether auto-discovery enrolled the node. It is nil if the field was
+	// not requested, and with upstream Ironic, which has it only in the inventory's plugin data.
 	AutoDiscovered *bool `json:"auto_discovered"`
-	// Health is that of the hardware, from version 1.109 on: OK, Warning or Critical.
+	// Health is the health of the hardware: OK, Warning or Critical. Engines send it since version
+	// 1.109.
 	Health string `json:"health"`
 }
 
-// AgentLastHeartbeat is the time of the last heartbeat of the node's ramdisk, zero
-// without one. It needs the field driver_internal_info.
+// AgentLastHeartbeat returns the time of the last heartbeat of the node's ramdisk, zero if there
+// was none. It needs the field driver_internal_info.
 func (n Node) AgentLastHeartbeat() time.Time {
 	text, _ := n.DriverInternalInfo["agent_last_heartbeat"].(string)
-	// Ironic writes the time of day in UTC without saying so.
+	// Ironic writes the time in UTC without a time zone.
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.UTC()
@@ -35,7 +35,7 @@ func (n Node) AgentLastHeartbeat() time.Time {
 	return time.Time{}
 }
 
-// Label is the name of the node, or its UUID if it has no name.
+// Label returns the name of the node, or its UUID if it has no name.
 func (n Node) Label() string {
 	if n.Name != "" {
 		return n.Name
@@ -43,9 +43,8 @@ func (n Node) Label() string {
 	return n.UUID
 }
 
-// DeleteNode removes the node with its ports and inventory. The engine
-// refuses that while the node is locked ([ErrConflict]) and in most states
-// unless the node is in maintenance.
+// DeleteNode removes the node with its ports and inventory. The engine refuses that while the node
+// is locked ([ErrConflict]). In most states it also refuses unless the node is in maintenance.
 func (c *Client) DeleteNode(ctx context.Context, ident string) error {
 	op := "delete node " + ident
 	segment, err := pathSegment(op, ident)
@@ -57,7 +56,7 @@ func (c *Client) DeleteNode(ctx context.Context, ident string) error {
 	})
 }
 
-// Verb asks for a transition of the provision state.
+// Verb requests a transition of the provision state.
 type Verb = nodes.TargetProvisionState
 
 // The verbs that the operator uses.
@@ -73,9 +72,9 @@ const (
 	Service  = nodes.TargetService
 )
 
-// Provision requests a verb for the node. The engine answers when the verb is
-// accepted, not when its work is done. A verb that the node's state does not allow is
-// [ErrRejected], or [ErrConflict] while the node is locked.
+// Provision requests a verb for the node. The engine answers when it has accepted the verb, not
+// when the work is done. If the node's state does not allow the verb, the error is [ErrRejected];
+// while the node is locked it is [ErrConflict].
 func (c *Client) Provision(ctx context.Context, ident string, verb Verb) error {
 	op := fmt.Sprintf("%s node %s", verb, ident)
 	segment, err := pathSegment(op, ident)
@@ -87,8 +86,8 @@ func (c *Client) Provision(ctx context.Context, ident string, verb Verb) error {
 	})
 }
 
-// UpdateNode applies JSON patch operations to the node and returns it
-// afterwards. The engine allows add, replace and remove.
+// UpdateNode applies JSON patch operations to the node and returns the changed node. The engine
+// allows add, replace and remove.
 func (c *Client) UpdateNode(ctx context.Context, ident string, operations ...nodes.UpdateOperation) (Node, error) {
 	op := "update node " + ident
 	segment, err := pathSegment(op, ident)
@@ -106,8 +105,8 @@ func (c *Client) UpdateNode(ctx context.Context, ident string, operations ...nod
 	return n, err
 }
 
-// pathSegment escapes an identifier for a URL. It refuses those that would
-// make another URL than the node's.
+// pathSegment escapes an identifier for a URL. It refuses identifiers that would lead to another
+// URL than the node's.
 func pathSegment(op, ident string) (string, error) {
 	if ident == "" || ident == "." || ident == ".." {
 		return "", &Error{Op: op, Kind: ErrRejected, Message: fmt.Sprintf("%q is not a name or UUID", ident)}

@@ -16,21 +16,22 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// This file has the requests that gophercloud 2.15 cannot make. They go through its
-// ServiceClient, which adds headers and credentials and checks the status.
+// This file has the requests that gophercloud 2.15 cannot make. They use its ServiceClient, which
+// adds headers and credentials and checks the status.
 
-// flagField is the node field and list filter that says whether auto-discovery
-// enrolled a node. Ingot has it from microversion 1.84, upstream Ironic not.
+// flagField is the node field and list filter that says whether auto-discovery enrolled a node.
+// Ingot has it since microversion 1.84, upstream Ironic does not have it.
 const flagField = "auto_discovered"
 
-// versionAge is how long a negotiated version is used: an engine that was upgraded can do more
-// afterwards. That its answers name another version is no reason to ask before, because they do so in
-// turns while replicas of two versions answer.
+// versionAge is how long a negotiated version is used. An engine that was upgraded can do more
+// afterwards, so the version is then negotiated again. An answer that names another version is no
+// reason to negotiate earlier: while replicas of two versions answer in turns, their answers name
+// both.
 const versionAge = 5 * time.Minute
 
-// Microversion returns the API version that this client uses with the engine,
-// such as "1.84". The first call that needs it, and the first after versionAge, reads the
-// engine's root document; a failure is not cached.
+// Microversion returns the API version that this client uses with the engine, such as "1.84". The
+// first call that needs it, and the first after versionAge, reads the engine's root document. A
+// failure is not cached.
 func (c *Client) Microversion(ctx context.Context) (string, error) {
 	service, err := c.negotiated(ctx, "negotiate the API version")
 	if err != nil {
@@ -39,8 +40,8 @@ func (c *Client) Microversion(ctx context.Context) (string, error) {
 	return service.Microversion, nil
 }
 
-// negotiated returns the service client that carries the version header. An
-// error names op, what the caller wants the engine for.
+// negotiated returns the service client that sends the version header. An error names op, which is
+// what the caller wants from the engine.
 func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.ServiceClient, error) {
 	now := c.now()
 	c.mu.Lock()
@@ -49,8 +50,8 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 	if service != nil && (age < versionAge || c.wanted != "") {
 		return service, nil
 	}
-	// Concurrent callers may ask twice and get the same result; the lock is not held
-	// during requests.
+	// The lock is not held during requests. So concurrent callers may ask twice, with the same
+	// result.
 	version := c.wanted
 	if version == "" {
 		var err error
@@ -61,7 +62,7 @@ func (c *Client) negotiated(ctx context.Context, op string) (*gophercloud.Servic
 	return c.keepVersion(version, now), nil
 }
 
-// keepVersion is the version that is used from now on.
+// keepVersion makes version the version that is used from now on.
 func (c *Client) keepVersion(version string, now time.Time) *gophercloud.ServiceClient {
 	own := *c.base
 	own.Microversion = version
@@ -74,9 +75,10 @@ func (c *Client) keepVersion(version string, now time.Time) *gophercloud.Service
 	return c.service
 }
 
-// lowered returns the service client for the version that a replica of an older release names when
-// it refuses that of a newer one, as both answer while an engine is upgraded or taken back; nil if
-// a refusal has another reason. It is used for versionAge.
+// lowered returns a service client for a lower version if refusal shows that the engine does not
+// support the used one. That happens while an engine is upgraded or downgraded: replicas of two
+// releases answer, and the older one refuses the version of the newer one and names its own.
+// lowered returns nil if the refusal has another reason. The lower version is used for versionAge.
 func (c *Client) lowered(used *gophercloud.ServiceClient, refusal error) *gophercloud.ServiceClient {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	if c.wanted != "" || !errors.As(refusal, &answer) || answer.Actual != http.StatusNotAcceptable {
@@ -96,7 +98,8 @@ func (c *Client) lowered(used *gophercloud.ServiceClient, refusal error) *gopher
 	return c.keepVersion(version.String(), c.now())
 }
 
-// forgetVersion makes the next call negotiate again, which says why no version can be used.
+// forgetVersion makes the next call negotiate again. That call then says why no version can be
+// used.
 func (c *Client) forgetVersion() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,8 +113,7 @@ type versionRange struct {
 }
 
 func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
-	// /v1 states the range in version, / in default_version. Proxies that
-	// serve / in place of /v1 exist.
+	// /v1 states the range in version, / in default_version. Some proxies serve / in place of /v1.
 	var root struct {
 		Version versionRange `json:"version"`
 		Default versionRange `json:"default_version"`
@@ -140,8 +142,8 @@ func (c *Client) askVersion(ctx context.Context, op string) (string, error) {
 	return chosen.String(), nil
 }
 
-// notTheAPI returns the error for an endpoint that is another server, with the
-// message in its answer, if there is one.
+// notTheAPI returns the error for an endpoint that is another server. It contains the message of
+// the answer, if there is one.
 func (c *Client) notTheAPI(op string, err error) error {
 	message := c.endpoint + " is not the Bare Metal API; check the endpoint"
 	var answer *Error
@@ -151,9 +153,9 @@ func (c *Client) notTheAPI(op string, err error) error {
 	return &Error{Op: op, Kind: ErrProtocol, Message: message}
 }
 
-// once runs one request against the engine under the client's deadline and
-// with the negotiated version, and turns its error into an [*Error]. A request that is
-// refused for its version had no effect, and is made again with one that is offered.
+// once runs one request against the engine within the client's timeout and with the negotiated
+// version. It turns an error into an [*Error]. A request that is refused for its version had no
+// effect, so it is repeated with a version that the engine offers.
 func (c *Client) once(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	service, err := c.negotiated(ctx, op)
 	if err != nil {
@@ -187,10 +189,9 @@ type page[T any] struct {
 	more  bool
 }
 
-// list walks the collection at the path, from query on, page after page; each
-// page is asked for when the one before is used up. It pages by the last identifier
-// instead of following the engine's URL, which names a host that a client
-// behind a proxy may not reach.
+// list walks the collection at the path page by page, beginning with query. It requests a page when
+// the page before is used up. It pages by the last identifier instead of following the engine's
+// URL, because that names a host that a client behind a proxy may not reach.
 func list[T any](ctx context.Context, c *Client, op string, collection []string, query url.Values, identify func(T) string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
@@ -228,7 +229,7 @@ func fetchPage[T any](ctx context.Context, c *Client, op string, collection []st
 	if err := c.getFields(ctx, op, &body, query, collection...); err != nil {
 		marker := query.Get("marker")
 		if marker != "" && errors.Is(err, ErrNotFound) {
-			// The engine no longer knows where the last page ended.
+			// The object at which the last page ended is gone.
 			return page[T]{}, &Error{
 				Op: op, Kind: ErrConflict, Status: http.StatusNotFound,
 				Message: marker + ", where the last page ended, was deleted meanwhile; list again",
@@ -266,10 +267,9 @@ func (c *Client) getFields(ctx context.Context, op string, target any, query url
 	})
 }
 
-// withoutFlag runs a request whose query may choose fields. An engine without the
-// field auto_discovered refuses the whole request, or fails at it: Ironic does so in lists.
-// The request is then repeated without that field, and later requests omit it. The query
-// is changed.
+// withoutFlag runs a request whose query may choose fields. An engine without the field
+// auto_discovered refuses the whole request, or fails at it, as Ironic does in lists. The request
+// is then repeated without that field, and later requests omit it. withoutFlag changes the query.
 func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) error {
 	if c.flagUnknown.Load() {
 		dropFlag(query)
@@ -284,8 +284,8 @@ func (c *Client) withoutFlag(query url.Values, request func(url.Values) error) e
 	return err
 }
 
-// dropFlag removes auto_discovered from the fields that query chooses and
-// reports whether it was there.
+// dropFlag removes auto_discovered from the fields that query chooses. It reports whether it was
+// there.
 func dropFlag(query url.Values) bool {
 	fields := strings.Split(query.Get("fields"), ",")
 	at := slices.Index(fields, flagField)

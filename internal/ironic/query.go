@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SortDir is the direction of a sorted list. The zero value leaves it to the
-// engine, which sorts ascending.
+// SortDir is the direction of a sorted list. The zero value leaves it to the engine, which sorts in
+// ascending order.
 type SortDir string
 
 // The directions that the API knows.
@@ -16,8 +16,8 @@ const (
 	Descending SortDir = "desc"
 )
 
-// NodeQuery selects and orders nodes. The zero value is all nodes with the
-// engine's default fields, in the order of their creation.
+// NodeQuery selects and orders nodes. The zero value selects all nodes with the engine's default
+// fields, in the order of their creation.
 type NodeQuery struct {
 	// Fields are the fields to fill; uuid is always among them. Empty means
 	// the engine's default fields.
@@ -35,8 +35,7 @@ type NodeQuery struct {
 	SortKey string
 	SortDir SortDir
 
-	// PageSize is how many nodes one request asks for. Zero means the
-	// engine's limit, usually 1,000.
+	// PageSize is how many nodes one request returns. Zero means the engine's limit, usually 1,000.
 	PageSize int
 }
 

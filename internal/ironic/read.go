@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// Nodes lists the nodes that q selects. Each page is requested when the caller needs
-// it; an error ends the sequence as its last element. The list is not a snapshot: in a
-// list sorted by updated_at, a node that changes meanwhile may be missing and is then
-// first in the next list.
+// Nodes lists the nodes that q selects. It requests each page when the caller needs it. An error
+// ends the sequence as its last element. The list is not a snapshot: in a list sorted by
+// updated_at, a node that changes meanwhile may be missing, and is then first in the next list.
 func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] {
 	query, err := q.values()
 	if err != nil {
@@ -19,9 +18,8 @@ func (c *Client) Nodes(ctx context.Context, q NodeQuery) iter.Seq2[Node, error] 
 	return list(ctx, c, "list nodes", []string{"nodes"}, query, func(n Node) string { return n.UUID })
 }
 
-// Node reads the node with the UUID or name ident; fields limit what is
-// filled, none means everything. Its error is of kind [ErrNotFound] when the
-// engine has no such node.
+// Node reads the node with the UUID or name ident. fields limit what is filled; none means
+// everything. If the engine has no such node, the error is of kind [ErrNotFound].
 func (c *Client) Node(ctx context.Context, ident string, fields ...string) (Node, error) {
 	op := "show node " + ident
 	segment, err := pathSegment(op, ident)

@@ -15,11 +15,11 @@ const (
 	// DefaultRetryInterval is the time between two attempts when
 	// [Options.RetryInterval] is zero.
 	DefaultRetryInterval = 5 * time.Second
-	// maxRetryAfter bounds the time that an engine may ask to wait.
+	// maxRetryAfter limits the time that an engine may ask to wait.
 	maxRetryAfter = time.Minute
 )
 
-// call runs one request and, when the failure is temporary, repeats it as often as
+// call runs one request. If the failure is temporary, call repeats the request as often as
 // [Options.Retries] allows.
 func (c *Client) call(ctx context.Context, op string, request func(context.Context, *gophercloud.ServiceClient) error) error {
 	for left := c.retries; ; left-- {
@@ -39,9 +39,9 @@ func (c *Client) call(ctx context.Context, op string, request func(context.Conte
 	}
 }
 
-// refusedForNow reports whether the engine did nothing but may do it later. An engine
-// that did not answer in time may have done it all the same, so of network errors only
-// a failed connection counts.
+// refusedForNow reports whether the engine did nothing but may do it later. An engine that did not
+// answer in time may have acted all the same. So the only network error that counts is a refused
+// connection.
 func refusedForNow(err error) bool {
 	return errors.Is(err, ErrConflict) || errors.Is(err, ErrOverloaded) ||
 		errors.Is(err, ErrUnreachable) && errors.Is(err, syscall.ECONNREFUSED)

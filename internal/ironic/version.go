@@ -11,16 +11,16 @@ const (
 	// newestUnderstood is the highest microversion that this client was written for.
 	// With newer engines it uses this version.
 	newestUnderstood = microversion(110)
-	// oldestUsable is the lowest microversion with everything this client
-	// calls: the inventory came last.
+	// oldestUsable is the lowest microversion that has everything this client calls. The inventory
+	// came last.
 	oldestUsable = microversion(81)
 )
 
-// microversion is the minor number of an API version; the major one is always
-// 1. Numbers are compared, not texts: 1.9 is older than 1.10.
+// microversion is the minor number of an API version; the major number is always 1. Numbers are
+// compared, not texts: 1.9 is older than 1.10.
 type microversion int
 
-// String is the form that goes into a version header, "1.84".
+// String returns the form of a version header, "1.84".
 func (v microversion) String() string { return "1." + strconv.Itoa(int(v)) }
 
 func parseVersion(text string) (microversion, error) {
@@ -32,14 +32,14 @@ func parseVersion(text string) (microversion, error) {
 	return microversion(n), nil
 }
 
-// Microversions are the lowest and the highest microversion of the Bare Metal API
-// that this client can use, both included.
+// Microversions returns the lowest and the highest microversion of the Bare Metal API that this
+// client can use, both included.
 func Microversions() (oldest, newest string) {
 	return oldestUsable.String(), newestUnderstood.String()
 }
 
-// chooseVersion returns the version to use with an engine that offers lowest to
-// highest, as its root document states them.
+// chooseVersion returns the version to use with an engine that offers lowest to highest, as in its
+// root document.
 func chooseVersion(lowest, highest string) (microversion, error) {
 	low, err := parseVersion(lowest)
 	if err != nil {
