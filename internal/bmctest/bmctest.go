@@ -1,9 +1,9 @@
-// Package bmctest tries what a driver needs of a BMC that nobody knows yet, with the drivers
+// Package bmctest tries whatever a driver needs on a BMC that nobody knows yet. It uses the drivers
 // of the engine, and says what works, what does not, and what to do about it.
 //
-// Without being asked for more it only reads. A session is given back, credentials that the
-// BMC refuses are not sent again, and every wait has an end. What a Redfish BMC shows can be
-// recorded without what identifies it (package redact), for a simulator to serve.
+// Unless more is requested, it only reads. It gives its session back, does not send credentials
+// again that the BMC refuses, and limits every wait. It can record what a Redfish BMC shows,
+// without identifying data (package redact), for a simulator to serve.
 package bmctest
 
 import (
@@ -17,24 +17,25 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Options say which BMC is tried, and what may be done to its machine.
+// Options say which BMC to try, and what may be done to its machine.
 type Options struct {
-	// Address is that of the BMC, as driver_info has it.
+	// Address is the address of the BMC, in the form of driver_info.
 	Address string
-	// User and Password are the account; both empty for a BMC that asks for none.
+	// User and Password are the account. Both are empty for a BMC that needs none.
 	User, Password string
-	// IPMI tries IPMI instead of Redfish. Port, Suite and Privilege are for it; empty means
+	// IPMI tries IPMI instead of Redfish. Port, Suite and Privilege are only for IPMI; empty means
 	// the driver's default.
 	IPMI                   bool
 	Port, Suite, Privilege string
-	// CAFile is a PEM file of certificate authorities, and Insecure accepts any certificate.
+	// CAFile is a PEM file of certificate authorities. Insecure accepts any certificate.
 	CAFile   string
 	Insecure bool
-	// System is the path of the system of a BMC with several.
+	// System is the path of the system, for a BMC with several.
 	System string
-	// Timeout bounds each check, and each change of the power or a medium; 0 means 2 minutes.
+	// Timeout limits each check, and each change of the power or a medium; 0 means 2 minutes.
 	Timeout time.Duration
-	// PowerCycle switches the machine off and on. It ends as it began.
+	// PowerCycle switches the machine off and on. Afterwards the machine is in the same state as
+	// before.
 	PowerCycle bool
 	// Medium is the URL of an image to attach and detach; empty means none.
 	Medium string
@@ -46,7 +47,7 @@ type Options struct {
 
 const defaultTimeout = 2 * time.Minute
 
-// closeWithin bounds how long the session may take to be given back.
+// closeWithin limits the time to give the session back.
 const closeWithin = 10 * time.Second
 
 // Clock tells the time and lets it pass.
@@ -71,7 +72,7 @@ type Result struct {
 	Outcome Outcome `json:"outcome"`
 	// Found is what the BMC has, or why the check failed.
 	Found string `json:"found"`
-	// Advice says what to do, in a sentence; empty when there is nothing to do.
+	// Advice says in a sentence what to do, empty for nothing.
 	Advice string `json:"advice"`
 }
 
@@ -79,15 +80,15 @@ type Result struct {
 type Report struct {
 	Address string `json:"address"`
 	Driver  string `json:"driver"` // redfish or ipmi
-	// Ready says that everything works that the driver cannot do without.
+	// Ready says that everything works that the driver needs.
 	Ready   bool     `json:"ready"`
 	Results []Result `json:"results"`
-	// Recording is nil when none was asked for, or nothing could be read.
+	// Recording is nil if none was requested, or nothing could be read.
 	Recording *Recording `json:"-"`
 }
 
-// Run tries a BMC. It returns when the session is given back; the end of ctx makes that soon.
-// The error is a *node.ValidationError for options that cannot work.
+// Run tries a BMC. It returns after the session is given back, which happens soon after ctx has
+// ended. For invalid options the error is a *node.ValidationError.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -112,8 +113,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// onlyOnce is the pause before credentials are sent again that a BMC has refused, which is
-// longer than a test.
+// onlyOnce is the pause before refused credentials are sent again. It is longer than a test.
 const onlyOnce = 24 * time.Hour
 
 func runRedfish(ctx context.Context, o Options) (Report, error) {
@@ -138,10 +138,10 @@ func runRedfish(ctx context.Context, o Options) (Report, error) {
 	if err := t.driver.Validate(t.node); err != nil {
 		return Report{}, err
 	}
-	defer func() { // a canceled test gives its session back, too
+	defer func() { // also if the test was canceled
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
 		defer cancel()
-		_ = t.driver.Close(ctx) // the BMC ends the session by itself otherwise
+		_ = t.driver.Close(ctx) // otherwise the BMC ends the session itself
 	}()
 	report := Report{Address: o.Address, Driver: "redfish"}
 	report.Results, report.Ready = t.run(ctx, t.checks())
@@ -176,7 +176,7 @@ func runIPMI(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// join joins texts with a separator, "none" when there are none.
+// join joins texts with a separator. It returns "none" if there are none.
 func join[T ~string](all []T) string {
 	text := ""
 	for i, one := range all {
@@ -191,7 +191,7 @@ func join[T ~string](all []T) string {
 	return text
 }
 
-// count writes a number with its noun.
+// count returns a number with its noun.
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

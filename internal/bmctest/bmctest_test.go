@@ -213,7 +213,7 @@ func TestInterruptedPowerCycleSaysWhereTheMachineIs(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	wait := o.Clock.Wait
 	o.Clock.Wait = func(ctx context.Context, d time.Duration) error {
-		if slices.Contains(s.Effects(), "power on") { // the machine takes a minute for that
+		if slices.Contains(s.Effects(), "power on") { // it takes a minute to power on
 			interrupt()
 		}
 		return wait(ctx, d)

@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/redfish"
 )
 
-// renewBefore is how long before its end a certificate should be renewed.
+// renewBefore is how long before its expiry a certificate should be renewed.
 const renewBefore = 30 * 24 * time.Hour
 
-// certificate looks at the certificate of the BMC, on a connection of its own that ends
-// before the driver makes one.
+// certificate examines the certificate of the BMC. It uses its own connection, which ends before
+// the driver opens one.
 func (t *redfishTest) certificate(ctx context.Context) (finding, error) {
 	endpoint, err := t.driver.Endpoint(t.node)
 	if err != nil {
@@ -52,7 +52,7 @@ func (t *redfishTest) certificate(ctx context.Context) (finding, error) {
 	return judge(encrypted.ConnectionState().PeerCertificates, roots, at.Hostname(), time.Now()), nil
 }
 
-// authorities are those that the test trusts; nil means those of the computer.
+// authorities returns the authorities that the test trusts. Nil means those of the computer.
 func (t *redfishTest) authorities() (*x509.CertPool, error) {
 	if t.options.CAFile == "" {
 		return nil, nil
@@ -68,8 +68,8 @@ func (t *redfishTest) authorities() (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// judge says of whom and until when a certificate is, and whether an engine trusts it. The
-// first of the chain is the BMC's own.
+// judge says whose certificate it is, until when it is valid, and whether an engine trusts it. The
+// first certificate of the chain is the BMC's own.
 func judge(chain []*x509.Certificate, roots *x509.CertPool, host string, now time.Time) finding {
 	own := chain[0]
 	others := x509.NewCertPool()

@@ -9,37 +9,37 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// need says whether a driver can do without what a check tries.
+// need says whether a driver needs what a check tries.
 type need int
 
 const (
 	optional    need = iota
 	needed           // nothing works without it
-	bootNeeded       // one of these is enough to boot a machine
+	bootNeeded       // one such check is enough to boot a machine
 	askedNeeded      // the user has asked for it
 )
 
-// check is one row of the table of what is tried.
+// check is one row of the table of checks.
 type check struct {
 	name string
 	need need
-	// gate: without it none of the checks after it can be tried.
+	// gate says that the checks after this one cannot be tried without it.
 	gate bool
-	// unasked is why the check is not tried; empty for one that is.
+	// unasked is why the check is not tried, empty if it is.
 	unasked string
 	run     func(ctx context.Context) (finding, error)
 	// advice says what to do when run returns an error.
 	advice string
 }
 
-// finding is what a check found out about something that answers.
+// finding is what a check found out from answers of the BMC.
 type finding struct {
 	text   string
 	fails  bool
 	advice string
 }
 
-// machine is what the checks of all protocols share.
+// machine has what the checks of all protocols share.
 type machine struct {
 	options Options
 	node    *node.Node
@@ -47,8 +47,8 @@ type machine struct {
 	media   driver.VirtualMedia
 }
 
-// run tries what is in a table, in its order, and reports whether everything works that the
-// driver cannot do without.
+// run tries the checks of a table in their order. ready says whether everything works that the
+// driver needs.
 func (m *machine) run(ctx context.Context, checks []check) (results []Result, ready bool) {
 	closed := ""
 	for _, c := range checks {
@@ -71,7 +71,7 @@ func (m *machine) run(ctx context.Context, checks []check) (results []Result, re
 	return results, isReady(checks, results)
 }
 
-// try runs one check. Changes of the machine have bounds of their own.
+// try runs one check. Checks that change the machine have their own limits.
 func (m *machine) try(ctx context.Context, c check) Result {
 	if c.need != askedNeeded {
 		var cancel context.CancelFunc
@@ -88,7 +88,7 @@ func (m *machine) try(ctx context.Context, c check) Result {
 	return Result{Check: c.name, Outcome: Works, Found: node.CutText(found.text), Advice: found.advice}
 }
 
-// describe says why a check failed.
+// describe returns why a check failed.
 func describe(err error) string {
 	var missing *node.NotSupportedError
 	if errors.As(err, &missing) {
@@ -97,7 +97,7 @@ func describe(err error) string {
 	return node.CutText(err.Error())
 }
 
-// isReady reports whether everything works that the driver cannot do without.
+// isReady reports whether everything works that the driver needs.
 func isReady(checks []check, results []Result) bool {
 	boots := false
 	for i, c := range checks {

@@ -9,12 +9,13 @@ import (
 
 // exclusion is a kind of resource that is not read.
 type exclusion struct {
-	part  string // of a segment of the path, in lower case
-	whole bool   // it is all of the segment
+	part  string // part of a segment of the path, in lower case
+	whole bool   // the part is the whole segment
 	why   string
 }
 
-// exclusions are what says much of a machine's users and nothing that a driver needs.
+// exclusions are the resources that tell much about a machine's users but nothing that a driver
+// needs.
 var exclusions = []exclusion{
 	{"account", false, "user accounts"},
 	{"sessions", true, "sessions of users"},
@@ -33,13 +34,13 @@ var exclusions = []exclusion{
 	{"attributes", true, "settings of the BMC with accounts and addresses"},
 }
 
-// excludedTypes are types of resources that are not recorded, wherever they are.
+// excludedTypes are types of resources that are not recorded, whatever their paths.
 var excludedTypes = map[string]string{
 	"ManagerAccount": "user accounts", "AccountService": "user accounts", "Session": "sessions of users", "LogEntry": "log entries", "LogEntryCollection": "log entries",
 	"Certificate": "certificates", "License": "license keys", "Key": "keys", "EventDestination": "receivers of events",
 }
 
-// excluded says why a path is not read; empty for one that is.
+// excluded returns why a path is not read, empty if it is.
 func excluded(path string) string {
 	bare, _, _ := strings.Cut(path, "?")
 	for segment := range strings.SplitSeq(strings.ToLower(bare), "/") {
@@ -52,7 +53,7 @@ func excluded(path string) string {
 	return ""
 }
 
-// excludedType says why a document is not recorded.
+// excludedType returns why a document is not recorded, empty if it is.
 func excludedType(body any) string {
 	document, _ := body.(map[string]any)
 	kind, _ := document["@odata.type"].(string)
@@ -60,7 +61,8 @@ func excludedType(body any) string {
 	return excludedTypes[kind]
 }
 
-// linksOf lists the paths that a document links, in the order of the names of properties.
+// linksOf returns the paths that a document links to, in the order of the names of their
+// properties.
 func linksOf(value any) []string {
 	var all []string
 	switch value := value.(type) {
@@ -82,7 +84,7 @@ func linksOf(value any) []string {
 	return all
 }
 
-// pathOf is the path in a property that is a link; empty for another one.
+// pathOf returns the path in a property that is a link, empty for any other property.
 func pathOf(property, text string) string {
 	isLink := property == "@odata.id" || property == "Uri" || strings.HasSuffix(property, "@odata.nextLink") || strings.HasSuffix(property, "@Redfish.ActionInfo")
 	if !isLink || !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "//") {
@@ -92,10 +94,10 @@ func pathOf(property, text string) string {
 	if err != nil || u.Host != "" || strings.Contains(u.Path, "..") {
 		return ""
 	}
-	u.Fragment = "" // a part of the document
+	u.Fragment = "" // the fragment is a part of the document
 	return u.RequestURI()
 }
 
-// sameResource is a path by which a resource is known once: services differ in whether a
-// slash ends it.
+// sameResource returns a path that is the same for all forms of a resource's path. Services differ
+// in whether a path ends with a slash.
 func sameResource(path string) string { return strings.TrimRight(path, "/") }

@@ -13,7 +13,7 @@ type ipmiTest struct {
 	driver ipmi.Driver
 }
 
-// checks are all that is tried over IPMI. It has no lists of what a BMC can do.
+// checks returns all checks over IPMI. IPMI has no lists of what a BMC can do.
 func (t *ipmiTest) checks() []check {
 	return []check{
 		{name: "session", need: needed, gate: true, run: t.session, advice: "Correct address, user and password, and enable IPMI over LAN for the account; credentials are sent once only, because BMCs lock accounts."},

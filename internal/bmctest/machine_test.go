@@ -37,7 +37,7 @@ func start(t *testing.T, vendor string, options ...redfishtest.Options) (*redfis
 	}
 }
 
-// edited puts a server before a BMC that changes the documents of its virtual devices.
+// edited puts a server in front of a BMC. The server changes the documents of virtual devices.
 func edited(t *testing.T, o *bmctest.Options, edit func(medium map[string]any)) {
 	t.Helper()
 	target, err := url.Parse(o.Address)
@@ -65,7 +65,7 @@ func edited(t *testing.T, o *bmctest.Options, edit func(medium map[string]any)) 
 	o.Address, o.CAFile, o.Insecure = front.URL, "", true
 }
 
-// clockOf is the clock of a BMC, which stands still but for the waits of the test.
+// clockOf returns the clock of a BMC, which advances only when the test waits.
 func clockOf(s *redfishtest.Server) bmctest.Clock {
 	began, passed := time.Now(), time.Duration(0)
 	return bmctest.Clock{

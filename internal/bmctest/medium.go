@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// medium attaches an image, which the driver reads back as a BMC may show it, detaches it and
-// reads that back. It does nothing to a machine that has media of somebody else.
+// medium attaches an image, which the driver reads back in the form in which the BMC shows it. It
+// then detaches the image and reads that back. It does nothing if the machine already has media,
+// which belong to somebody else.
 func (m *machine) medium(ctx context.Context) (finding, error) {
 	before, err := m.readMedia(ctx)
 	switch {
@@ -25,7 +26,7 @@ func (m *machine) medium(ctx context.Context) (finding, error) {
 	attached := m.change(ctx, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
 		return m.media.AttachMedium(ctx, m.node, wanted, turn)
 	})
-	// What the BMC may have accepted is taken out in any case.
+	// Detach in any case, because the BMC may have accepted the medium in spite of an error.
 	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.options.Timeout)
 	defer cancel()
 	err = m.change(out, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {

@@ -12,13 +12,13 @@ import (
 
 const powerAdvice = "Look at the console of the machine, and switch it by hand if it is not in the state that it should be in."
 
-// readWithin bounds the reading of what became of a machine after an interruption.
+// readWithin limits the reading of the machine's state after an interruption.
 const readWithin = 15 * time.Second
 
-// retryPause is the time until a change is tried again that the BMC could not make now.
+// retryPause is the time before a change is tried again that the BMC refused for now.
 const retryPause = 5 * time.Second
 
-// cycle switches the machine off and on, so that it ends in the state that it began with.
+// cycle switches the machine off and on. The machine ends in the state in which it began.
 func (m *machine) cycle(ctx context.Context) (finding, error) {
 	before, err := m.readPower(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ func (m *machine) cycle(ctx context.Context) (finding, error) {
 	return finding{text: join(done) + "; it is " + state(before) + " as before"}, nil
 }
 
-// whereIsIt reads in which state a machine is that was not brought back to the one before,
-// even if the test was interrupted.
+// whereIsIt describes the state of a machine that could not be brought back to its earlier state.
+// It reads the state even if the test was interrupted.
 func (m *machine) whereIsIt(ctx context.Context, before node.PowerState) string {
 	later := ""
 	if ctx.Err() != nil {
@@ -73,7 +73,7 @@ func (m *machine) whereIsIt(ctx context.Context, before node.PowerState) string 
 	return "the machine is " + state(now) + ", it was " + state(before) + " before" + later
 }
 
-// state is a power state in a sentence.
+// state returns a power state as a word of a sentence.
 func state(s node.PowerState) string {
 	if s == node.PowerOn {
 		return "on"
@@ -87,7 +87,7 @@ func (m *machine) readPower(ctx context.Context) (node.PowerState, error) {
 	return m.power.PowerState(ctx, m.node)
 }
 
-// switchTo makes a change of the power and reads it back.
+// switchTo changes the power and reads the new state back.
 func (m *machine) switchTo(ctx context.Context, target, wanted node.PowerState) error {
 	err := m.change(ctx, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
 		return m.power.SetPower(ctx, m.node, target, turn)
@@ -102,8 +102,8 @@ func (m *machine) switchTo(ctx context.Context, target, wanted node.PowerState) 
 	return err
 }
 
-// change makes the turns of a change until it is done or takes longer than the options say.
-// Like the engine, it tries again what the BMC could not do now.
+// change makes the turns of a change until it is done or takes longer than the options allow. Like
+// the engine, it tries again what the BMC could not do now.
 func (m *machine) change(ctx context.Context, do func(context.Context, driver.Turn) (driver.Outcome, error)) error {
 	begin := m.options.Clock.Now()
 	turn := driver.Turn{}
@@ -142,7 +142,7 @@ func (m *machine) turn(ctx context.Context, turn driver.Turn, do func(context.Co
 	return do(ctx, turn)
 }
 
-// after is what is known of the calls before a turn that follows a failure.
+// after returns what is known about the earlier calls in a turn that follows a failure.
 func after(before driver.Attempt, failed *node.DriverError) driver.Attempt {
 	if before == driver.Unknown || !failed.Refused {
 		return driver.Unknown

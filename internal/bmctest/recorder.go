@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Bounds of a recording.
+// Limits of a recording.
 const (
 	maxDocuments = 2000
 	maxDocument  = 1 << 20  // bytes
@@ -24,10 +24,10 @@ const (
 	maxSilent    = 3 // paths in a row without an answer
 )
 
-// recordedHeaders are those of answers that clients look at.
+// recordedHeaders are the headers of answers that clients use.
 var recordedHeaders = []string{"Etag", "Allow", "Location"}
 
-// recorder reads what a BMC shows, along the links, breadth first.
+// recorder reads what a BMC shows. It follows links breadth first.
 type recorder struct {
 	*redfishTest
 	todo      []string
@@ -39,7 +39,7 @@ type recorder struct {
 	silent    int // paths in a row without an answer
 }
 
-// record makes a recording. What cannot be read is left out.
+// record makes a recording. It leaves out documents that cannot be read.
 func (t *redfishTest) record(ctx context.Context) *Recording {
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
@@ -59,7 +59,7 @@ func (t *redfishTest) record(ctx context.Context) *Recording {
 	return r.recording()
 }
 
-// ended says why nothing more is read.
+// ended returns why no more documents are read, empty if they are.
 func (r *recorder) ended(ctx context.Context) string {
 	switch {
 	case ctx.Err() != nil:
@@ -74,7 +74,7 @@ func (r *recorder) ended(ctx context.Context) string {
 	return ""
 }
 
-// follow notes a path to read, unless that is known already.
+// follow adds a path to read, unless the path is already known.
 func (r *recorder) follow(path string) {
 	if r.seen[sameResource(path)] {
 		return
@@ -87,7 +87,8 @@ func (r *recorder) follow(path string) {
 	r.todo = append(r.todo, path)
 }
 
-// read reads one document and notes its links. It says why the document is left out.
+// read reads one document and follows its links. It returns why the document is left out, empty if
+// it is not.
 func (r *recorder) read(ctx context.Context, path string) (why string) {
 	ctx, cancel := context.WithTimeout(ctx, min(readOne, r.options.Timeout))
 	defer cancel()
@@ -123,8 +124,8 @@ func (r *recorder) read(ctx context.Context, path string) (why string) {
 	return ""
 }
 
-// recording redacts what was read. Paths and reasons of what is left out may have secrets,
-// too.
+// recording returns what was read, redacted. Paths and reasons of left-out documents may contain
+// secrets, so they are redacted, too.
 func (r *recorder) recording() *Recording {
 	all := r.documents
 	for _, left := range r.leftOut {

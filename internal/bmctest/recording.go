@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Recording is what a Redfish BMC showed, without what identifies its machine. Documents has
-// the paths as keys, with their queries.
+// Recording is what a Redfish BMC showed, without data that identifies its machine. The keys of
+// Documents are paths with their queries.
 type Recording struct {
 	// Format is "ingot-bmc-recording/1".
 	Format     string                      `json:"format"`
@@ -29,14 +29,14 @@ type RecordedDocument struct {
 	Body    any               `json:"body,omitempty"`
 }
 
-// LeftOut is a path that is linked and not recorded.
+// LeftOut is a path that documents link to but that is not recorded.
 type LeftOut struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// Write writes the recording to a file that only its owner may read. An existing file is
-// replaced when all of the new one is written.
+// Write writes the recording to a file that only its owner may read. It replaces an existing file
+// after the new one is completely written.
 func (r *Recording) Write(path string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -15,11 +15,11 @@ type redfishTest struct {
 	machine
 	driver redfish.Driver
 
-	system redfish.SystemFacts // empty before the system was read
+	system redfish.SystemFacts // empty until the system was read
 }
 
-// checks are all that is tried over Redfish. Those that are not needed tell what the engine
-// can do beyond switching and booting the machine.
+// checks returns all checks over Redfish. Those that are not needed tell what the engine can do
+// besides switching and booting the machine.
 func (t *redfishTest) checks() []check {
 	return []check{
 		{name: "certificate", run: t.certificate, advice: "Check the address, and that this computer reaches it."},
@@ -43,7 +43,8 @@ func (t *redfishTest) checks() []check {
 	}
 }
 
-// unasked says by which flag a check is asked for, unless it is.
+// unasked returns the flag with which a check is requested, in words. It is empty if the check was
+// requested.
 func unasked(asked bool, flag string) string {
 	if asked {
 		return ""
@@ -96,7 +97,7 @@ func (t *redfishTest) identity(ctx context.Context) (finding, error) {
 	return identityFinding(identity), err
 }
 
-// identityFinding says what identifies a machine.
+// identityFinding returns what identifies a machine.
 func identityFinding(identity node.MachineIdentity) finding {
 	var parts []string
 	if identity.UUID != "" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// finder finds many texts in others, without regard to case. Candidates are looked up by
-// their first bytes, so that a search takes no longer for a thousand texts than for one.
+// finder finds many texts in other texts, ignoring case. It looks up candidates by their first
+// bytes, so a search takes no longer for a thousand texts than for one.
 type finder struct {
 	byPrefix map[[shortest]byte][]entry
 	known    map[entry]bool
@@ -15,15 +15,15 @@ type finder struct {
 // entry is one text with its replacement.
 type entry struct {
 	text, instead string // in lower case
-	bounded       bool   // found as a word only
-	digit         bool   // has a digit
+	bounded       bool   // whether it is only found as a word
+	digit         bool   // whether text has a digit
 }
 
 func newFinder() *finder {
 	return &finder{byPrefix: map[[shortest]byte][]entry{}, known: map[entry]bool{}}
 }
 
-// add adds a text of at least [shortest] bytes.
+// add adds a text. It ignores texts of fewer than [shortest] bytes.
 func (f *finder) add(text, instead string, bounded bool) {
 	text = lower(text)
 	e := entry{text, lower(instead), bounded, strings.ContainsAny(text, "0123456789")}
@@ -35,19 +35,20 @@ func (f *finder) add(text, instead string, bounded bool) {
 	f.byPrefix[prefix] = append(f.byPrefix[prefix], e)
 }
 
-// sort makes longer texts be found before those that begin them.
+// sort makes the finder find longer texts before shorter ones that are their beginnings.
 func (f *finder) sort() {
 	for _, entries := range f.byPrefix {
 		slices.SortFunc(entries, func(a, b entry) int { return len(b.text) - len(a.text) })
 	}
 }
 
-// replace replaces all texts in another one.
+// replace replaces all added texts in a text.
 func (f *finder) replace(text string) string {
 	return f.replaceIf(text, func(entry) bool { return true })
 }
 
-// replaceNamed replaces those with a digit: others may be words of the schemas.
+// replaceNamed replaces only the added texts with a digit, because others may be words of the
+// schemas.
 func (f *finder) replaceNamed(text string) string {
 	return f.replaceIf(text, func(e entry) bool { return e.digit })
 }
@@ -73,7 +74,7 @@ func (f *finder) replaceIf(text string, such func(entry) bool) string {
 	return b.String() + text[kept:]
 }
 
-// at finds the longest text at a place.
+// at finds the longest added text at a position.
 func (f *finder) at(low string, i int, such func(entry) bool) (entry, bool) {
 	for _, e := range f.byPrefix[[shortest]byte([]byte(low[i:i+shortest]))] {
 		if such(e) && strings.HasPrefix(low[i:], e.text) && (!e.bounded || isWord(low, i, i+len(e.text))) {
@@ -83,8 +84,8 @@ func (f *finder) at(low string, i int, such func(entry) bool) (entry, bool) {
 	return entry{}, false
 }
 
-// isWord reports whether a part of a text begins and ends between letters or digits and
-// something else.
+// isWord reports whether a part of a text stands alone: it is not next to a letter or digit at
+// either end.
 func isWord(text string, begin, end int) bool {
 	return (begin == 0 || !isAlnum(text[begin-1])) && (end == len(text) || !isAlnum(text[end]))
 }

@@ -8,22 +8,24 @@ import (
 	"strings"
 )
 
-// Forms of secrets that are found in any text.
+// Forms of secrets that are searched for in any text.
 var (
-	pairs       = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5,19}|(?:-[0-9a-f]{2}){5,19})\b`) // MAC, EUI-64, WWN
+	// pairs matches MAC addresses, EUI-64 and WWNs.
+	pairs       = regexp.MustCompile(`(?i)\b[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5,19}|(?:-[0-9a-f]{2}){5,19})\b`)
 	uuids       = regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 	bareAddress = regexp.MustCompile(`(?i)^(?:[0-9a-f]{12}|[0-9a-f]{16})$`)
 	ipv4        = regexp.MustCompile(`\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b`)
 	ipv6        = regexp.MustCompile(`(?i)\b[0-9a-f]{0,4}:[0-9a-f:]*:[0-9a-f:.]*[0-9a-f]`)
 	mails       = regexp.MustCompile(`(?i)\b[a-z0-9._%+-]+@[a-z0-9-]+\.[a-z0-9.-]*[a-z]\b`)
-	names       = regexp.MustCompile(`(?i)\biqn\.[0-9]{4}-[0-9]{2}\.[a-z0-9.:-]+|\bnqn\.[0-9]{4}-[0-9]{2}\.[a-z0-9.:-]+`) // RFC 3720, NVMe
-	links       = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
+	// names matches iSCSI and NVMe qualified names (RFC 3720, NVMe).
+	names = regexp.MustCompile(`(?i)\biqn\.[0-9]{4}-[0-9]{2}\.[a-z0-9.:-]+|\bnqn\.[0-9]{4}-[0-9]{2}\.[a-z0-9.:-]+`)
+	links = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
 )
 
 // pemBegin begins certificates and keys as text (RFC 7468).
 const pemBegin = "-----BEGIN"
 
-// forms adds the secrets of a text that their form shows.
+// forms adds the secrets in a text that are recognized by their form.
 func (s *secrets) forms(value string) {
 	for _, found := range pairs.FindAllString(value, -1) {
 		s.add(address, found)
@@ -51,13 +53,14 @@ func (s *secrets) forms(value string) {
 	}
 }
 
-// Networks for documentation (RFC 2544, RFC 3849), from which replacements are.
+// Networks from which replacements are taken. They are reserved for benchmarks and documentation
+// (RFC 2544, RFC 3849).
 var (
 	documentation4 = netip.MustParsePrefix("198.18.0.0/15")
 	documentation6 = netip.MustParsePrefix("2001:db8::/32")
 )
 
-// isCommon reports whether many computers have an IP address, or it is a mask of one.
+// isCommon reports whether an IP address is the same on many computers, or is a network mask.
 func isCommon(ip netip.Addr) bool {
 	return ip.IsUnspecified() || ip.IsLoopback() || ip.IsMulticast() || ip.Is4() && ip.As4()[0] == 255
 }
@@ -82,10 +85,11 @@ func (s *secrets) addIP(text string, ip netip.Addr) {
 	s.finder.add(text, invented, len(text) < anywhere)
 }
 
-// publicHosts have schemas and standards.
+// publicHosts serve schemas and standards.
 var publicHosts = []string{"dmtf.org", "oasis-open.org", "odata.org", "json-schema.org", "w3.org"}
 
-// link replaces a URL by one of the same scheme and kind of file. Those of standards stay.
+// link replaces a URL by one with the same scheme and the same kind of file. It keeps the URLs of
+// public hosts.
 func (s *secrets) link(text string) string {
 	u, err := url.Parse(text)
 	if err == nil && u.User == nil && u.RawQuery == "" {
@@ -112,10 +116,10 @@ func (s *secrets) link(text string) string {
 	})
 }
 
-// extensions are those of files that a BMC tells apart.
+// extensions matches the extensions of files that a BMC distinguishes.
 var extensions = regexp.MustCompile(`(?i)^\.(?:iso|img|bin|exe|fwpkg|json|xml|gz)$`)
 
-// letters writes bytes as lower-case letters.
+// letters returns bytes as lower-case letters.
 func letters(random []byte) string {
 	var b strings.Builder
 	for _, one := range random {

@@ -13,13 +13,13 @@ const (
 	credential              // of an account, or of whatever can be unlocked
 	name                    // of a user
 	identity                // of a machine or a part of it
-	address                 // MAC addresses and the like, of hexadecimal digits
+	address                 // MAC addresses and other addresses of hexadecimal digits
 	host                    // name of a computer
-	place                   // where a machine stands, and whom it belongs to
+	place                   // where a machine is, and whom it belongs to
 )
 
-// keyRow says which properties have secrets of a class: those whose names contain one of the
-// parts, or are one of the words, without regard to case and punctuation.
+// keyRow says which properties have secrets of a class. Their names contain one of the parts, or
+// are one of the words. Case and punctuation do not matter.
 type keyRow struct {
 	class        class
 	parts, words []string
@@ -46,12 +46,12 @@ var keyTable = []keyRow{
 	}},
 }
 
-// settings end the names of properties that say how secrets are handled.
+// settings are endings of the names of properties that say how secrets are handled.
 var settings = []string{
 	"status", "state", "type", "mode", "policy", "enabled", "required", "supported", "format", "length", "control", "protocol", "algorithm", "count",
 }
 
-// classOf is the class of a property's values. Annotations and actions have none.
+// classOf returns the class of a property's values. It is open for annotations and actions.
 func classOf(property string) class {
 	if strings.ContainsAny(property, "@#") {
 		return open
@@ -83,7 +83,7 @@ func isVersion(property string) bool {
 	return strings.Contains(lower, "version") || strings.Contains(lower, "revision") || strings.Contains(lower, "release")
 }
 
-// placeholders are values that say that there is none, in lower case. Drivers know them.
+// placeholders are values that mean "no value", in lower case. Drivers know them.
 var placeholders = []string{
 	"n/a", "na", "none", "null", "nil", "unknown", "empty", "not available", "not specified", "not applicable", "undefined", "default string", "default",
 	"to be filled by o.e.m.", "system serial number", "chassis serial number", "o.e.m.", "oem", "localhost", "no asset tag", "asset tag",
@@ -91,7 +91,7 @@ var placeholders = []string{
 	"03000200-0400-0500-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc",
 }
 
-// isPlaceholder reports whether a value says that there is none.
+// isPlaceholder reports whether a value means "no value".
 func isPlaceholder(value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	digits := strings.Map(func(r rune) rune {

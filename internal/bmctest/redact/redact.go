@@ -1,18 +1,19 @@
-// Package redact replaces what identifies a machine, its owner or its users in the documents
-// of a Redfish service: credentials and names of users, serial numbers, UUIDs, MAC and IP
-// addresses, hosts, URLs, certificates, and where the machine stands.
+// Package redact replaces data that identify a machine, its owner or its users in the documents of
+// a Redfish service: credentials and names of users, serial numbers, UUIDs, MAC and IP addresses,
+// hosts, URLs, certificates, and the location of the machine.
 //
-// A value is found by the name of its property (keys.go) or by its form (forms.go), in any
-// document, and replaced wherever it stands in any other, also in paths and names of
-// properties. The same value always gets the same replacement, which has the same form, so
-// that links lead where they led and equal values stay equal. Replacements cannot be traced
-// back: they depend on a key that nobody keeps.
+// A value is recognized by the name of its property (keys.go) or by its form (forms.go) in any
+// document. It is replaced wherever it is in any other document, also in paths and names of
+// properties. The same value always gets the same replacement, which has the same form. So links
+// still lead to the same documents, and equal values stay equal. Replacements cannot be traced
+// back, because they depend on a key that nobody keeps.
 //
-// Values that say that there is none, such as "N/A", stay. Texts of fewer than four bytes are
-// replaced in their own property only, and those of fewer than eight only where they stand as
-// a word, because others contain them by chance. Words without a digit stay in names of
-// properties. Names of users without a digit, dot or at sign are replaced in their own property only,
-// such names of hosts and places also where they are a whole value, and from eight bytes on as a word.
+// Values that mean "no value", such as "N/A", stay. Short texts occur in others by chance: texts of
+// fewer than four bytes are replaced in their own property only, and texts of fewer than eight
+// bytes only where they are a word. In names of properties, words without a digit stay. Names of
+// users without a digit, dot or at sign are replaced in their own property only. Such names of
+// hosts and places are also replaced where they are a whole value, and from eight bytes on where
+// they are a word.
 package redact
 
 import (
@@ -20,29 +21,29 @@ import (
 	"strings"
 )
 
-// Document is what a service has at a path. The body is what encoding/json decodes with
-// UseNumber; nil means none.
+// Document is what a service has at a path. The body has the form in which encoding/json decodes
+// with UseNumber; nil means that there is none.
 type Document struct {
 	Path    string
 	Headers map[string]string
 	Body    any
 }
 
-// Known is what is known to be secret before the documents are read. Each may be empty.
+// Known has the secrets that are known before the documents are read. Each may be empty.
 type Known struct {
 	User, Password string
 	Host           string // of the service, without a port
-	// Key decides the replacements. It should be random.
+	// Key determines the replacements. It should be random.
 	Key []byte
 }
 
-// Documents returns copies of documents without what identifies anything.
+// Documents returns copies of documents without data that identify anything.
 func Documents(documents []Document, known Known) []Document {
 	s := &secrets{key: known.Key, replaced: map[string]string{}, used: map[string]bool{}, finder: newFinder(), versions: map[string]bool{}, words: map[string]bool{}}
 	s.addWord(credential, known.Password)
 	s.addWord(name, known.User)
 	s.addWord(host, known.Host)
-	for _, d := range documents { // a version is told from an address only when all are known
+	for _, d := range documents { // versions first: they can be told from addresses only when all are known
 		s.noteVersions("", d.Body)
 	}
 	for _, d := range documents {
@@ -147,7 +148,7 @@ func (s *secrets) rewrite(property string, value any) any {
 	return value
 }
 
-// root begins the paths of a service (DSP0266); it stays.
+// root begins the paths of a service (DSP0266). It is not changed.
 const root = "/redfish/v1"
 
 // text replaces the secrets in a text or a path.
@@ -165,7 +166,7 @@ func (s *secrets) text(value string) string {
 	return s.finder.replace(value)
 }
 
-// tag replaces an entity tag, which may be computed from what the document had.
+// tag replaces an entity tag, because it may be computed from the original document.
 func (s *secrets) tag(value string) string {
 	begin := strings.Index(value, `"`) + 1 // behind W/, if it is weak
 	return value[:begin] + s.once("tag "+value, func(random []byte) string { return like(lower(value[begin:]), random) })

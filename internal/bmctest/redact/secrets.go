@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// secrets are what must not be shown, with what is shown instead.
+// secrets are the secrets that must not be shown, with their replacements.
 type secrets struct {
 	key      []byte
-	replaced map[string]string // by class and text
-	used     map[string]bool   // replacements
-	finder   *finder           // of those that are replaced anywhere
-	versions map[string]bool   // that look like IPv4 addresses
+	replaced map[string]string // replacement by identity, see once
+	used     map[string]bool   // replacements so far
+	finder   *finder           // finds the secrets that are replaced anywhere
+	versions map[string]bool   // versions that look like IPv4 addresses
 	words    map[string]bool   // secrets that are replaced where they are a whole value
 }
 
 // Lengths of texts, in bytes.
 const (
-	shortest = 4 // that are replaced outside of their own property
-	anywhere = 8 // that are replaced inside of longer words
+	shortest = 4 // shorter texts are replaced in their own property only
+	anywhere = 8 // shorter texts are replaced only where they are a word
 )
 
-// lower is text in lower case, of ASCII only, so that its length stays.
+// lower returns text with its ASCII letters in lower case, so its length stays the same.
 func lower(text string) string {
 	out := []byte(text)
 	for i, c := range out {
@@ -36,9 +36,9 @@ func lower(text string) string {
 	return string(out)
 }
 
-// add notes a secret, unless it says that there is none. One without digits that is a name is
-// replaced in its own property only: names such as admin are words of other texts. Such a host
-// or place is also replaced where it is a whole value and, if it is long, where it stands as a word.
+// add notes a secret, unless it means "no value". A name without digits is replaced in its own
+// property only, because names such as admin are words of other texts. Such a name of a host or
+// place is also replaced where it is a whole value and, if it is long, where it is a word.
 func (s *secrets) add(c class, text string) {
 	if text == "" || c != credential && isPlaceholder(text) {
 		return
@@ -80,8 +80,8 @@ func (s *secrets) addWord(c class, text string) {
 	}
 }
 
-// own is what is shown for the value of a property of a class; for an open one, whether the
-// value is a secret of its own.
+// own returns what is shown for the value of a property of a class. The value of an open property
+// is replaced only if the whole value is a secret. ok is false if the value stays.
 func (s *secrets) own(c class, text string) (string, bool) {
 	if c == open && !s.words[text] {
 		return "", false
@@ -109,7 +109,7 @@ func formOf(text string) form {
 	return textForm
 }
 
-// idOf identifies a secret, however it is written.
+// idOf returns an identifier of a secret that is the same for all its spellings.
 func idOf(text string) string {
 	if formOf(text) != textForm {
 		return separated(lower(text), "")
@@ -128,7 +128,7 @@ func (s *secrets) invent(text string) string {
 	return cased(shaped(invented, text), text)
 }
 
-// shaped gives an address the separators of another spelling of it.
+// shaped returns an address with the separators of another spelling of it.
 func shaped(known, text string) string {
 	if formOf(text) == textForm {
 		return known
@@ -144,11 +144,11 @@ func shaped(known, text string) string {
 	return string(out)
 }
 
-// maxTries bounds how often another replacement is drawn that nothing has yet. Few texts have
+// maxTries limits how often a replacement is drawn again because it is already used. Few texts have
 // a form with fewer possibilities.
 const maxTries = 64
 
-// once returns the replacement for an identity, which is made when it is first asked for.
+// once returns the replacement for an identity. It is made at the first request.
 func (s *secrets) once(id string, draw func(random []byte) string) string {
 	if known, ok := s.replaced[id]; ok {
 		return known
@@ -164,21 +164,23 @@ func (s *secrets) once(id string, draw func(random []byte) string) string {
 	return invented
 }
 
-// random is a stream of bytes for an identity.
+// random returns random bytes for an identity. They depend only on the key, the identity and the
+// try.
 func (s *secrets) random(id string, try uint64) []byte {
-	size := 2*len(id) + sha256.Size // as long as a spelling with separators
+	size := 2*len(id) + sha256.Size // long enough for a spelling with separators
 	out := make([]byte, 0, size+sha256.Size)
 	for block := uint64(0); len(out) < size; block++ {
 		mac := hmac.New(sha256.New, s.key)
-		_, _ = mac.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, try), block)) // never fails
+		// A write to an HMAC never fails.
+		_, _ = mac.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, try), block))
 		_, _ = mac.Write([]byte(id))
 		out = mac.Sum(out)
 	}
 	return out
 }
 
-// like draws a text of the form of another one: digits for digits, letters for letters. One
-// with few of them gets letters throughout.
+// like draws a text of the form of another text: digits for digits, letters for letters. A text
+// with few letters and digits gets letters throughout.
 func like(text string, random []byte) string {
 	out := []byte(text)
 	alnum := 0
@@ -201,8 +203,8 @@ func like(text string, random []byte) string {
 	return string(out)
 }
 
-// hexLike draws hexadecimal digits for those of an address. Of a MAC address it makes one that
-// is administered locally; version and variant of a UUID stay.
+// hexLike draws hexadecimal digits for the digits of an address. Replacements of MAC addresses are
+// locally administered. Version and variant of a UUID stay.
 func hexLike(text string, random []byte) string {
 	const digits = "0123456789abcdef"
 	out := []byte(text)
@@ -226,7 +228,7 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// separated writes the pairs of an address with a separator.
+// separated returns the digits of an address in pairs, with a separator.
 func separated(text, separator string) string {
 	var b strings.Builder
 	n := 0
@@ -243,8 +245,8 @@ func separated(text, separator string) string {
 	return b.String()
 }
 
-// cased writes letters in upper case where another text of the same length does; all of them
-// where that has no others.
+// cased returns text with upper-case letters where a text of the same length has them. If that text
+// has upper-case letters only, all letters become upper-case.
 func cased(text, as string) string {
 	switch {
 	case len(text) != len(as):
