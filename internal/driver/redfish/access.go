@@ -47,7 +47,8 @@ type verification struct {
 	file string // PEM file of certificate authorities
 }
 
-// accessOf reads driver_info. The error is a *node.ValidationError.
+// accessOf reads how the node's BMC is reached from driver_info. The error is a
+// *node.ValidationError.
 func accessOf(n *node.Node) (access, error) {
 	a := access{username: n.DriverInfo.Text(usernameKey), password: n.DriverInfo.Text(passwordKey)}
 	var err error
@@ -70,7 +71,7 @@ func accessOf(n *node.Node) (access, error) {
 	return a, nil
 }
 
-// invalid is the error for a key of driver_info. It does not show the value.
+// invalid returns the error for a key of driver_info. It does not show the value.
 func invalid(n *node.Node, key, what string) error {
 	return node.Invalid("driver_info.%s of node %s %s.", key, n.UUID, what)
 }

@@ -21,8 +21,8 @@ var (
 	_ driver.Stepper = biosInterface{}
 )
 
-// BIOSSettings reads the BIOS attributes, with what the registry of the BMC says of
-// them. A registry that cannot be read leaves names and values.
+// BIOSSettings reads the BIOS attributes and describes them from the attribute registry of the BMC.
+// If the registry cannot be read, the settings have only names and values.
 func (b biosInterface) BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error) {
 	var settings []node.BIOSSetting
 	err := b.with(ctx, n, "read BIOS settings", driver.Turn{}, func(c *call) error {
@@ -75,8 +75,8 @@ func describeSetting(s *node.BIOSSetting, a attribute) {
 	s.MinLength, s.MaxLength = a.MinLength, a.MaxLength
 }
 
-// boundOf is a bound as the Bare Metal API has it, nil for one that is missing or that it
-// cannot have.
+// boundOf returns a bound of an attribute as the integer that the Bare Metal API has. It returns
+// nil for a bound that is missing or no 64-bit integer.
 func boundOf(number json.Number) *int64 {
 	value, err := number.Int64()
 	if err != nil {

@@ -33,8 +33,8 @@ func (biosInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 // biosWithin bounds a change of the BIOS, with the restart that it needs.
 const biosWithin = 30 * time.Minute
 
-// resetWithin is the time that a machine has, from when it is on, to return to the settings of
-// the factory: firmware does that before anything boots.
+// resetWithin is how long a machine is given, from when it is on, to return to its factory
+// settings. Firmware does that before anything boots.
 const resetWithin = 10 * time.Minute
 
 // RunStep makes a turn of a BIOS step: the change is requested, the machine restarts,
@@ -91,7 +91,7 @@ func settingsArgument(n *node.Node, step node.Step) (map[string]any, error) {
 	return wanted, nil
 }
 
-// requestReset asks for the settings of the factory. Asking twice harms nothing.
+// requestReset requests the factory settings. Requesting them twice harms nothing.
 func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
@@ -103,10 +103,11 @@ func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome,
 	return c.beginRestart(n, kind, record{}, 0)
 }
 
-// requestSettings asks for those settings that the machine does not have yet, or would not have
-// after its next restart. What waits for that already is not asked for again after a request whose
-// outcome is unknown. Else it is: on an iDRAC it may be without the job that applies it, and if it
-// has one, that is refused.
+// requestSettings requests the settings that the machine does not have now, or would not have after
+// its next restart. It also requests settings that wait for the restart already: an iDRAC may hold
+// them without the job that applies them. If the iDRAC has the job, it refuses the request, and the
+// refusal is ignored. Only after a request whose outcome is unknown, settings that wait already are
+// not requested again.
 func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[string]any) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {
@@ -127,7 +128,7 @@ func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[st
 	waits := len(differing(pending, changes)) == 0
 	if !waits || c.turn.Attempt != driver.Unknown {
 		path := cmp.Or(document.Settings.SettingsObject.String(), bios.ODataID)
-		err := c.patchSettings(path, document.change(changes)) // the library sends no value that is present
+		err := c.patchSettings(path, document.change(changes)) // the library omits values that are present
 		if err != nil && (!waits || !isCommitted(err)) {
 			return driver.Outcome{}, err
 		}
@@ -210,8 +211,8 @@ type settingsDocument struct {
 	} `json:"@Redfish.Settings"`
 }
 
-// change is the request for a change at the next restart, which a BMC is told that lets clients
-// choose.
+// change returns the body of a request that changes settings at the next restart. It names that
+// time only to a BMC that lets clients choose the time.
 func (d settingsDocument) change(settings schemas.SettingsAttributes) map[string]any {
 	body := map[string]any{"Attributes": settings}
 	if slices.Contains(d.Settings.SupportedApplyTimes, schemas.OnResetSettingsApplyTime) {
@@ -220,8 +221,8 @@ func (d settingsDocument) change(settings schemas.SettingsAttributes) map[string
 	return body
 }
 
-// pendingSettings reads the settings that the next restart applies, and where they are changed.
-// Both are empty for a BMC without such a list.
+// pendingSettings reads the settings that the next restart applies, and the document that says
+// where to change them. Both are empty for a BMC without a settings resource.
 func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, settingsDocument, error) {
 	var present settingsDocument
 	if err := c.read(bios.ODataID, &present); err != nil || present.Settings.SettingsObject == "" {
@@ -232,15 +233,15 @@ func (c *call) pendingSettings(bios *schemas.Bios) (schemas.SettingsAttributes, 
 	return next.Attributes, present, err
 }
 
-// late is the error of a step that took too long.
+// late returns the error of a step that took too long.
 func late(why string) error {
 	return &node.DriverError{Op: "change the BIOS", Reason: node.CutText("the machine did not show the change within " + biosWithin.String() + ": " + why)}
 }
 
-// verifySettings waits until the machine shows the settings. Those of the factory are
-// not known: it waits for a time in which the machine has started, and longer where the BMC shows
-// that the reset is pending, or no settings. A BMC shows the settings of a machine that starts late, and
-// none or only some of them before, or that it is not ready.
+// verifySettings waits until the machine shows the wanted settings. The factory settings are not
+// known: after a reset to them, it waits for resetWithin, in which the machine starts, and longer
+// while the BMC shows the reset as pending or shows no settings. While a machine starts, its BMC
+// may show no settings or only some of them, or answer that it is not ready.
 func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.Turn, done record) (driver.Outcome, error) {
 	var present schemas.SettingsAttributes
 	bios, err := c.bios(n)

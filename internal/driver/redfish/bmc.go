@@ -13,9 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/login"
 )
 
-// bmc is one BMC with the credentials that nodes have for it. As an
-// [http.RoundTripper] it adds these to requests, so that the calls of the library need
-// not know how.
+// bmc is one BMC with the credentials that nodes have for it. It is an [http.RoundTripper] that
+// adds the credentials to requests, so that the library does not handle them.
 type bmc struct {
 	access access
 	clock  func() time.Time
@@ -35,7 +34,8 @@ type bmc struct {
 	system  string            // path of the only system; empty before it is known
 	session session           // the zero value without one
 	basicTo time.Time         // until then basic authentication replaces a session
-	doubted bool              // the BMC forbade the last login without a reason, and has accepted nothing since
+	// doubted: the BMC forbade the last login without a reason, and has accepted nothing since.
+	doubted bool
 	// bySession: what the BMC accepted last was a login, not basic authentication.
 	bySession bool
 	noBasic   bool  // the BMC has refused basic authentication since that login
@@ -51,9 +51,8 @@ func newBMC(a access, o Options) *bmc {
 // grant, for example because others hold all that it has.
 const basicFor = 5 * time.Minute
 
-// client returns a client of the library whose requests carry the credentials. Its
-// first call reads the service root. All calls share it, because it bounds how many requests
-// there are at once.
+// client returns a client of the library whose requests carry the credentials. The first call reads
+// the service root. All calls share one client, because it bounds how many requests run at once.
 func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	if root := b.known(); root != nil {
 		return root.WithContext(ctx), nil
@@ -81,15 +80,15 @@ func (b *bmc) client(ctx context.Context) (*gofish.APIClient, error) {
 	return root.WithContext(ctx), nil
 }
 
-// known is the client with the service root, nil before it was read.
+// known returns the client with the service root, or nil before the service root was read.
 func (b *bmc) known() *gofish.APIClient {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.root
 }
 
-// token returns the token of a session that is not the expired one, or none when the
-// requests use basic authentication.
+// token returns the token of a session other than the expired one. The token is empty when requests
+// use basic authentication.
 func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 	if b.access.auth == authBasic || b.access.auth == authAuto && b.serviceLinks().grantsNone() {
 		return "", nil
@@ -117,14 +116,17 @@ func (b *bmc) token(ctx context.Context, expired string) (string, error) {
 		b.tries.Refuse()
 	case answered(err) != 0 && b.access.auth == authAuto && b.beginBasic(err):
 		return "", nil
-	case answered(err) != 0 && b.access.auth == authAuto && mayRefuse(err): // and no basic authentication tells
+	case answered(err) != 0 && b.access.auth == authAuto && mayRefuse(err):
+		// Basic authentication cannot tell whether the credentials are wrong.
 		b.tries.Refuse()
 	}
 	return "", err
 }
 
-// beginBasic makes basic authentication replace a session that the BMC did not grant. It reports
-// false where that is in vain, unless basic authentication has to tell whether the credentials are wrong.
+// beginBasic makes basic authentication replace a session that the BMC did not grant. It returns
+// false, and changes nothing, if the BMC has refused basic authentication since the last login. If
+// the credentials may be wrong, it begins all the same: the answer to basic authentication has to
+// tell.
 func (b *bmc) beginBasic(ungranted error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -136,9 +138,10 @@ func (b *bmc) beginBasic(ungranted error) bool {
 	return true
 }
 
-// endBasic makes later requests ask for a session again after the BMC refused basic
-// authentication, and returns why it granted none. It returns nil when the credentials may be
-// wrong: a BMC that accepted them in its last login may have basic authentication disabled.
+// endBasic makes later requests ask for a session again after the BMC refused basic authentication,
+// and returns the error with which the BMC granted none. It returns nil, and changes nothing, when
+// the credentials may be wrong. If the BMC accepted them in a login last, they are right, and basic
+// authentication may be disabled.
 func (b *bmc) endBasic() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +152,8 @@ func (b *bmc) endBasic() error {
 	return b.ungranted
 }
 
-// present returns what requests use now, unless it has expired.
+// present returns the token of the session, unless that is the expired one. Without a session, the
+// token is empty, and ok reports whether basic authentication replaces the session now.
 func (b *bmc) present(expired string) (token string, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +173,8 @@ func (b *bmc) accept(made session) {
 	b.tries.Accept()
 }
 
-// believe notes that the BMC accepts basic authentication, and forgets that the credentials may be wrong or were refused before.
+// believe notes that the BMC accepts basic authentication. It forgets that the credentials may be
+// wrong or were refused before.
 func (b *bmc) believe() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,7 +189,8 @@ func (b *bmc) doubts() bool {
 	return b.doubted
 }
 
-// carry sends a request as it is. A BMC that does not answer may be starting.
+// carry sends a request as it is. It notes a BMC that does not answer, because the BMC may be
+// starting, and for how long the BMC asks to be left alone.
 func (b *bmc) carry(r *http.Request) (*http.Response, error) {
 	answer, err := b.transport().RoundTrip(r)
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -213,14 +219,14 @@ func (b *bmc) use(base http.RoundTripper) {
 	b.base = base
 }
 
-// kept is the present session, the zero value when there is none.
+// kept returns the present session, or the zero value when there is none.
 func (b *bmc) kept() session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.session
 }
 
-// systemPath is the path of the only system, empty before it is known.
+// systemPath returns the path of the only system, empty before it is known.
 func (b *bmc) systemPath() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -240,8 +246,8 @@ func (b *bmc) forget() {
 	b.root, b.system = nil, ""
 }
 
-// pathOf is the path of a link, which some BMCs give with their address. That may be another one
-// than the engine has for the BMC.
+// pathOf returns the path of a link. Some BMCs give links with an address, which may differ from
+// the one that the engine has for the BMC.
 func pathOf(link string) string {
 	to, err := url.Parse(link)
 	if err != nil || to.Host == "" {

@@ -28,7 +28,7 @@ var bootSources = []bootSource{
 	{"uefihttp", schemas.UefiHTTPBootSource},
 }
 
-// BootDevices lists what can be asked for. A machine may have fewer.
+// BootDevices lists the boot devices that can be requested. A machine may have fewer.
 func (Driver) BootDevices(*node.Node) []string {
 	var devices []string
 	for _, row := range bootSources {
@@ -50,7 +50,8 @@ func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, 
 	return device, err
 }
 
-// bootDeviceOf is the boot override in the words of the Bare Metal API.
+// bootDeviceOf returns the boot override in the words of the Bare Metal API. It is empty without an
+// override.
 func bootDeviceOf(boot schemas.Boot, q quirks) node.BootDevice {
 	if boot.BootSourceOverrideEnabled == schemas.DisabledBootSourceOverrideEnabled || boot.BootSourceOverrideEnabled == "" {
 		return node.BootDevice{}
@@ -65,7 +66,7 @@ func bootDeviceOf(boot schemas.Boot, q quirks) node.BootDevice {
 	return device
 }
 
-// source is the name that the BMC has for a boot source.
+// source returns the BMC's name for a boot source.
 func (q quirks) source(source schemas.BootSource) schemas.BootSource {
 	if source == schemas.CdBootSource && q.cdTarget != "" {
 		return q.cdTarget
@@ -73,8 +74,8 @@ func (q quirks) source(source schemas.BootSource) schemas.BootSource {
 	return source
 }
 
-// sourceOn is the name that a system of the BMC has for a boot source: newer boards have the
-// usual one.
+// sourceOn returns the name of a boot source on a system of the BMC. That is the name from the
+// quirks, unless the system does not list it: newer boards of the vendor use the usual name.
 func (q quirks) sourceOn(system *schemas.ComputerSystem, source schemas.BootSource) schemas.BootSource {
 	if own := q.source(source); checkSource(system, own) == nil {
 		return own
@@ -82,18 +83,17 @@ func (q quirks) sourceOn(system *schemas.ComputerSystem, source schemas.BootSour
 	return source
 }
 
-// quirks returns those of the BMC behind the call.
+// quirks returns the quirks of the BMC behind the call.
 func (c *call) quirks(system *schemas.ComputerSystem) quirks {
 	_, q := quirksOf(c.api.Service.Vendor, system.Manufacturer)
 	return q
 }
 
-// startsWithin bounds how long a machine may take to start whose BMC takes no boot device
-// meanwhile.
+// startsWithin bounds how long a machine may take to start while its BMC accepts no boot device.
 const startsWithin = 15 * time.Minute
 
-// SetBootDevice sets the boot override. Where a BMC refuses one beyond the next boot, it
-// is for the next boot. One that refuses it while the machine starts is asked again.
+// SetBootDevice sets the boot override. Where a BMC refuses a persistent override, the override is
+// for the next boot only. A BMC that refuses it because the machine is starting is asked again.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootSources, func(row bootSource) bool { return row.device == device.Device })
 	if i < 0 {
@@ -249,12 +249,12 @@ func (d Driver) SecureBoot(ctx context.Context, n *node.Node) (bool, error) {
 	return on, err
 }
 
-// secureBootWithin bounds how long a machine takes for its restart, and then to show the change.
+// secureBootWithin bounds the restart of a machine, and then the time until it shows the change.
 const secureBootWithin = 15 * time.Minute
 
-// SetSecureBoot makes a turn of a change of secure boot, which is for the next boot on. Some
-// BMCs show it only when the machine has started, as an iDRAC, which makes it by a job of the
-// BIOS. Then the machine is restarted, or started and switched off again if it was off.
+// SetSecureBoot makes a turn of a change of secure boot, which takes effect at the next boot. Some
+// BMCs show the change only after the machine has started, such as an iDRAC, which applies it with
+// a BIOS job. For those, the machine is restarted, or started and switched off again if it was off.
 func (d Driver) SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn driver.Turn) (driver.Outcome, error) {
 	done, err := recordOf(turn)
 	if err != nil {
@@ -277,13 +277,13 @@ func (d Driver) SetSecureBoot(ctx context.Context, n *node.Node, on bool, turn d
 	return out, err
 }
 
-// lateSecureBoot is the error of a change that took too long.
+// lateSecureBoot returns the error of a change that took too long.
 func lateSecureBoot() error {
 	return &node.DriverError{Op: "set secure boot", Reason: "the machine did not show the change within " + secureBootWithin.String()}
 }
 
-// requestSecureBoot asks for the change. A BMC that refuses it because a request whose outcome is
-// unknown waits for a restart already has accepted that one.
+// requestSecureBoot requests the change. After a request whose outcome is unknown, a BMC may refuse
+// this one because the earlier one waits for a restart. Then the BMC has accepted the earlier one.
 func (c *call) requestSecureBoot(n *node.Node, on bool) (driver.Outcome, error) {
 	secure, err := c.secureBoot(n)
 	if err != nil || secure.SecureBootEnable == on {
@@ -299,8 +299,8 @@ func (c *call) requestSecureBoot(n *node.Node, on bool) (driver.Outcome, error) 
 	return c.beginRestart(n, driver.CleanSteps, record{}, 0)
 }
 
-// verifySecureBoot waits until the machine shows the change. A BMC may show no secure boot of one
-// that starts, or that it is not ready.
+// verifySecureBoot waits until the machine shows the change. While a machine starts, its BMC may
+// show no secure boot, or answer that it is not ready.
 func (c *call) verifySecureBoot(n *node.Node, on bool, turn driver.Turn, done record) (driver.Outcome, error) {
 	secure, err := c.secureBoot(n)
 	var missing *node.NotSupportedError

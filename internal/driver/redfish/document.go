@@ -10,15 +10,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Document is an answer of a BMC as it came.
+// Document is an unchanged answer of a BMC.
 type Document struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Document reads what a BMC has at a path, which may have a query, whatever the status of its
-// answer is. A body of more than most bytes, or of more than 1 MiB, is an error.
+// Document reads the resource at a path, which may have a query. It returns the answer whatever its
+// status is. A body of more than most bytes, or of more than 1 MiB, is an error.
 func (d Driver) Document(ctx context.Context, n *node.Node, path string, most int64) (Document, error) {
 	var document Document
 	err := d.with(ctx, n, "read "+path, driver.Turn{}, func(c *call) error {

@@ -15,8 +15,9 @@ import (
 type drives struct {
 	slots []*schemas.VirtualMedia
 	owner string // what has them: the system, or else its managers
-	// others are the other systems of a manager that has them. They use the same devices, so
-	// that only the URL of an image, or the node that has put it there, tells whose it is.
+	// others are the paths of the other systems whose manager has these devices, too. Those systems
+	// use the same devices. Whose an image is can be told only by its URL, or by the node that
+	// inserted it.
 	others []string
 }
 
@@ -54,22 +55,23 @@ func (c *call) drives() (drives, error) {
 	return found, nil
 }
 
-// isOwn reports whether the image in a virtual device may be ejected for a node: where other
-// systems use the device, too, only one that the node has booted from or put there itself.
+// isOwn reports whether the image in a virtual device may be ejected for a node. Where other
+// systems use the device, too, that is only an image that the node has booted from or has inserted
+// itself.
 func (d drives) isOwn(slot *schemas.VirtualMedia, n *node.Node) bool {
 	return len(d.others) == 0 || node.BootedFrom(slot.Image) == n.UUID ||
 		slices.ContainsFunc(ownImages(n), func(own ownImage) bool { return own.isIn(slot) })
 }
 
-// ownImagesKey is the key of driver_internal_info for the images that a node has put into virtual
-// devices which other systems use, too. Earlier releases stored none.
+// ownImagesKey is the key of driver_internal_info for the images that a node has inserted into
+// virtual devices which other systems use, too. Earlier releases stored none.
 const ownImagesKey = "redfish_own_images"
 
-// ownImage is an image that a node has put into a virtual device.
+// ownImage is an image that a node has inserted into a virtual device.
 type ownImage struct {
 	Device string `json:"device"` // path of the virtual device
-	// Image is the SHA-256 of the URL that the BMC shows, or of that of the image while it shows
-	// none: a URL may have secrets.
+	// Image is the SHA-256 of the URL that the BMC shows or, while it shows none, of the URL of the
+	// image. The URL itself is not stored, because it may hold secrets.
 	Image string `json:"image"`
 }
 
@@ -79,20 +81,23 @@ func newOwnImage(device, url string) ownImage {
 	return ownImage{Device: device, Image: hex.EncodeToString(sum[:])}
 }
 
-// ownImages are the images that a node has put into virtual devices which other systems use, too.
+// ownImages returns the images that a node has inserted into virtual devices which other systems
+// use, too.
 func ownImages(n *node.Node) []ownImage {
 	var images []ownImage
 	n.DriverInternalInfo.Get(ownImagesKey, &images)
 	return images
 }
 
-// isIn reports whether a virtual device has the image. Some BMCs show no URL.
+// isIn reports whether a virtual device has the image. Some BMCs show no URL: then any image in the
+// device counts.
 func (o ownImage) isIn(slot *schemas.VirtualMedia) bool {
 	return inserted(slot) && slot.ODataID == o.Device && (slot.Image == "" || newOwnImage(o.Device, slot.Image) == o)
 }
 
-// remember returns the change of a node that keeps which images are its own: those that are in
-// their virtual devices still, and the ones that it has put there now. It is nil when there is none.
+// remember returns the change of a node that updates its list of own images. Images stay in the
+// list while they are in their virtual devices, and those in now are added. It returns nil when
+// nothing changes.
 func (d drives) remember(n *node.Node, now ...ownImage) func(*node.Node) {
 	if len(d.others) == 0 {
 		return nil
@@ -114,20 +119,20 @@ func (d drives) remember(n *node.Node, now ...ownImage) func(*node.Node) {
 	}
 }
 
-// full lists the virtual devices of these types that have an image; none means all.
+// full lists the virtual devices of the given types that have an image. No types mean all.
 func (d drives) full(deviceTypes []string) []*schemas.VirtualMedia {
 	return slices.DeleteFunc(slices.Clone(d.slots), func(slot *schemas.VirtualMedia) bool {
 		return !inserted(slot) || len(deviceTypes) > 0 && !slices.ContainsFunc(deviceTypes, func(device string) bool { return mayBe(slot, device) })
 	})
 }
 
-// own lists the virtual devices of these types that have an image which may be ejected for a node;
-// none means all.
+// own lists the virtual devices of the given types whose image may be ejected for a node. No types
+// mean all.
 func (d drives) own(n *node.Node, deviceTypes []string) []*schemas.VirtualMedia {
 	return slices.DeleteFunc(d.full(deviceTypes), func(slot *schemas.VirtualMedia) bool { return !d.isOwn(slot, n) })
 }
 
-// inUse says why a virtual device is not emptied.
+// inUse returns why a virtual device is not emptied.
 func (d drives) inUse(slot *schemas.VirtualMedia) string {
 	whose := "with an image of which nobody can tell whose it is"
 	if booted := node.BootedFrom(slot.Image); booted != "" {

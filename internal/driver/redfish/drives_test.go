@@ -123,7 +123,8 @@ func TestImageThatNobodyBootedIsThatOfTheNodeThatHasAttachedIt(t *testing.T) {
 	}
 }
 
-// TestImageThatAnEarlierReleaseHasAttachedIsTheNodesWhenItAttachesItAgain has a node that knows nothing of its image.
+// TestImageThatAnEarlierReleaseHasAttachedIsTheNodesWhenItAttachesItAgain has a node without a
+// record of its image.
 func TestImageThatAnEarlierReleaseHasAttachedIsTheNodesWhenItAttachesItAgain(t *testing.T) {
 	m, d, _, b := sharing(t, nil)
 	if err := insert(t, d, b, bootISO); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Endpoint is scheme, host and port of the node's BMC, such as https://192.0.2.7. The error is
+// Endpoint returns scheme, host and port of the node's BMC, such as https://192.0.2.7. The error is
 // a *node.ValidationError.
 func (Driver) Endpoint(n *node.Node) (string, error) { return endpointOf(n) }
 
@@ -33,7 +33,7 @@ func (d Driver) ServiceFacts(ctx context.Context, n *node.Node) (ServiceFacts, e
 
 // LoginFacts are what a BMC grants.
 type LoginFacts struct {
-	// Session says that requests have a session; without one, they have the credentials, if
+	// Session reports whether requests use a session. Without one they carry the credentials, if
 	// there are any.
 	Session bool
 	Systems []string // paths
@@ -53,18 +53,18 @@ func (d Driver) LoginFacts(ctx context.Context, n *node.Node) (LoginFacts, error
 // SystemFacts are what the driver finds at a system (DSP0268, ComputerSystem).
 type SystemFacts struct {
 	Path, Manufacturer, Model string
-	// Quirks says what the driver does otherwise for this BMC, and QuirkVendor the row of its
-	// table; both are empty when there is none.
+	// QuirkVendor is the row of the quirk table for this BMC, and Quirks say what the driver does
+	// differently. Both are empty when there is no such row.
 	QuirkVendor string
 	Quirks      []string
 	// Resets are the reset types that the system lists; empty when it lists none.
 	Resets []string
-	// Targets are the power targets that they allow, Lacking the others.
+	// Targets are the power targets that the reset types allow, Lacking the other ones.
 	Targets, Lacking []node.PowerState
 	// Override reports whether the system shows a boot override.
 	Override bool
-	// BootSources are the boot sources that the system lists, BootDevices those of the Bare
-	// Metal API that they allow. Without a list, all of these are allowed.
+	// BootSources are the boot sources that the system lists. BootDevices are the boot devices of
+	// the Bare Metal API that they allow; all of them when the system lists none.
 	BootSources, BootDevices []string
 }
 
@@ -119,7 +119,7 @@ func devicesOn(system *schemas.ComputerSystem, q quirks) []string {
 	return devices
 }
 
-// texts are values as plain texts.
+// texts converts values to plain strings.
 func texts[T ~string](values []T) []string {
 	all := make([]string, len(values))
 	for i, value := range values {

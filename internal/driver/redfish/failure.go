@@ -23,18 +23,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// trace is what is known of the requests of one call: of those that change something, and how
+// trace records the requests of one call: whether requests that change something were sent, and how
 // much the BMC has answered.
 type trace struct {
-	origin   string // who makes the call; empty for one that only reads
+	origin   string // who makes the call; empty for a call that only reads
 	registry bool   // the next answer is the registry of BIOS attributes
 	read     atomic.Int64
-	answers  atomic.Int64 // how many there were
+	answers  atomic.Int64 // number of answers
 
 	mu      sync.Mutex
-	sent    bool          // there was one
-	changed bool          // one may have had its effect
-	pause   time.Duration // for which the last answer asks
+	sent    bool          // a request that changes something was begun
+	changed bool          // such a request may have had its effect
+	pause   time.Duration // that the last answer asks for
 }
 
 type traceKey struct{}
@@ -97,7 +97,7 @@ func (t *trace) asksFor(pause time.Duration) {
 	t.pause = pause
 }
 
-// retryAfter is how long the BMC asked in its last answer to be left alone.
+// retryAfter returns how long the BMC asked in its last answer to be left alone.
 func (t *trace) retryAfter() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,9 +111,10 @@ func (t *trace) mayHaveChanged() bool {
 	return t.changed
 }
 
-// refused reports whether a failed call is sure to have changed nothing. A read that
-// fails says nothing about a change that an earlier call made, unless that is known: a step
-// that is in sendPhase after a turn that succeeded has not made its request yet.
+// refused reports whether a failed call is sure to have changed nothing. A failed read proves
+// nothing about a change that an earlier call may have made, unless the turn shows that there was
+// none: the attempt is fresh or was refused, or the step is in sendPhase after a turn that
+// succeeded, so that it has not sent its request yet.
 func (t *trace) refused(turn driver.Turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,13 +136,13 @@ func isCertificate(err error) bool {
 	return errors.As(err, &invalid)
 }
 
-// loginError is a session that was not granted.
+// loginError is the error of a login in which the BMC granted no session.
 type loginError struct{ error }
 
 func (e *loginError) Unwrap() error { return e.error }
 
-// statusOf is the status of an answer that is an error, 0 without an answer. A session that was
-// not granted tells nothing about what was asked for.
+// statusOf returns the HTTP status of an error answer, or 0 without an answer. It also returns 0
+// for a failed login, which tells nothing about the request that needed the session.
 func statusOf(err error) int {
 	var login *loginError
 	if errors.As(err, &login) {
@@ -150,7 +151,8 @@ func statusOf(err error) int {
 	return answered(err)
 }
 
-// answered is the status of an answer that is an error, also of that to a login.
+// answered returns the HTTP status of an error answer, including the answer to a login, or 0
+// without an answer.
 func answered(err error) int {
 	var answer *schemas.Error
 	if errors.As(err, &answer) {
@@ -159,18 +161,19 @@ func answered(err error) int {
 	return 0
 }
 
-// credentialMessages are messages of a refused login that say that the credentials are wrong,
-// by the end of their identifier.
+// credentialMessages are the messages, by the end of their identifier, with which a refused login
+// says that the credentials are wrong.
 var credentialMessages = []string{
 	"ResourceAtUriUnauthorized", // Base registry
 	"UnauthorizedLoginAttempt",  // iLO
 }
 
-// sessionMessages are messages of a refused login that say something else.
-var sessionMessages = []string{"SessionLimitExceeded", "ServiceDisabled", "InsufficientPrivilege"} // Base registry
+// sessionMessages are messages of the Base registry with which a refused login gives another
+// reason than the credentials.
+var sessionMessages = []string{"SessionLimitExceeded", "ServiceDisabled", "InsufficientPrivilege"}
 
-// refusesCredentials reports whether a BMC says that the user name or password is wrong. Some
-// answer a login with 403 then, or with 400 and a message.
+// refusesCredentials reports whether a BMC says that the user name or password is wrong. The status
+// for that is 401, but some BMCs answer a login with 403, or with 400 and a message.
 func refusesCredentials(err error) bool {
 	var login *loginError
 	status := answered(err)
@@ -185,15 +188,16 @@ func refusesCredentials(err error) bool {
 	return status == http.StatusBadRequest && saysOneOf(err, credentialMessages)
 }
 
-// mayRefuse reports whether a login that was not granted may have been refused for its credentials
-// on a BMC that does not say so.
+// mayRefuse reports whether wrong credentials may be the reason why a BMC granted no session,
+// although the BMC does not say so.
 func mayRefuse(ungranted error) bool {
 	status := answered(ungranted)
 	return status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests &&
 		!saysOneOf(ungranted, sessionMessages) && !temporary(ungranted)
 }
 
-// manyAnswers is how many answers a BMC that is only slow has given in a call that took too long.
+// manyAnswers is the number of answers from which on a call that took too long shows a slow BMC,
+// and not one that does not answer.
 const manyAnswers = 5
 
 // failure turns an error of the library or the network into one of the driver.
@@ -224,7 +228,7 @@ func (c *call) failure(op string, err error) error {
 	return failed
 }
 
-// deniedError is the failure of a call that was not made, or not to its end, because the BMC has
+// deniedError is the failure of a call that was not made, or not completed, because the BMC has
 // refused the credentials.
 type deniedError struct {
 	*node.DriverError
@@ -236,7 +240,7 @@ func (e *deniedError) Unwrap() []error { return []error{e.DriverError, e.denied}
 // cleaned removes the credentials from a text, should the BMC repeat them.
 func (c *call) cleaned(text string) string {
 	a := c.bmc.access
-	basic := base64.StdEncoding.EncodeToString([]byte(a.username + ":" + a.password)) // as requests have it
+	basic := base64.StdEncoding.EncodeToString([]byte(a.username + ":" + a.password)) // as sent
 	for _, secret := range []string{basic, a.password, c.bmc.kept().token} {
 		if len(secret) > 3 { // a shorter one would take words out of the text
 			text = strings.ReplaceAll(text, secret, "******")
@@ -256,7 +260,7 @@ func retryable(err error) bool {
 	switch {
 	case isCertificate(err):
 		return false
-	case refusesCredentials(err): // tried again
+	case refusesCredentials(err): // a BMC that starts refuses right ones, too
 		return true
 	case status >= 400 && status < 500:
 		return slices.Contains(tryLater, status) || temporary(err)
@@ -264,7 +268,7 @@ func retryable(err error) bool {
 	return true
 }
 
-// reason is the sentence for people.
+// reason returns the sentence for people.
 func reason(err error) string {
 	var answer *schemas.Error
 	var unknown x509.UnknownAuthorityError
@@ -291,8 +295,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// tlsDisagreements are how crypto/tls says that the two sides have no version or suite in common: alerts
-// of the other side (RFC 8446, section 6.2), and a version chosen by a side that knows older ones only.
+// tlsDisagreements are the texts with which crypto/tls says that the two sides have no version or
+// cipher suite in common: alerts of the other side (RFC 8446, section 6.2), or that the other side,
+// which knows only older versions, has chosen one of those.
 var tlsDisagreements = []string{
 	"tls: handshake failure", "tls: protocol version not supported", "tls: insufficient security level",
 	"tls: server selected unsupported protocol version",
@@ -303,7 +308,7 @@ func isTLSVersion(err error) bool {
 	return slices.ContainsFunc(tlsDisagreements, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
-// rootOf is the innermost error of a TLS handshake.
+// rootOf returns the innermost error of a TLS handshake.
 func rootOf(err error) error {
 	var invalid *tls.CertificateVerificationError
 	if errors.As(err, &invalid) {
@@ -315,7 +320,7 @@ func rootOf(err error) error {
 // maxMessages bounds how many messages of an answer are shown.
 const maxMessages = 3
 
-// messages is what the BMC says in an answer that is an error, with its status.
+// messages returns what the BMC says in an error answer, with the status.
 func messages(e *schemas.Error) string {
 	var said []string
 	for _, info := range e.ExtendedInfos {

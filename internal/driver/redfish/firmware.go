@@ -16,9 +16,9 @@ type firmwareInterface struct{ Driver }
 
 var _ driver.Firmware = firmwareInterface{}
 
-// FirmwareComponents reads the versions of the BIOS, of the BMC and of the network
-// adapters. A component whose version the BMC does not tell is left out. With the error of a BMC that
-// fails to show one kind, it returns the others.
+// FirmwareComponents reads the versions of the BIOS, of the BMC and of the network adapters. It
+// leaves out components whose version the BMC does not tell. When the BMC fails to show one kind of
+// component, it returns the error together with the components of the other kinds.
 func (f firmwareInterface) FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error) {
 	var components []node.FirmwareComponent
 	err := f.with(ctx, n, "read firmware versions", driver.Turn{}, func(c *call) (err error) {
@@ -55,7 +55,7 @@ var readers = []struct {
 	}},
 }
 
-// component is a list of one component, empty without a version.
+// component returns a list of one component, or an empty list without a version.
 func component(name, version string) []node.FirmwareComponent {
 	if version == "" {
 		return nil

@@ -23,12 +23,12 @@ type Files interface {
 
 // FileOptions say how BMCs get firmware files.
 type FileOptions struct {
-	// Files gets those that the engine serves; nil means that it serves none.
+	// Files gets the files that the engine serves; nil means that it serves none.
 	Files Files
-	// URL begins the URLs of what is served.
+	// URL is the beginning of the URLs of served files.
 	URL string
-	// Source is where BMCs of nodes that say nothing get their files: FromEngine,
-	// FromServer, or empty for the first if the engine serves any.
+	// Source says where BMCs get their files when the node does not say: FromEngine or FromServer.
+	// Empty means FromEngine if the engine serves files, else FromServer.
 	Source string
 }
 
@@ -86,7 +86,8 @@ func withChecksum(address, sum string) (string, error) {
 	return address + "#" + algorithm + "=" + strings.ToLower(sum), nil
 }
 
-// checkFiles returns a *node.ValidationError for files that BMCs cannot get in that way.
+// checkFiles returns a *node.ValidationError for a file that cannot be used: one with a checksum
+// that nobody would check, or one that the engine cannot serve.
 func (o FileOptions) checkFiles(n *node.Node, step node.Step, files []firmwareFile, served bool) error {
 	for _, file := range files {
 		_, sum, summed := strings.Cut(file.url, "#")
@@ -104,7 +105,8 @@ func (o FileOptions) checkFiles(n *node.Node, step node.Step, files []firmwareFi
 	return nil
 }
 
-// fetch makes a turn of getting a file. When it is there, it is stored what is served.
+// fetch makes a turn of getting a file. When the engine has the file, the outcome stores in the
+// node which file is served.
 func (o FileOptions) fetch(ctx context.Context, file firmwareFile, turn driver.Turn, r record) (driver.Outcome, error) {
 	bounded, cancel := context.WithTimeout(ctx, fileWait)
 	defer cancel()
@@ -127,7 +129,7 @@ func (o FileOptions) fetch(ctx context.Context, file firmwareFile, turn driver.T
 	return r.outcome(driver.Outcome{Park: filePause, Phase: fetchPhase}), nil
 }
 
-// urlFor is the URL of a file for the BMC.
+// urlFor returns the URL from which the BMC gets a file.
 func (o FileOptions) urlFor(n *node.Node, file firmwareFile) (string, error) {
 	served, err := o.serves(n)
 	if err != nil || !served {

@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// noted keeps the node's record of an update: it is there before the BMC is asked, and until
-// the step has seen the end. Whatever becomes of the step, later operations know from it what
-// the BMC may still write.
+// noted adds to an outcome the node's record of this update. The record is stored before the BMC is
+// asked for the update, and stays until the step has seen its end. Whatever becomes of the step,
+// later operations learn from the record what the BMC may still write.
 func (w updating) noted(out driver.Outcome) driver.Outcome {
 	mine := node.FirmwareUpdate{Request: w.turn.Origin.Request, Component: w.file.component, Task: w.record.Update.Task}
 	if mine.Task == "" {
@@ -26,7 +26,8 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 	if i >= 0 {
 		mine.AskedAt, mine.AwaitedSince = stored[i].AskedAt, stored[i].AwaitedSince
 	}
-	over := out.Phase == "" || strings.HasPrefix(out.Phase, switchOffPhase) // else it is asked for, or on its way
+	// In every other phase the update is about to be requested, or under way.
+	over := out.Phase == "" || strings.HasPrefix(out.Phase, switchOffPhase)
 	if over && i < 0 || !over && i >= 0 && stored[i].Equal(mine) {
 		return out
 	}
@@ -50,8 +51,8 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 // otherComponent stands for the component of an update of which nothing is stored.
 const otherComponent = "another component"
 
-// unstored is an update that the BMC may have been asked for later than the one under way, and of
-// which nothing is stored: the database may have gone back since.
+// unstored returns a record for an update of which nothing is stored. The BMC may have been asked
+// for it after the one under way, if the database has gone back to an older state since.
 func (w updating) unstored() node.FirmwareUpdate {
 	earlier := slices.Clone(w.record.Update.Tasks)
 	if w.record.Update.Task != "" {
@@ -60,7 +61,8 @@ func (w updating) unstored() node.FirmwareUpdate {
 	return node.FirmwareUpdate{Component: otherComponent, EarlierTasks: earlier}
 }
 
-// guarded is the node with the updates that are awaited before the machine loses its power.
+// guarded returns the node with records of all updates that must end before the machine loses its
+// power. If an update may be under way of which nothing is stored, it has a record, too.
 func (w updating) guarded() *node.Node {
 	stored, more := node.FirmwareUpdatesOf(w.node), w.unstored()
 	if !w.record.Update.Doubted || slices.ContainsFunc(stored, more.Same) {
@@ -71,11 +73,11 @@ func (w updating) guarded() *node.Node {
 	return &guarded
 }
 
-// awaitFirmware looks, before a machine loses its power, whether its BMC writes firmware that
-// it was asked for. Its outcome is done when the power may be taken; else it waits for the end
-// of the write, without asking for anything. A BMC that does not answer, or refuses the login, is
-// an error; one whose answer is an error, or cannot be read, counts as writing. The update of the
-// operation itself stays noted.
+// awaitFirmware checks, before a machine loses its power, whether its BMC is writing firmware. The
+// outcome is done when the power may be cut. Otherwise it waits for the end of the write, and
+// requests nothing. A BMC that does not answer, or refuses the login, is an error. A BMC whose
+// answer is an error, or cannot be read, counts as writing. The record of the operation's own
+// update is kept.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
 	if len(stored) == 0 {
@@ -111,16 +113,16 @@ func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, er
 	return out, nil
 }
 
-// afterUpdate is what follows from how far an update is.
+// afterUpdate says what to do about an update before the machine loses its power.
 type afterUpdate struct {
 	update node.FirmwareUpdate
-	keep   bool   // the BMC may still write
-	wait   bool   // it writes now
+	keep   bool   // the record, because the BMC may still write
+	wait   bool   // for the BMC, which writes now
 	note   string // for the history
 }
 
-// decideUpdate decides what becomes of a record before the machine loses its power. An update
-// that waits for a start of the machine writes nothing before that.
+// decideUpdate decides what to do about an update before the machine loses its power. An update
+// that waits for a start of the machine writes nothing before the start.
 func decideUpdate(u node.FirmwareUpdate, shown progress, now time.Time) afterUpdate {
 	asked := "which was asked for at " + u.AskedAt.Format(time.RFC3339)
 	if u.AskedAt.IsZero() {
@@ -143,11 +145,13 @@ func decideUpdate(u node.FirmwareUpdate, shown progress, now time.Time) afterUpd
 		" that it has written the firmware of " + u.Component + ": check that component."}
 }
 
-// maxAdded bounds how many tasks are read to find one that has not ended: the last of the list.
+// maxAdded bounds how many tasks are read in search of one that has not ended. These are the last
+// tasks of the list.
 const maxAdded = 50
 
-// updateProgress asks how far an update is. One without a task is looked for among the tasks
-// that came after its request; while it may not be shown yet, it counts as working.
+// updateProgress asks the BMC how far an update is. If the update has no known task, it reads the
+// tasks that came after the request. Such an update counts as working while the BMC may not show it
+// yet.
 func (c *call) updateProgress(u node.FirmwareUpdate, now time.Time) (progress, error) {
 	if u.Task != "" {
 		shown, _, err := c.taskProgress(u.Task)

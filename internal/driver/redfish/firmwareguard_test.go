@@ -187,7 +187,8 @@ func TestRestartsOfOtherOperationsWaitForTheWrite(t *testing.T) {
 	}
 }
 
-// TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan has machines that must not be switched off.
+// TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan has machines that must not be
+// switched off.
 func TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan(t *testing.T) {
 	for name, operation := range map[string]func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error){
 		"reboot": func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
@@ -328,8 +329,8 @@ func TestRequestThatTheBMCRefusedDelaysPowerChangesOnlyShortly(t *testing.T) {
 	}
 }
 
-// wentBack returns a step of two updates whose row is one of before: it follows the first one, and the BMC writes the
-// second.
+// wentBack returns a step of two updates whose row is that of an earlier time: it follows the first
+// update while the BMC writes the second.
 func wentBack(t *testing.T, first, second string) *flashing {
 	t.Helper()
 	m, _ := newMachine(t, "dell", redfishtest.Options{Times: bmc.Times{Flash: flashTime}})

@@ -22,32 +22,36 @@ const (
 	// searchFor is how long a request whose outcome is unknown is looked for before it is
 	// repeated.
 	searchFor = 2 * time.Minute
-	// staleFor is how long the BMC may still show how an earlier update ended, and
-	// blindFor how long an update is given of which the BMC shows nothing.
+	// staleFor is how long the BMC may still show how an earlier update ended. blindFor is how long
+	// an update is given when the BMC shows nothing of it.
 	staleFor = time.Minute
 	blindFor = 10 * time.Minute
 )
 
-// Phases of an update. Those of the restart are between follow and verify.
+// Phases of an update. The phases of the restart are between follow and verify.
 const (
 	fetchPhase  = "fetch"  // the engine gets the file
 	servedPhase = "serve"  // the file is served; the BMC was not asked yet
-	sendPhase   = "send"   // what was there before is stored, and the request follows
+	sendPhase   = "send"   // what was there before is stored; the request is next
 	searchPhase = "search" // the outcome of the request is unknown
 	followPhase = "follow" // the BMC works on it
 
-	// earlierSearchPhase is searchPhase in rows that were stored before it had its name.
+	// earlierSearchPhase is the name under which earlier releases stored searchPhase.
 	earlierSearchPhase = "look"
 )
 
 // update is how far the update of one component has come.
 type update struct {
-	Item   int      `json:"item"`            // position in the argument settings
-	Before string   `json:"before"`          // version when it began
-	Tasks  []string `json:"tasks,omitempty"` // that the BMC listed when it began; before that, those that were known earlier
-	Task   string   `json:"task,omitempty"`  // that follows it; empty when the BMC named none
-	Began  float64  `json:"began,omitempty"` // how long the step had taken when it began, in seconds
-	// Doubted: the BMC may have been asked for more than what is stored tells, such as for the next component.
+	Item   int    `json:"item"`   // position in the argument settings
+	Before string `json:"before"` // version when it began
+	// Tasks are the tasks that the BMC listed when the update began. Before that, they are the
+	// tasks that were known from the component before.
+	Tasks []string `json:"tasks,omitempty"`
+	Task  string   `json:"task,omitempty"` // that follows it; empty when the BMC named none
+	// Began is how long the step had taken when the update began, in seconds.
+	Began float64 `json:"began,omitempty"`
+	// Doubted: the BMC may have been asked for more than the stored record tells, such as for the
+	// next component.
 	Doubted bool `json:"doubted,omitempty"`
 	// Found: the task was found after the outcome of the request was lost.
 	Found bool `json:"found,omitempty"`
@@ -70,9 +74,9 @@ func (firmwareInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 	return []node.Step{{Step: updateFirmware}}
 }
 
-// RunStep makes a turn of an update: one component after the other, each from its
-// request to the new version. A request whose outcome is unknown is not repeated
-// unless the BMC shows that it never came. An abort leaves out the components that are not asked for yet.
+// RunStep makes a turn of an update: one component after the other, each from its request to the
+// new version. A request whose outcome is unknown is not repeated unless the BMC shows that it
+// never came. An abort leaves out the components that are not requested yet.
 func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	files, err := filesArgument(n, step)
 	if err != nil {
@@ -105,7 +109,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return sources.fetch(ctx, file, turn, r)
 	}
 	return f.withRecord(ctx, n, "update the firmware of "+file.component, turn, r, func(c *call, r record) (driver.Outcome, error) {
-		if watches(turn.Phase) { // anew in each turn: an answer of the BMC ends that
+		if watches(turn.Phase) { // in each turn, as an answer of the BMC ends it
 			c.bmc.tries.MayStart()
 		}
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: c.turn, record: r}
@@ -148,7 +152,8 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 // prepares reports whether a phase comes before the request of a component's update.
 func prepares(phase string) bool { return phase == "" || phase == fetchPhase || phase == servedPhase }
 
-// isUnasked reports whether the BMC was not asked for the update of a component before a turn.
+// isUnasked reports whether the BMC has surely not been asked for the update of a component before
+// this turn.
 func isUnasked(turn driver.Turn) bool {
 	return prepares(turn.Phase) || turn.Phase == sendPhase && turn.Attempt != driver.Unknown
 }

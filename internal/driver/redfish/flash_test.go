@@ -74,8 +74,8 @@ func TestSlowRequestIsNotSentAgainBeforeItsTaskIsListed(t *testing.T) {
 	}
 }
 
-// TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself has a step that may have
-// begun, as far as its row tells.
+// TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself has a step whose row says
+// that it may have begun.
 func TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	flashedBefore(m)
@@ -421,7 +421,8 @@ func TestBMCThatRefusesLoginsForGoodAfterItsFlashFailsTheStep(t *testing.T) {
 	refuses.Store(true)
 	began := m.Now()
 	var failure *node.DriverError
-	for errors.As(f.until(""), &failure) && failure.Retryable { // the runner makes the turn again, and counts anew after each that succeeds
+	// The runner makes the turn again, and counts anew after each turn that succeeds.
+	for errors.As(f.until(""), &failure) && failure.Retryable {
 		m.Pass(2 * time.Second)
 		f.turn.Elapsed, f.turn.Attempt = f.turn.Elapsed+2*time.Second, driver.Unknown
 	}
@@ -443,8 +444,8 @@ func TestEachComponentHasItsOwnTime(t *testing.T) {
 	}
 }
 
-// TestAbortLeavesOutTheComponentsThatWereNotAskedFor has a client abort at the beginning and while the first component
-// is written, on a machine that is off.
+// TestAbortLeavesOutTheComponentsThatWereNotAskedFor has a client abort at the beginning and while
+// the first component is written, on a machine that is off.
 func TestAbortLeavesOutTheComponentsThatWereNotAskedFor(t *testing.T) {
 	for phase, want := range map[string]int{"": 0, "follow": 1, "verify": 1} {
 		m, d := newMachine(t, "dell")
@@ -466,8 +467,8 @@ func TestAbortLeavesOutTheComponentsThatWereNotAskedFor(t *testing.T) {
 	}
 }
 
-// TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet has a client abort right before the request, and while a lost one is
-// looked for.
+// TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet has a client abort right before the request, and
+// while a lost request is looked for.
 func TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet(t *testing.T) {
 	for _, phase := range []string{"send", "search"} {
 		m, d := newMachine(t, "dell")

@@ -23,8 +23,8 @@ func (d Driver) Identity(ctx context.Context, n *node.Node) (node.MachineIdentit
 }
 
 // MachineFacts reads UUID, SerialNumber and SKU of the system, and MACAddress and
-// PermanentMACAddress of its EthernetInterfaces. When not all of these can be read, there
-// are none: a list with gaps proves nothing.
+// PermanentMACAddress of its EthernetInterfaces. When not all interfaces can be read, the facts
+// have no addresses: a list with gaps proves nothing.
 func (d Driver) MachineFacts(ctx context.Context, n *node.Node) (node.MachineFacts, error) {
 	var facts node.MachineFacts
 	err := d.with(ctx, n, "read the identity of the machine", driver.Turn{}, func(c *call) error {

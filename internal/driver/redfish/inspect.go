@@ -76,8 +76,8 @@ type ethernetInterface struct {
 	Status           resourceStatus
 }
 
-// simpleDevice is a disk of a controller of which the BMC knows no more (DSP0268,
-// SimpleStorage).
+// simpleDevice is a disk of a controller about whose disks the BMC knows no more than this
+// (DSP0268, SimpleStorage).
 type simpleDevice struct {
 	Name, Model, Manufacturer string
 
@@ -92,7 +92,7 @@ type pciFunction struct {
 	Revision  string `json:"RevisionId"`
 }
 
-// hardware reads all of it.
+// hardware reads all that a BMC shows of a machine.
 func (s *survey) hardware() (h hardware, err error) {
 	if h.system, err = s.shownSystem(); err != nil {
 		return h, err

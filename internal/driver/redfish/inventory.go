@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// The inspection document, with the keys of ironic-python-agent. What the BMC does not
-// tell is left out.
+// inspection is the inspection document, with the keys of ironic-python-agent. What the BMC does
+// not tell is left out.
 type inspection struct {
 	Inventory inventory     `json:"inventory"`
 	RootDisk  *disk         `json:"root_disk,omitempty"`
@@ -94,13 +94,14 @@ func (h hardware) document(leftOut []string) inspection {
 	}
 }
 
-// told is a text of the BMC without what does not belong into a document.
+// told returns a text of the BMC made safe for a document, see node.CutText, and trimmed.
 func told(text string) string { return strings.TrimSpace(node.CutText(text)) }
 
-// nics lists the enabled interfaces that have an Ethernet address, each address once: a
-// VLAN has that of its interface. Links to the BMC with an address that each machine of a kind has are
-// left out: no machine boots from them. The address is the one that the machine boots with, which a
-// chassis may have assigned, and not the one that the card was made with.
+// nics lists the enabled interfaces that have an Ethernet address. Each address is listed once,
+// because a VLAN has the address of its interface. Links to the BMC whose address is the same on
+// each machine of a kind are left out: no machine boots from them. The address is the one that the
+// machine boots with, which a chassis may have assigned. The address that the card was made with
+// stands in only where the BMC shows no other.
 func (h hardware) nics() []nic {
 	var nics []nic
 	seen := map[string]bool{}
@@ -117,13 +118,14 @@ func (h hardware) nics() []nic {
 	return nics
 }
 
-// architectures are the names that kernels give to instruction sets and, where a BMC
-// tells none, to architectures of processors (DSP0268, Processor).
+// architectures are the names that kernels give to instruction sets (DSP0268, Processor).
 var architectures = map[string]string{
 	"x86-64": "x86_64", "x86": "i686", "ARM-A64": "aarch64", "ARM-A32": "armv7l", "IA-64": "ia64", "MIPS64": "mips64",
 	"MIPS32": "mips", "PowerISA": "ppc64le", "RV64": "riscv64", "RV32": "riscv32",
 }
 
+// processorArchitectures are the names for a BMC that tells only the architecture of a
+// processor, and no instruction set.
 var processorArchitectures = map[string]string{
 	"x86": "x86_64", "ARM": "aarch64", "IA-64": "ia64", "MIPS": "mips64", "Power": "ppc64le", "RISC-V": "riscv64",
 }
@@ -212,7 +214,7 @@ func (h hardware) disks() []disk {
 	return slices.DeleteFunc(disks, func(d disk) bool { return d.Size <= 0 })
 }
 
-// wwnOf is the world wide name as kernels write it.
+// wwnOf returns the world wide name as kernels write it, empty when the BMC tells none.
 func wwnOf(identifiers []struct{ DurableName, DurableNameFormat string }) string {
 	for _, id := range identifiers {
 		if id.DurableNameFormat == "NAA" && id.DurableName != "" {
@@ -225,8 +227,8 @@ func wwnOf(identifiers []struct{ DurableName, DurableNameFormat string }) string
 // smallestRoot is the smallest disk that an agent would install to, in bytes.
 const smallestRoot = 4 << 30
 
-// rootDisk is the disk that an agent would choose: the smallest that is large enough, and
-// the first of equal ones.
+// rootDisk returns the disk that an agent would choose: the smallest that is large enough, and the
+// first of equal ones. It returns nil when none is large enough.
 func rootDisk(disks []disk) *disk {
 	var root *disk
 	for i := range disks {

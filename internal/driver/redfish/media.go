@@ -14,22 +14,22 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// mediaType is a device of the Bare Metal API with the types of virtual devices that can be
+// mediaType is a device of the Bare Metal API with the types of virtual devices that can serve as
 // it.
 type mediaType struct {
 	device string
 	types  []schemas.VirtualMediaType
 }
 
-// mediaTypes are those of all devices of the Bare Metal API, the best type first.
+// mediaTypes are the rows for all devices of the Bare Metal API, the best type first.
 var mediaTypes = []mediaType{
 	{"cdrom", []schemas.VirtualMediaType{schemas.CDVirtualMediaType, schemas.DVDVirtualMediaType}},
 	{"floppy", []schemas.VirtualMediaType{schemas.FloppyVirtualMediaType, schemas.USBStickVirtualMediaType}},
 	{"disk", []schemas.VirtualMediaType{schemas.USBStickVirtualMediaType}},
 }
 
-// slotsOf reads the virtual devices of a collection, one after the other as [readEach] does.
-// The library reads each, because it inserts and ejects.
+// slotsOf reads the virtual devices of a collection, one after the other as [readEach] does. Each
+// is read with the library, because the library inserts and ejects.
 func (c *call) slotsOf(collection schemas.Link) ([]*schemas.VirtualMedia, error) {
 	paths, err := c.members(collection.String())
 	if err != nil {
@@ -62,11 +62,17 @@ func canBe(slot *schemas.VirtualMedia, device string) bool {
 	return slices.Contains(devicesOf(slot), device)
 }
 
-// slotsFor lists the virtual devices for a device of the Bare Metal API, the best first: those
-// with an action to insert a medium, which some BMCs give only to those that take one from a
-// URL, then free ones, then those that can be little else, then those whose BMC lists that
-// kind first: a machine that is told to boot from its virtual CD takes that one. Their paths
-// decide last: a BMC may list them in another order each time.
+// slotsFor lists the virtual devices that can serve as a device of the Bare Metal API, the best
+// first. Better is, in this order:
+//
+//   - a device with an action to insert a medium. Some BMCs give it only to devices that take
+//     one from a URL.
+//   - an empty device.
+//   - a device that can be few other devices.
+//   - a device whose BMC lists that kind first: a machine that is told to boot from its virtual
+//     CD takes that one.
+//
+// Their paths decide last, because a BMC may list its devices in another order each time.
 func slotsFor(slots []*schemas.VirtualMedia, device string) []*schemas.VirtualMedia {
 	able := slices.DeleteFunc(slices.Clone(slots), func(slot *schemas.VirtualMedia) bool { return !canBe(slot, device) })
 	slices.SortFunc(able, func(a, b *schemas.VirtualMedia) int {
@@ -81,7 +87,7 @@ func slotsFor(slots []*schemas.VirtualMedia, device string) []*schemas.VirtualMe
 	return able
 }
 
-// first orders two slots of which one has something that the better one has.
+// first compares two slots of which the better one has a property.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -102,8 +108,8 @@ func inserted(slot *schemas.VirtualMedia) bool {
 	return slot.Inserted != nil && *slot.Inserted || slot.Inserted == nil && slot.Image != ""
 }
 
-// deviceOf is the device that the image in a virtual device is. Some BMCs have virtual
-// devices that can be any, which the kind of image decides.
+// deviceOf returns the device of the Bare Metal API that the image in a virtual device is. Some
+// BMCs have virtual devices that can be any; then the kind of image decides.
 func deviceOf(slot *schemas.VirtualMedia) string {
 	devices := devicesOf(slot)
 	if u, err := url.Parse(slot.Image); err == nil && len(devices) > 1 && devices[0] == "cdrom" && strings.HasSuffix(strings.ToLower(u.Path), ".img") {
@@ -145,8 +151,8 @@ const mediumWithin = 2 * time.Minute
 // virtual device that took it, if that was empty.
 const mediumSent = "inserted"
 
-// AttachMedium makes a turn of inserting an image into the virtual device of its type.
-// What is in there is ejected first, unless it may be another system's.
+// AttachMedium makes a turn of inserting an image into a virtual device of its type. An image in
+// that device is ejected first, unless it may be another system's.
 func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
 	const op = "attach the medium"
 	var out driver.Outcome
@@ -193,7 +199,7 @@ func (d Driver) AttachMedium(ctx context.Context, n *node.Node, medium node.Medi
 	return out, err
 }
 
-// free says which of the virtual devices a medium can be in.
+// free returns the word for the virtual devices that a medium can be in, for a message.
 func free(medium node.Medium) string {
 	if medium.Beside != "" {
 		return "other "
@@ -201,8 +207,8 @@ func free(medium node.Medium) string {
 	return ""
 }
 
-// mayShow reports whether what a virtual device shows may be an image: some BMCs show no URL,
-// or a part of it, or write it in another way.
+// mayShow reports whether the image that a virtual device shows may be the given one. Some BMCs
+// show no URL, or a part of it, or write it in another way.
 func mayShow(slot *schemas.VirtualMedia, image string) bool {
 	if strings.Contains(decoded(image), decoded(slot.Image)) {
 		return true
@@ -215,7 +221,7 @@ func mayShow(slot *schemas.VirtualMedia, image string) bool {
 	return err == nil && strings.EqualFold(a.Hostname(), b.Hostname()) && a.Path == b.Path
 }
 
-// decoded is a URL without escapes, or a text that is none as it is.
+// decoded returns a URL without escapes. It returns a text that cannot be decoded as it is.
 func decoded(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		return plain
@@ -223,11 +229,12 @@ func decoded(text string) string {
 	return text
 }
 
-// insertInto puts an image into the first of these virtual devices that does not refuse it for
-// good, and returns its path and whether it was empty, so that it tells by being full that it has the
-// image. Only the best is emptied for it: what is in the others may be somebody else's. One that
-// refuses to be emptied for good may take the image all the same. The
-// error of a refusal is that of the best.
+// insertInto inserts an image into the first of the given virtual devices that does not refuse it
+// for good, and returns the device's path. wasEmpty reports whether the device was empty before:
+// then it is known to have the image as soon as it is full. Only the first device, the best, is
+// emptied for the image, because images in the others may be somebody else's. If that device
+// refuses for good to be emptied, it may take the image all the same. When all devices refuse, the
+// error is that of the first refusal.
 func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (took string, wasEmpty bool, refusal error) {
 	for i, slot := range able {
 		if i > 0 && inserted(slot) {
@@ -249,7 +256,8 @@ func (c *call) insertInto(able []*schemas.VirtualMedia, image string) (took stri
 	return "", false, refusal
 }
 
-// empty ejects what is in a virtual device, and reports whether this shows that it has nothing.
+// empty ejects the image in a virtual device, and reports whether the device shows then that it is
+// empty.
 func (c *call) empty(slot *schemas.VirtualMedia) (bool, error) {
 	if !inserted(slot) {
 		return true, nil
@@ -261,8 +269,8 @@ func (c *call) empty(slot *schemas.VirtualMedia) (bool, error) {
 	return err == nil && !inserted(now), nil //nolint:nilerr // it is ejected, whatever this read says
 }
 
-// eject takes the image out of a virtual device. One without the action has null for an image
-// then; the library would only say that nothing is inserted.
+// eject takes the image out of a virtual device. A device without the eject action gets null for
+// its image; the library would only say that nothing is inserted.
 func eject(slot *schemas.VirtualMedia) error {
 	if !slot.SupportsMediaEject {
 		return slot.Patch(slot.ODataID, map[string]any{"Image": nil, "Inserted": false})
@@ -293,7 +301,7 @@ func insert(slot *schemas.VirtualMedia, image string) error {
 	}
 }
 
-// transferOf is the protocol by which a BMC gets an image.
+// transferOf returns the protocol by which a BMC gets an image.
 func transferOf(image string) schemas.TransferProtocolType {
 	if u, err := url.Parse(image); err == nil && u.Scheme != "" {
 		return schemas.TransferProtocolType(strings.ToUpper(u.Scheme))
@@ -301,8 +309,9 @@ func transferOf(image string) schemas.TransferProtocolType {
 	return schemas.HTTPTransferProtocolType
 }
 
-// ejectAll ejects what is in virtual devices, and returns the paths of those of which the BMC says that
-// they have nothing, whatever it shows. One that refuses keeps nothing in the others.
+// ejectAll ejects the images in the given virtual devices. It returns the paths of the devices that
+// are empty according to the BMC's answer, whatever the BMC shows. A device that refuses does not
+// keep ejectAll from ejecting the others. The error is that of the first refusal.
 func (c *call) ejectAll(full []*schemas.VirtualMedia) (empty []string, first error) {
 	for _, slot := range full {
 		err := eject(slot)
@@ -318,12 +327,12 @@ func (c *call) ejectAll(full []*schemas.VirtualMedia) (empty []string, first err
 	return empty, first
 }
 
-// mediaEjected is the phase after the BMC has accepted to eject. Its handle are the paths of the virtual
-// devices that have nothing, although they may show something, with spaces.
+// mediaEjected is the phase after the BMC has accepted to eject. Its handle has the paths, with
+// spaces between them, of the virtual devices that are empty although they may show an image.
 const mediaEjected = "ejected"
 
-// DetachMedia makes a turn of ejecting the images in the virtual devices of these types;
-// none means all. What may be another system's stays.
+// DetachMedia makes a turn of ejecting the images in the virtual devices of the given types. No
+// types mean all. An image that may be another system's stays.
 func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn driver.Turn) (driver.Outcome, error) {
 	const op = "detach virtual media"
 	var out driver.Outcome

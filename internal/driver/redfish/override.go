@@ -16,20 +16,20 @@ type bootChange struct {
 	// clears: it removes the URL of an earlier UEFI HTTP boot, which firmware would boot
 	// from instead of asking DHCP for one.
 	clears bool
-	// shown is for how many boots the override is that the BMC shows; empty where a change
-	// must name it.
+	// shown is the BootSourceOverrideEnabled that the BMC shows. It is empty where each change must
+	// name the value.
 	shown schemas.BootSourceOverrideEnabled
-	// keeps: it leaves that out, which the BMC has already.
+	// keeps: it leaves BootSourceOverrideEnabled out, because the BMC has the value already.
 	keeps bool
 }
 
-// urlless are boot settings with null for the URL, which the library leaves out.
+// urlless are boot settings with null for the URL. The library would leave the URL out.
 type urlless struct {
 	schemas.Boot
 	HTTPBootURI *string `json:"HttpBootUri"`
 }
 
-// body is the change as it is sent.
+// body returns the change as it is sent.
 func (b bootChange) body() any {
 	if b.keeps {
 		b.BootSourceOverrideEnabled = ""
@@ -40,8 +40,8 @@ func (b bootChange) body() any {
 	return map[string]any{"Boot": b.Boot}
 }
 
-// override changes the boot override unless the system has it already: some BMCs
-// refuse what they have.
+// override changes the boot override unless the system has it already. Some BMCs refuse a change to
+// what they have.
 func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q quirks) error {
 	change := bootChange{Boot: want, clears: want.HTTPBootURI == "" && system.Boot.HTTPBootURI != ""}
 	present := overrides(system.Boot, want)
@@ -78,9 +78,9 @@ func (c *call) override(system *schemas.ComputerSystem, want schemas.Boot, q qui
 	return c.confirmOverride(system, want, accepted, before)
 }
 
-// keepMode returns the system after a change. Some BMCs set the boot mode to BIOS with every
-// boot source: they are told that of before, once. It was not asked for, so one that insists on
-// its own has that.
+// keepMode returns the system after a change of its override. Some BMCs set the boot mode to BIOS
+// with every boot source. keepMode then asks once for the mode of before. If the BMC refuses, its
+// own mode stays, because the caller did not ask for a mode.
 func (c *call) keepMode(accepted bootChange, before schemas.BootSourceOverrideMode) (*schemas.ComputerSystem, error) {
 	system, err := c.system()
 	if err != nil || before == "" || accepted.BootSourceOverrideMode != "" || system.Boot.BootSourceOverrideMode == before {
@@ -93,10 +93,11 @@ func (c *call) keepMode(accepted bootChange, before schemas.BootSourceOverrideMo
 	return restored, err
 }
 
-// confirmOverride checks that the BMC shows an override that it has accepted, in the system or
-// in what the next reset applies. Where the request to the system had no effect, it goes to the
-// settings resource. One that this showed before proves nothing: it may be left from an earlier
-// boot. For how many boots it is, some always show the same.
+// confirmOverride checks that the BMC shows an override that it has accepted, in the system or in
+// the settings resource, which the next reset applies. If the request to the system had no effect,
+// confirmOverride sends it to the settings resource. An override that the settings resource showed
+// before proves nothing: it may be left from an earlier boot. Whether the override is for one boot
+// or for all is not checked, because some BMCs always show the same.
 func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
 	if overrides(system.Boot, want) {
 		return nil
@@ -107,7 +108,7 @@ func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot
 	}
 	if pending != nil {
 		path := settingsPath(system)
-		accepted.keeps = false // they may have another
+		accepted.keeps = false // the settings may have another value
 		taken, err := requestOverride(accepted, func(try bootChange) error { return c.patchSettings(path, try.body()) })
 		switch {
 		case isRefusal(err) && shows(pending, want):
@@ -128,9 +129,9 @@ func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot
 		describe(want) + " and shows " + describe(system.Boot))}
 }
 
-// pendingOverride is the override that the next reset applies, as the settings resource of the
-// system shows it (DSP0266, settings resource); nil for a BMC that shows none there, and changes
-// the system itself.
+// pendingOverride returns the override that the next reset applies, as the settings resource of the
+// system shows it (DSP0266, settings resource). It returns nil for a BMC that shows none there, and
+// changes the system itself.
 func (c *call) pendingOverride(system *schemas.ComputerSystem) *schemas.Boot {
 	path := settingsPath(system)
 	if path == "" {
@@ -146,12 +147,13 @@ func (c *call) pendingOverride(system *schemas.ComputerSystem) *schemas.Boot {
 // shows reports whether an override, if there is one, has all that is wanted.
 func shows(has *schemas.Boot, want schemas.Boot) bool { return has != nil && overrides(*has, want) }
 
-// requestOverride asks for an override, and returns what the BMC accepted. What it refuses with
-// null for the URL is asked for without, and what it refuses for good is asked for once. The
-// error is of the first request without null, if there was one.
+// requestOverride requests an override, and returns the variant that the BMC accepted. If the BMC
+// refuses null for the URL, the next request leaves the URL out. If it refuses a persistent
+// override, the next request is for one boot. The error is that of the first request without null,
+// if there was one.
 func requestOverride(change bootChange, send func(bootChange) error) (bootChange, error) {
 	var refusal error
-	mayBeNull := true // the reason of the refusal
+	mayBeNull := true // for the URL, which may be the reason of the refusal
 	for _, try := range change.tries() {
 		err := send(try)
 		switch {
@@ -166,9 +168,9 @@ func requestOverride(change bootChange, send func(bootChange) error) (bootChange
 	return bootChange{}, refusal
 }
 
-// tries are the requests for a change, the best first. Some BMCs refuse to be told for how many
-// boots it is where they have that already. UEFI HTTP boot is not asked for while it may have
-// the URL of an earlier one.
+// tries returns the variants of a change to request, the best first. Some BMCs refuse
+// BootSourceOverrideEnabled when they have the value already, so a variant leaves it out. UEFI HTTP
+// boot is not requested while it may have the URL of an earlier one.
 func (b bootChange) tries() []bootChange {
 	durations := []bootChange{b}
 	if b.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled {
@@ -193,8 +195,8 @@ func (b bootChange) tries() []bootChange {
 	return all
 }
 
-// patchBoot sends a change to the system. Some BMCs refuse that and take it at the resource
-// with the settings of the next reset.
+// patchBoot sends a change to the system. Some BMCs refuse it there and take it at the settings
+// resource, which the next reset applies.
 func (c *call) patchBoot(system *schemas.ComputerSystem, change bootChange) error {
 	err := system.Patch(system.ODataID, change.body())
 	if err == nil {
@@ -210,8 +212,8 @@ func (c *call) patchBoot(system *schemas.ComputerSystem, change bootChange) erro
 	return nil
 }
 
-// settingsPath is the path of the system's settings resource; empty for a BMC that has none, or
-// names the system itself.
+// settingsPath returns the path of the system's settings resource. It is empty for a BMC that has
+// none, or names the system itself.
 func settingsPath(system *schemas.ComputerSystem) string {
 	var document settingsDocument
 	if json.Unmarshal(system.RawData, &document) != nil {
@@ -223,7 +225,7 @@ func settingsPath(system *schemas.ComputerSystem) string {
 	return ""
 }
 
-// patchSettings sends a change to a settings resource, with the entity tag that this has.
+// patchSettings sends a change to a settings resource, with the resource's entity tag.
 func (c *call) patchSettings(path string, body any) error {
 	answer, err := c.api.Get(path)
 	if err != nil {
@@ -247,8 +249,8 @@ func overrides(has, want schemas.Boot) bool {
 	return has.BootSourceOverrideEnabled == want.BootSourceOverrideEnabled && bootsFrom(has, want)
 }
 
-// bootsFrom reports whether an override has all that is wanted for the next boot at least. Where
-// no URL is, one of an earlier request matters only for UEFI HTTP boot.
+// bootsFrom reports whether an override has all that is wanted for the next boot at least. Where no
+// URL is wanted, the URL of an earlier request matters only for UEFI HTTP boot.
 func bootsFrom(has, want schemas.Boot) bool {
 	inForce := has.BootSourceOverrideEnabled == schemas.OnceBootSourceOverrideEnabled ||
 		has.BootSourceOverrideEnabled == schemas.ContinuousBootSourceOverrideEnabled

@@ -100,7 +100,8 @@ func (d Driver) UpdateFacts(ctx context.Context, n *node.Node) (UpdateFacts, err
 type StorageFacts struct {
 	ID              string
 	Drives, Volumes int
-	// RAIDTypes are those that it can make; empty when it makes none, or does not tell.
+	// RAIDTypes are the RAID types that the controller can make; empty when it makes none, or does
+	// not tell.
 	RAIDTypes []string
 }
 
@@ -131,8 +132,8 @@ func (d Driver) PortFacts(ctx context.Context, n *node.Node) ([]PortFacts, error
 	return facts, err
 }
 
-// NetworkAddresses reads the addresses of the network interfaces of the system, those that an
-// inspection through the BMC shows.
+// NetworkAddresses reads the addresses of the network interfaces of the system. They are the
+// addresses that an inspection through the BMC shows.
 func (d Driver) NetworkAddresses(ctx context.Context, n *node.Node) ([]string, error) {
 	var h hardware
 	err := d.surveyFacts(ctx, n, "read the network interfaces", func(s *survey, system systemDocument) error {
@@ -145,8 +146,8 @@ func (d Driver) NetworkAddresses(ctx context.Context, n *node.Node) ([]string, e
 	return addresses, err
 }
 
-// surveyFacts reads a part of the hardware. When nothing of it is found, what the BMC could
-// not show is the error.
+// surveyFacts reads a part of the hardware. When it finds nothing of that part, and the BMC could
+// not show something, the error says what.
 func (d Driver) surveyFacts(ctx context.Context, n *node.Node, op string, read func(*survey, systemDocument) error, found func() bool) error {
 	return d.with(ctx, n, op, driver.Turn{}, func(c *call) error {
 		s := &survey{call: c}

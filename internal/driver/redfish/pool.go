@@ -36,19 +36,20 @@ type Options struct {
 const (
 	defaultSessionIdle  = 5 * time.Minute
 	defaultRefusalPause = 30 * time.Second
-	// forgetAfter is how long is remembered of credentials that no node uses whether the BMC accepts them.
+	// forgetAfter is how long the pool remembers whether a BMC accepts credentials that no node
+	// uses.
 	forgetAfter = 24 * time.Hour
 
 	connectionIdle    = 15 * time.Second
 	connectionsPerBMC = 2
-	// maxIdleConnections bounds the memory of connections to a large fleet, about 60 kB
-	// each. A call makes its requests without a pause, so few of them are missed later.
+	// maxIdleConnections bounds the memory of connections to a large fleet, about 60 kB each. A
+	// call makes its requests without a pause, so few of the closed connections are missed later.
 	maxIdleConnections = 256
 	logoutsAtOnce      = 64
 	maxAuthorities     = 1 << 20 // size of a file of certificate authorities, in bytes
-	// maxRegistry, maxDocument and maxAnswers bound what a BMC answers, in bytes: with the
-	// registry of BIOS attributes, with any other document, and to all requests of a call. Empty
-	// members of a list may take a hundred times as much memory as they do of an answer.
+	// maxRegistry, maxDocument and maxAnswers bound the answers of a BMC, in bytes: the registry of
+	// BIOS attributes, any other document, and all answers to one call. In memory, empty members of
+	// a list may take a hundred times as much as in an answer.
 	maxRegistry, maxDocument, maxAnswers = 16 << 20, 1 << 20, 64 << 20
 	logoutTimeout                        = 10 * time.Second
 )
@@ -121,8 +122,8 @@ func (p *pool) release(b *bmc) {
 	b.idle = time.AfterFunc(p.options.SessionIdle, func() { p.rest(b) })
 }
 
-// rest gives the session of a BMC back that nobody uses, and keeps little more than whether the
-// BMC accepts the credentials.
+// rest gives the session back of a BMC that nobody uses. It keeps little more than whether the BMC
+// accepts the credentials.
 func (p *pool) rest(b *bmc) {
 	p.mu.Lock()
 	if p.closed || b.users > 0 {
@@ -204,9 +205,9 @@ func (p *pool) transport(v verification) (http.RoundTripper, error) {
 	return made.RoundTripper, nil
 }
 
-// CipherSuites are those of TLS 1.2 that the driver agrees to. The last four, which are all that many BMCs
-// of about 2015 and earlier have, exchange keys by RSA and are taken where there is no other: who records
-// the traffic and gets the private key of the BMC later can read it.
+// CipherSuites returns the suites of TLS 1.2 that the driver agrees to. Many BMCs of about 2015 and
+// earlier have only the last four, which exchange keys by RSA. Those are taken where there is no
+// other: whoever records the traffic, and gets the private key of the BMC later, can read it.
 func CipherSuites() (suites []uint16) {
 	for _, suite := range tls.CipherSuites() {
 		suites = append(suites, suite.ID)

@@ -24,7 +24,8 @@ var targets = []node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting, nod
 // Supported lists every target there is.
 func (Driver) Supported() []node.PowerState { return slices.Clone(targets) }
 
-// PowerState reads the power state. While it changes it is unknown.
+// PowerState reads the power state. While the state changes, it is unknown: the error is a
+// retryable *node.DriverError.
 func (d Driver) PowerState(ctx context.Context, n *node.Node) (node.PowerState, error) {
 	const op = "read power state"
 	var state node.PowerState
@@ -49,7 +50,7 @@ type leg struct {
 	goal  schemas.PowerState
 	// resets are the reset types that do it, the best first.
 	resets []schemas.ResetType
-	// passing is the state of a machine on which the reset has begun to act; empty where
+	// passing is the power state that shows that the reset has begun to act. It is empty where
 	// asking again is harmless or has a use.
 	passing schemas.PowerState
 	// restarts: the power state is the same before and after.
@@ -81,7 +82,7 @@ var legs = []leg{legOn, legOff, legSoftOff, legRestart, legSoftRestart}
 // cutsPower reports whether the leg ends what runs on the machine.
 func (l leg) cutsPower() bool { return l.restarts || l.goal == schemas.OffPowerState }
 
-// is reports whether a phase is that of the leg.
+// is reports whether a phase belongs to the leg.
 func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
 
 // powerPlans are the legs of each target. A reboot passes through off, which can be
@@ -100,8 +101,8 @@ var stayingOn = map[node.PowerState][]leg{
 	node.SoftRebooting: {legSoftRestart},
 }
 
-// planOf returns the legs that lead to a target. A machine that is off is switched on
-// where it would be restarted.
+// planOf returns the legs that lead to a target. With keepsOn, the machine must not be switched
+// off; a restart then switches it on if it is off.
 func planOf(target node.PowerState, keepsOn bool, state schemas.PowerState, phase string) []leg {
 	plan, ok := stayingOn[target]
 	if !keepsOn || !ok {
@@ -114,7 +115,7 @@ func planOf(target node.PowerState, keepsOn bool, state schemas.PowerState, phas
 }
 
 const (
-	// settling is the time in which a restart has begun.
+	// settling is the time within which an accepted restart begins.
 	settling = 15 * time.Second
 	// shortestPoll is the shortest time between two reads of a machine that is changing.
 	shortestPoll = 500 * time.Millisecond
@@ -133,10 +134,10 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 	return out, err
 }
 
-// changePower reads the power state in every turn. A reset whose outcome is unknown is
-// repeated only when the state shows that it had no effect, which harms nothing. One
-// that the BMC has accepted is not repeated; the caller bounds how long the machine
-// may take. Power is not taken from a machine whose firmware is written.
+// changePower reads the power state in every turn. It repeats a reset whose outcome is unknown only
+// when the state shows that the reset had no effect, so that repeating it harms nothing. It does
+// not repeat a reset that the BMC has accepted; the caller bounds how long the machine may take. It
+// does not cut the power of a machine whose firmware is being written.
 func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	if turn.Phase != "" && !slices.ContainsFunc(legs, func(l leg) bool { return l.is(turn.Phase) }) {
 		return driver.Outcome{}, &node.DriverError{Op: "change the power", Reason: "this version does not know the stored phase " + strconv.Quote(node.CutText(turn.Phase))}
@@ -149,7 +150,8 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
-	if resets && now.restarts && turn.Attempt == driver.Unknown { // before any wait, after which nobody would know of it
+	// This comes before any wait: after a wait, nobody would know that the outcome is unknown.
+	if resets && now.restarts && turn.Attempt == driver.Unknown {
 		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
 	}
 	var out driver.Outcome
@@ -176,8 +178,8 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	return out, nil
 }
 
-// resetOn makes a turn of a leg after which the machine shows what it showed before. It
-// returns when the next turn follows, and in which phase.
+// resetOn makes a turn of a leg that leaves the power state as it was before. It returns the time
+// until the next turn, and the phase of that turn.
 func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn) (again time.Duration, phase string, err error) {
 	switch {
 	case turn.Phase == now.sent() && system.PowerState == now.goal:
@@ -191,8 +193,8 @@ func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn
 	return settling, now.sent(), nil
 }
 
-// reset requests the reset of a leg and reads the system again. A refusal because the
-// machine has the state already is none.
+// reset requests the reset of a leg and reads the system again. A refusal is ignored if the machine
+// has the wanted state already.
 func (c *call) reset(system *schemas.ComputerSystem, l leg) (*schemas.ComputerSystem, error) {
 	kind, err := chooseReset(system, l.resets)
 	if err != nil {
@@ -242,9 +244,9 @@ func listed[T ~string](values []T) string {
 	return text
 }
 
-// InjectNMI interrupts the machine. A second interrupt would end what the first one
-// started, such as writing a crash dump. While firmware is written it is refused: some
-// machines restart.
+// InjectNMI interrupts the machine. It does not repeat a request whose outcome is unknown: a second
+// interrupt would end what the first one started, such as writing a crash dump. It refuses while
+// firmware is being written, because some machines restart at an interrupt.
 func (d Driver) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	const op = "interrupt the machine"
 	if turn.Attempt == driver.Unknown {

@@ -28,8 +28,8 @@ var quirkTable = []struct {
 	{"Supermicro", quirks{wholeOverride: true, cdTarget: schemas.BootSource("UsbCd")}},
 }
 
-// quirksOf returns the quirks of a BMC by the names that it gives itself, and the vendor of
-// their row, which is empty when there is none.
+// quirksOf returns the quirks of a BMC, and the vendor of their row in the table. It finds them by
+// the names that the BMC gives itself. The vendor is empty when there is no row.
 func quirksOf(names ...string) (vendor string, of quirks) {
 	for _, row := range quirkTable {
 		if slices.ContainsFunc(names, func(name string) bool {
@@ -41,7 +41,7 @@ func quirksOf(names ...string) (vendor string, of quirks) {
 	return "", quirks{}
 }
 
-// describe says what the quirks are.
+// describe returns the quirks in words.
 func (q quirks) describe() []string {
 	var all []string
 	if q.wholeOverride {
@@ -53,8 +53,8 @@ func (q quirks) describe() []string {
 	return all
 }
 
-// temporaryMessages are messages of refusals that end by themselves although their
-// status says otherwise, by the end of their identifier.
+// temporaryMessages are the messages, by the end of their identifier, of refusals that end by
+// themselves although their status says otherwise.
 var temporaryMessages = []string{
 	startsMessage,
 	"InvalidOperationForSystemState", // iLO: a reset while the power state changes
@@ -72,8 +72,8 @@ const startsMessage = "UnableToModifyDuringSystemPOST"
 // temporary reports whether the messages of an answer say that a refusal will end.
 func temporary(err error) bool { return saysOneOf(err, temporaryMessages) }
 
-// emptyMessages are messages of refusals to eject that say that there is nothing to eject, by the end of
-// their identifier. Some BMCs show a medium that is not there any more.
+// emptyMessages are the messages, by the end of their identifier, with which a BMC refuses to eject
+// because there is nothing to eject. Some BMCs show a medium that is not there any more.
 var emptyMessages = []string{
 	"NoVirtualMediaConnectionAvailable", // iLO
 	"VRM0009",                           // iDRAC
@@ -90,8 +90,8 @@ func isCommitted(err error) bool {
 	})
 }
 
-// refusedFor reports whether a BMC refused a request for a property that it lacks, or should
-// not have: the answer names it. Some name it in the text of a general error only.
+// refusedFor reports whether a BMC refused a request because it lacks a property, or should not
+// have it. The answer names the property; some BMCs name it only in the text of a general error.
 func refusedFor(err error, property string) bool {
 	var answer *schemas.Error
 	return isRefusal(err) && errors.As(err, &answer) && (strings.Contains(answer.Message, property) ||
@@ -101,8 +101,8 @@ func refusedFor(err error, property string) bool {
 		}))
 }
 
-// saysOneOf reports whether a BMC answered with an error that has one of some messages, given by the
-// end of their identifier.
+// saysOneOf reports whether a BMC answered with an error that has one of the given messages. ids
+// are the ends of message identifiers.
 func saysOneOf(err error, ids []string) bool {
 	return says(err, func(info schemas.ErrExtendedInfo) bool {
 		return slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(info.MessageID, id) })

@@ -30,10 +30,11 @@ const (
 // raidArgument is an argument of the steps that make volumes, true or false.
 type raidArgument struct {
 	name  string
-	value bool // without it
+	value bool // the default
 }
 
-// raidChoice is what a step makes, and whether it deletes what is there first.
+// raidChoice has the arguments that say what a step makes, and whether it deletes what is there
+// first.
 type raidChoice struct{ root, others, deletes raidArgument }
 
 // raidChoices are the arguments of each step that makes volumes, with the defaults that the
@@ -110,7 +111,7 @@ func (s *survey) complete(units []storageUnit) error {
 	return nil
 }
 
-// hidden is the error of a survey that needs what the BMC could not show.
+// hidden returns the error of a survey that needs what the BMC could not show.
 func (s *survey) hidden() error {
 	return &node.DriverError{Op: "read the storage", Retryable: true, Reason: node.CutText(
 		"the BMC does not show all of it: " + strings.Join(s.leftOut, "; "))}
@@ -184,17 +185,18 @@ const (
 	raidWithin = 2 * time.Hour
 	// appearWithin bounds how long a machine that is on may take to show its drives.
 	appearWithin = 15 * time.Minute
-	// settleFor is how long these must stay the same: some controllers appear later than
-	// others.
+	// settleFor is how long the shown drives must stay the same, because some controllers appear
+	// later than others.
 	settleFor = 30 * time.Second
-	// startWithin bounds how long a restarted machine may take to show what its restart
-	// was to change. A request in doubt that it does not show then never came.
+	// startWithin bounds how long a restarted machine may take to show what its restart was to
+	// change. If it does not show a request in doubt by then, the request never came.
 	startWithin = 20 * time.Minute
 )
 
-// RunStep makes a turn of a RAID step: volumes are deleted, then made, one request after
-// the other, and the machine restarts once for each of the two where its controller asks
-// for that, or for each request that a controller makes a job of. A request whose outcome is unknown is looked for before it is repeated.
+// RunStep makes a turn of a RAID step: it deletes volumes, then makes volumes, one request after
+// the other. Where the controller asks for a restart, the machine restarts once after the deletions
+// and once after the new volumes, or once for each request that the controller makes a job of. A
+// request whose outcome is unknown is looked for before it is repeated.
 func (i raidInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	wanted, err := raidArguments(n, step)
 	if err != nil {

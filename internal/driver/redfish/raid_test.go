@@ -199,7 +199,8 @@ func TestVolumesStayUnlessTheNewOnesFit(t *testing.T) {
 	}
 }
 
-// TestDeletedVolumesAreForgottenThoughTheNewOnesFail: what is read after the step may be a machine that is off.
+// TestDeletedVolumesAreForgottenThoughTheNewOnesFail wants the deletion stored by the step itself,
+// because the machine may be off when the engine reads it after the step.
 func TestDeletedVolumesAreForgottenThoughTheNewOnesFail(t *testing.T) {
 	eachVendor(t, func(t *testing.T, vendor string) {
 		t.Helper()
@@ -348,8 +349,8 @@ func TestVolumesAreDeletedAtOnceWhereThatCanBeAskedFor(t *testing.T) {
 	}
 }
 
-// TestDeletionWithoutATimeOfChoiceMayNeedARestart has a BMC that takes no time for it, deletes at the next restart and
-// names no task.
+// TestDeletionWithoutATimeOfChoiceMayNeedARestart has a BMC that takes no time with a deletion,
+// deletes at the next restart and names no task.
 func TestDeletionWithoutATimeOfChoiceMayNeedARestart(t *testing.T) {
 	const name = "@Redfish.OperationApplyTime"
 	m, d := raidMachine(t, "dell", mirror())
@@ -377,8 +378,8 @@ func TestDeletionWithoutATimeOfChoiceMayNeedARestart(t *testing.T) {
 	}
 }
 
-// TestDeletionsAtARestartWithoutATimeOfChoiceWaitForOneRestart has a controller that deletes at the next restart only, whose BMC
-// takes no time for it.
+// TestDeletionsAtARestartWithoutATimeOfChoiceWaitForOneRestart has a controller that deletes at the
+// next restart only, and a BMC that takes no time with a deletion.
 func TestDeletionsAtARestartWithoutATimeOfChoiceWaitForOneRestart(t *testing.T) {
 	m, d := raidMachine(t, "hpe", mirror(), stripe())
 	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {

@@ -106,7 +106,7 @@ func (l raidLevel) accepts(n int) bool {
 	return n >= l.least && (l.most == 0 || n <= l.most) && (n-l.least)%l.step == 0
 }
 
-// data is how many of n drives hold data rather than parity and copies.
+// data returns how many of n drives hold data rather than parity and copies.
 func (l raidLevel) data(n int) int64 {
 	if l.mirrored {
 		return int64(n / 2)
@@ -114,8 +114,8 @@ func (l raidLevel) data(n int) int64 {
 	return int64(n - l.lost)
 }
 
-// levelOf is the RAID level of a volume. Old BMCs tell only a type that several levels
-// have; then it is the usual one.
+// levelOf returns the RAID level of a volume. Old BMCs tell only a type that several levels have;
+// then it is the usual level.
 func levelOf(v volume) string {
 	for name, level := range raidLevels {
 		if v.RAIDType == string(level.raidType) {
@@ -130,7 +130,7 @@ func levelOf(v volume) string {
 	}[v.VolumeType]
 }
 
-// configOf is the RAID configuration that a BMC shows, in the form of raid_config; empty
+// configOf returns the RAID configuration that a BMC shows, in the form of raid_config. It is empty
 // when there are no volumes.
 func configOf(units []storageUnit) node.Object {
 	var disks []map[string]any

@@ -117,7 +117,8 @@ func TestDrivesThatAppearLateAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestControllerThatAppearsLateIsWaitedFor has a machine in POST, which shows the drive of its chipset at once.
+// TestControllerThatAppearsLateIsWaitedFor has a machine in POST, which shows the drive of its
+// chipset at once.
 func TestControllerThatAppearsLateIsWaitedFor(t *testing.T) {
 	m, d := raidMachine(t, "supermicro", mirror())
 	if _, err := run(m, m.stepTurn(d, raidStep("create_configuration", nil))); err != nil {
@@ -254,8 +255,8 @@ func TestBMCThatIsNotReadyAfterTheRestartForVolumesIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestAnswerThatIsLostLongAfterAnotherOneIsTheFirstOfASilence has a machine that takes longer to start than its BMC may be
-// silent.
+// TestAnswerThatIsLostLongAfterAnotherOneIsTheFirstOfASilence has a machine that takes longer to
+// start than its BMC may be silent.
 func TestAnswerThatIsLostLongAfterAnotherOneIsTheFirstOfASilence(t *testing.T) {
 	m, d := raidMachine(t, "hpe", mirror())
 	var began time.Time // verifying

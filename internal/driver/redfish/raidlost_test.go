@@ -62,7 +62,8 @@ func (m *machine) made() []string {
 // all is a wanted disk that leaves no room on its drives.
 func all() map[string]any { return map[string]any{"size_gb": "MAX", "raid_level": "0"} }
 
-// toRequest makes the turns of a step up to the request of its first volume, and returns the turn that makes it.
+// toRequest makes the turns of a step up to the request of its first volume, and returns the turn
+// that makes that request.
 func (m *machine) toRequest(do func(context.Context, driver.Turn) (driver.Outcome, error)) (turn driver.Turn) {
 	m.t.Helper()
 	for turn.Phase != "send" {

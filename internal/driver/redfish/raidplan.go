@@ -27,8 +27,8 @@ type slot struct {
 	drive
 	unit *storageUnit
 	free int64 // bytes
-	// used: an earlier volume of the plan has the drive to itself. shared: earlier ones
-	// share it.
+	// used: an earlier volume of the plan has the drive to itself. shared: earlier volumes share
+	// it.
 	used, shared bool
 }
 
@@ -117,7 +117,7 @@ func planVolumes(disks []logicalDisk, units []storageUnit, before string) ([]pla
 	return plan, nil
 }
 
-// occupy takes the drives of a volume and describes that.
+// occupy takes the drives of a volume and returns the planned volume.
 func occupy(d logicalDisk, chosen []*slot) plannedVolume {
 	level := raidLevels[d.Level]
 	v := plannedVolume{
@@ -134,7 +134,7 @@ func occupy(d logicalDisk, chosen []*slot) plannedVolume {
 	return v
 }
 
-// share is what a volume needs of each of n drives, in bytes.
+// share returns what a volume needs of each of n drives, in bytes.
 func share(d logicalDisk, n int) int64 {
 	data := raidLevels[d.Level].data(n)
 	return (d.Bytes + data - 1) / data
@@ -247,7 +247,7 @@ func window(d logicalDisk, group []*slot, n int) (choice, bool) {
 // maxGroups bounds how many groups of drives a message describes.
 const maxGroups = 4
 
-// describeGroups says what there would have been.
+// describeGroups says what a logical disk needs, and which drives are free for it.
 func describeGroups(d logicalDisk, groups [][]*slot) string {
 	level := raidLevels[d.Level]
 	least := level.least

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// send requests a change. One whose outcome is unknown is looked for first.
+// send requests a change. After a request whose outcome is unknown, it looks for that request
+// first.
 func (w raiding) send() (driver.Outcome, error) {
 	if w.turn.Attempt == driver.Unknown {
 		w.record = w.record.from(w.turn)
@@ -58,11 +59,11 @@ func (w raiding) requestVolume(change *volumeChange) (*schemas.TaskMonitorInfo, 
 	return task, err
 }
 
-// requestDeletion asks for the end of a volume. One that is not there is deleted.
+// requestDeletion asks for the deletion of a volume. A volume that is not there counts as deleted.
 func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo, error) {
 	task, err := w.delete(change.Path, change.Apply)
 	if change.Apply != "" && refusedFor(err, "OperationApplyTime") { // this BMC takes none here
-		if change.Apply == schemas.ImmediateOperationApplyTime { // nobody knows when it does it
+		if change.Apply == schemas.ImmediateOperationApplyTime { // nobody knows when it deletes
 			change.Apply = ""
 		}
 		task, err = w.delete(change.Path, "")
@@ -73,8 +74,8 @@ func (w raiding) requestDeletion(change *volumeChange) (*schemas.TaskMonitorInfo
 	return task, err
 }
 
-// delete sends a DELETE that names a time, or without a body. That of the library drops the body
-// of the answer, which may have the task.
+// delete sends a DELETE. Its body names the time of the deletion; without a time it has none. The
+// DELETE of the library drops the body of the answer, which may have the task.
 func (w raiding) delete(path string, when schemas.OperationApplyTime) (*schemas.TaskMonitorInfo, error) {
 	var body io.ReadSeeker
 	kind := ""
@@ -92,11 +93,12 @@ func (w raiding) delete(path string, when schemas.OperationApplyTime) (*schemas.
 	return nil, nil
 }
 
-// operationApplyTime says in a request when it is to be done (DSP0266, Operation apply time).
+// operationApplyTime is the property of a request that says when it is to be done (DSP0266,
+// Operation apply time).
 const operationApplyTime = "@Redfish.OperationApplyTime"
 
-// search looks for a request whose outcome is unknown. What waits for a restart may show
-// nowhere, so the restart comes first there.
+// search looks for a request whose outcome is unknown. A change that waits for a restart may show
+// nowhere, so there the machine is restarted first.
 func (w raiding) search() (driver.Outcome, error) {
 	change := w.change()
 	done, err := w.shown(change)
@@ -165,7 +167,7 @@ func (w raiding) follow() (driver.Outcome, error) {
 	return driver.Outcome{}, w.failedChange(change, "the BMC accepted "+change.describe()+" and does not show it")
 }
 
-// advance goes on with the next change, or applies those that wait for a restart.
+// advance goes on with the next change, or restarts the machine for changes that wait for that.
 func (w raiding) advance() (driver.Outcome, error) {
 	if next := w.record.RAID.toSend(); next >= 0 {
 		return w.await(next)
@@ -177,8 +179,8 @@ func (w raiding) advance() (driver.Outcome, error) {
 	return w.leave()
 }
 
-// leave ends the stage with what is there now. A request that came twice has left a volume
-// too many.
+// leave ends the stage with the volumes that are there now. It fails when the machine shows too
+// many volumes, because a request may have come twice.
 func (w raiding) leave() (driver.Outcome, error) {
 	units, err := w.allStorage()
 	if err != nil {
@@ -194,10 +196,9 @@ func (w raiding) leave() (driver.Outcome, error) {
 	return w.end(units)
 }
 
-// verify waits until the restarted machine shows its storage and all changes that were
-// requested, and their tasks have ended: a volume may be shown, or be gone, before its controller
-// has done all of its work.
-// Requests that were in doubt never came if the restart did nothing.
+// verify waits until the restarted machine shows its storage and all changes that were requested,
+// and until their tasks have ended: a volume may be shown, or be gone, before its controller has
+// done all of its work. A request in doubt that the machine does not show then never came.
 func (w raiding) verify() (driver.Outcome, error) {
 	if !w.record.RAID.Settled {
 		units, err := w.allStorage()
@@ -245,8 +246,8 @@ func (w raiding) verify() (driver.Outcome, error) {
 	return w.repeat(missing)
 }
 
-// repeat requests the changes again that were in doubt and that the restarted machine does
-// not show. Without doubt, one that is missing has failed.
+// repeat requests those changes again that were in doubt and that the restarted machine does not
+// show. A missing change that was not in doubt has failed.
 func (w raiding) repeat(missing []int) (driver.Outcome, error) {
 	for _, i := range missing {
 		change := &w.record.RAID.Changes[i]
@@ -258,8 +259,8 @@ func (w raiding) repeat(missing []int) (driver.Outcome, error) {
 	return w.advance()
 }
 
-// failedChange is the failure of a change. One whose task was found may still succeed: the
-// task may be that of somebody else.
+// failedChange returns the error of a change that failed. If its task was found after the outcome
+// of the request was lost, the outcome is unknown: the task may be somebody else's.
 func (w raiding) failedChange(change *volumeChange, reason string) error {
 	if change.Found {
 		return w.unknown()

@@ -59,8 +59,8 @@ func (w raiding) isNew(v volume, change *volumeChange) bool {
 		!slices.ContainsFunc(w.record.RAID.Changes, func(other volumeChange) bool { return other.Made == v.path })
 }
 
-// isAs reports whether a volume is what was planned, as far as the BMC tells. A drive without
-// RAID that is shown as a volume is none of a controller.
+// isAs reports whether a volume is what was planned, as far as the BMC tells. A drive without RAID
+// does not count, although some BMCs show it as a volume.
 func (v volume) isAs(planned *plannedVolume) bool {
 	return v.isRAID() && (v.RAIDType == "" || v.RAIDType == planned.RAIDType) && sameDrives(v.drives(), planned.Drives)
 }
@@ -85,7 +85,7 @@ func raidVolumes(units []storageUnit) (count int) {
 	return count
 }
 
-// expectedVolumes is how many such volumes there are after some changes.
+// expectedVolumes returns how many RAID volumes there are once the changes have made theirs.
 func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 	count := raidVolumes(units)
 	for _, change := range changes {
@@ -96,9 +96,9 @@ func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 	return count
 }
 
-// settled reports whether a machine that starts shows all of its storage, and the same as in
-// the turn before, and notes that: a list that misses something says nothing until then. It is an
-// error when the machine has had its time for that.
+// settled reports whether a machine that starts shows all of its storage, and the same as in the
+// turn before. It notes what the machine shows. Until the storage has settled, a list that misses
+// something proves nothing. After within, storage that is hidden or without drives is an error.
 func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error) {
 	before := w.record.RAID.Seen
 	w.record.RAID.Seen = appearance(units)
@@ -116,7 +116,7 @@ func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error
 	return true, nil
 }
 
-// showsChanged reports whether the controllers of all changes are among some.
+// showsChanged reports whether the given controllers include those of all changes.
 func (w raiding) showsChanged(units []storageUnit) bool {
 	return !slices.ContainsFunc(w.record.RAID.Changes, func(c volumeChange) bool {
 		return !slices.ContainsFunc(units, func(u storageUnit) bool { return u.volumesPath == c.Collection })

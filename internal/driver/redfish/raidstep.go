@@ -22,7 +22,7 @@ type raidWork struct {
 	// Seen are the paths of the controllers and drives that the BMC showed last, while a
 	// machine that may be starting is watched for them.
 	Seen []string `json:"seen,omitempty"`
-	// Settled: it has shown all of them.
+	// Settled: the BMC has shown all of them.
 	Settled bool `json:"settled,omitempty"`
 	// Most is how many RAID volumes there may be after new ones were made; 0 means any number.
 	Most int `json:"most,omitempty"`
@@ -43,13 +43,15 @@ const (
 type volumeChange struct {
 	Volume *plannedVolume `json:"volume,omitempty"` // that is made
 	Path   string         `json:"path,omitempty"`   // of the volume that is deleted
-	// Collection is the path of the volumes of its controller, and Apply when that does what it
-	// is asked for; empty when it does not tell.
+	// Collection is the path of the volumes of its controller. Apply is when the controller does
+	// what it is asked for; empty when it does not tell.
 	Collection string                     `json:"collection"`
 	Apply      schemas.OperationApplyTime `json:"apply,omitempty"`
-	Before     []string                   `json:"before,omitempty"` // volumes that were there before the request
-	Task       string                     `json:"task,omitempty"`   // that follows it; empty when the BMC named none
-	// Sent: it was requested, or is now.
+	// Before are the paths of the volumes that were there before the request.
+	Before []string `json:"before,omitempty"`
+	// Task is the path of the task that follows the change; empty when the BMC named none.
+	Task string `json:"task,omitempty"`
+	// Sent: the change was requested, or is requested now.
 	Sent bool `json:"sent,omitempty"`
 	// Found: the task was found after the outcome of the request was lost, and may be that of
 	// somebody else, such as of another system of the BMC.
@@ -61,7 +63,7 @@ type volumeChange struct {
 	Made string `json:"made,omitempty"`
 }
 
-// toSend is the position of the change that is requested next, and -1 when there is none, or
+// toSend returns the position of the change to request next. It returns -1 when there is none, or
 // none before a restart: a controller takes no second job while one waits.
 func (r *raidWork) toSend() int {
 	return slices.IndexFunc(r.Changes, func(c volumeChange) bool {
@@ -71,7 +73,7 @@ func (r *raidWork) toSend() int {
 	})
 }
 
-// noteSent completes the work of an earlier release, which requested the changes in their order
+// noteSent completes the record of an earlier release, which requested the changes in their order
 // and noted only the position.
 func (r *raidWork) noteSent() {
 	if slices.ContainsFunc(r.Changes, func(c volumeChange) bool { return c.Sent }) {
@@ -119,7 +121,8 @@ func (w raiding) next() (driver.Outcome, error) {
 	return w.restart(w.node, w.kind, w.turn, w.record)
 }
 
-// isUnready reports whether a BMC could not show something, as while its machine starts.
+// isUnready reports whether a BMC could not show something for now, such as while its machine
+// starts.
 func isUnready(err error) bool {
 	var failure *node.DriverError
 	if errors.As(err, &failure) {
@@ -133,28 +136,28 @@ func (w raiding) failed(reason string) error {
 	return &node.DriverError{Op: "change the RAID volumes", Reason: node.CutText(reason)}
 }
 
-// in is the outcome that goes on with a phase after a pause.
+// in returns the outcome that goes on with a phase after a pause.
 func (w raiding) in(phase string) driver.Outcome {
 	return w.record.outcome(driver.Outcome{Park: parkFor(w.record.took(w.turn)), Phase: phase})
 }
 
-// works is the outcome that goes on with a phase after a pause in which the BMC works: the
-// time that it has to show what it did begins afterwards.
+// works returns the outcome that goes on with a phase after a pause in which the BMC works. The
+// time that the BMC has to show what it did begins after the pause.
 func (w raiding) works(phase string) driver.Outcome {
 	return w.record.from(w.turn).outcome(driver.Outcome{Park: parkFor(w.turn.Elapsed), Phase: phase})
 }
 
-// to is the outcome that goes on with a phase at once.
+// to returns the outcome that goes on with a phase at once.
 func (w raiding) to(phase string) driver.Outcome {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: phase})
 }
 
-// change is the one under way.
+// change returns the change under way.
 func (w raiding) change() *volumeChange { return &w.record.RAID.Changes[w.record.RAID.Item] }
 
-// begin switches the machine on, because controllers without power neither show nor do
-// anything, and begins with the first stage when it shows the same ones twice: also one that is on
-// may have been restarted just before, for other settings.
+// begin switches the machine on, because controllers without power neither show nor do anything. It
+// begins with the first stage when the machine has shown the same storage twice. That holds for a
+// machine that is on, too: it may have been restarted just before, for other settings.
 func (w raiding) begin() (driver.Outcome, error) {
 	system, err := w.system()
 	if err != nil {
@@ -194,7 +197,7 @@ const (
 	allDeleted     = "the volumes that were there are deleted, and nothing else was changed"
 )
 
-// withoutRAID is what there will be when all volumes are deleted.
+// withoutRAID returns the controllers as they are when all RAID volumes are deleted.
 func withoutRAID(units []storageUnit) []storageUnit {
 	units = slices.Clone(units)
 	for i := range units {
@@ -203,7 +206,7 @@ func withoutRAID(units []storageUnit) []storageUnit {
 	return units
 }
 
-// deletions are the changes that delete all volumes.
+// deletions returns the changes that delete all RAID volumes.
 func deletions(units []storageUnit) []volumeChange {
 	var changes []volumeChange
 	for _, unit := range units {
@@ -216,7 +219,7 @@ func deletions(units []storageUnit) []volumeChange {
 	return changes
 }
 
-// applyTime is when a controller is asked to do something: at once, if it can.
+// applyTime returns when a controller is asked to do something: at once, if it can.
 func applyTime(unit storageUnit) schemas.OperationApplyTime {
 	for _, time := range []schemas.OperationApplyTime{schemas.ImmediateOperationApplyTime, schemas.OnResetOperationApplyTime} {
 		if slices.Contains(unit.applyTimes, string(time)) {
@@ -256,7 +259,8 @@ func (w raiding) stage(stage raidStage, changes []volumeChange, units []storageU
 	return w.await(0)
 }
 
-// end goes on behind a stage, with the next one or with the end of the step, and stores the volumes that are there now.
+// end ends a stage. It stores the volumes that are there now, and goes on with the next stage or
+// ends the step.
 func (w raiding) end(units []storageUnit) (driver.Outcome, error) {
 	config := configOf(units)
 	store := func(n *node.Node) { n.RAIDConfig = config }

@@ -1,15 +1,14 @@
-// Package redfish drives machines through the Redfish service of their BMC, with the
-// schemas and the HTTP API of the DMTF (DSP0266). It follows the links that a BMC
-// gives and builds no paths. What single vendors do otherwise is in one table, see
-// quirk.go.
+// Package redfish drives machines through the Redfish service of their BMC, with the schemas and
+// the HTTP API of the DMTF (DSP0266). It follows the links that a BMC gives and builds no paths.
+// The deviations of single vendors are in one table, see quirk.go.
 //
-// Nodes with the same address and credentials share a session, which is renewed when
-// the BMC ends it and given back when nobody has used it for a while, because a BMC
-// grants few. Credentials that a BMC has refused twice are sent seldom, unless it may be
-// starting, because BMCs lock accounts.
+// A BMC grants few sessions, so nodes with the same address and credentials share one. The driver
+// renews the session when the BMC ends it, and gives it back when no call has used it for a while.
+// BMCs lock accounts, so the driver seldom sends credentials that a BMC has refused twice, unless
+// the BMC may be starting.
 //
-// Every change is read before and after: what the machine has already is not asked
-// for, and what it does not show afterwards is not taken for done.
+// The driver reads the machine before and after every change. It does not request what the machine
+// has already, and does not take a change for done before the machine shows it.
 package redfish
 
 import (

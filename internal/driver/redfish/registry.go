@@ -22,8 +22,10 @@ type attribute struct {
 
 	ReadOnly, ResetRequired, IsSystemUniqueProperty bool
 
-	Value                  []attributeValue // that it can have
-	LowerBound, UpperBound json.Number      // of any sign and size; one that is out of range must not cost the registry
+	Value []attributeValue // that it can have
+	// LowerBound and UpperBound have any sign and size. One that is out of range must not cost the
+	// whole registry.
+	LowerBound, UpperBound json.Number
 	MinLength, MaxLength   *int64
 }
 
@@ -32,8 +34,8 @@ type attributeValue struct{ ValueName string }
 // maxAttributes bounds the attributes of a registry; machines have at most some thousands.
 const maxAttributes = 10_000
 
-// attributeList ends at maxAttributes: one that is empty takes three bytes of a registry, and a
-// hundred of memory.
+// attributeList has at most maxAttributes. The size of a registry is no bound: an empty attribute
+// takes three bytes of it, and a hundred of memory.
 type attributeList []attribute
 
 // UnmarshalJSON reads the attributes one by one.
@@ -86,8 +88,9 @@ func (c *call) registry(name string) (map[string]attribute, error) {
 	return attributes, nil
 }
 
-// registryFile finds the resource that says where a registry is. Those whose link has the name
-// are read first: a BMC lists dozens. One that cannot be read may be another's.
+// registryFile finds the resource that says where a registry is. A BMC lists dozens, so those whose
+// link has the name are read first. One that cannot be read is passed over, because it may be that
+// of another registry.
 func (c *call) registryFile(name string) (*schemas.MessageRegistryFile, error) {
 	paths, err := c.members(c.bmc.serviceLinks().Registries.String())
 	if err != nil {
@@ -112,13 +115,13 @@ func (c *call) registryFile(name string) (*schemas.MessageRegistryFile, error) {
 
 func noRegistry(name string) error { return fmt.Errorf("the BMC has no registry %s", name) }
 
-// isNamed reports whether a registry has a name, which may have a version that the registry's
-// own does not.
+// isNamed reports whether a registry has a name. The name may have a version that the registry's
+// own name does not have.
 func isNamed(registry, name string) bool {
 	return registry == name || registry != "" && strings.HasPrefix(name, registry+".")
 }
 
-// endsCall reports whether nothing more can be read in a call that failed so.
+// endsCall reports whether a call can read nothing more after an error.
 func endsCall(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errAnswers)
 }

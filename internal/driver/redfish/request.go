@@ -12,8 +12,8 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 )
 
-// checkRedirect follows a BMC to another of its paths, but to no other server. A redirect
-// that makes a read of a change is not followed: its answer would pass for that of the
+// checkRedirect follows a BMC to another of its paths, but to no other server. It does not follow a
+// redirect that turns a change into a read: the answer to the read would pass for that to the
 // change.
 func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
 	switch {
@@ -27,8 +27,8 @@ func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// checkServer refuses a request to another server than the BMC. The library appends links
-// to the endpoint, so that one which begins with "@" or "." changes the host.
+// checkServer refuses a request to another server than the BMC. The library appends links to the
+// endpoint, so that a link that begins with "@" or "." changes the host.
 func (b *bmc) checkServer(r *http.Request) error {
 	if to := r.URL.Scheme + "://" + r.URL.Host; to != b.access.endpoint || r.URL.User != nil {
 		return fmt.Errorf("a link of the BMC leads to another server, %s", to)
@@ -36,9 +36,9 @@ func (b *bmc) checkServer(r *http.Request) error {
 	return nil
 }
 
-// RoundTrip sends a request with the credentials. A BMC that does not accept the entity tag
-// that it gave itself, or asks for one, gets the request with another, or without; it did
-// nothing before.
+// RoundTrip sends a request with the credentials. If the BMC refuses the entity tag that it gave
+// itself, or asks for one, RoundTrip sends the request again with another tag, or without. That is
+// safe, because the BMC has done nothing before.
 func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := b.checkServer(r); err != nil {
 		return nil, err
@@ -70,9 +70,10 @@ func (b *bmc) RoundTrip(r *http.Request) (*http.Response, error) {
 
 const ifMatch = "If-Match"
 
-// otherTag returns the entity tag to send after one with which the BMC refused a request; empty
-// for none. A weak tag never matches where a BMC compares as RFC 9110, section 13.1.1, says: the
-// strong one of the same version may. Each leads to a later one only, so this ends.
+// otherTag returns the entity tag to send after the BMC refused a request with a tag, or without
+// one; an empty tag means none. A weak tag never matches on a BMC that compares as RFC 9110,
+// section 13.1.1, says, but the strong tag of the same version may. The tries end, because their
+// order is weak, strong, none and "*", and each leads only to a later one.
 func otherTag(refused string, status int) (tag string, other bool) {
 	strong, weak := strings.CutPrefix(refused, "W/")
 	switch {
@@ -95,9 +96,8 @@ func repeated(r *http.Request) (again *http.Request, err error) {
 	return again, err
 }
 
-// authorized sends a request with the credentials. When the BMC has ended the session, it
-// makes a new one and sends the request again, which the BMC refused before it did
-// anything.
+// authorized sends a request with the credentials. When the BMC has ended the session, authorized
+// makes a new one and sends the request again: the BMC refused it before it did anything.
 func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 	if b.access.username == "" || isPublic(r) {
 		return b.send(r, "")
@@ -140,9 +140,9 @@ func (b *bmc) authorized(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// judge learns from the answer to a request with basic authentication whether the BMC accepts
-// the credentials. Where it forbade the login without a reason, a read that it forbids without
-// one is a refused login, too.
+// judge learns from the answer to a request with basic authentication whether the BMC accepts the
+// credentials. If the BMC forbade the login without a reason, a read that it forbids without a
+// reason counts as a refused login, too.
 func (b *bmc) judge(r *http.Request, answer *http.Response) (*http.Response, error) {
 	switch {
 	case answer.StatusCode == http.StatusUnauthorized:
@@ -214,8 +214,8 @@ func (b *bmc) send(r *http.Request, token string) (*http.Response, error) {
 // longestPause bounds for how long a BMC is left alone because it asks for that.
 const longestPause = 5 * time.Minute
 
-// pauseOf is how long a BMC that cannot answer now asks to be left alone (RFC 9110, section 10.2.3); 0
-// when it does not say.
+// pauseOf returns how long a BMC that cannot answer now asks to be left alone (Retry-After, RFC
+// 9110, section 10.2.3), at most longestPause; 0 when the BMC does not say.
 func pauseOf(answer *http.Response, now time.Time) time.Duration {
 	if answer.StatusCode != http.StatusServiceUnavailable && answer.StatusCode != http.StatusTooManyRequests {
 		return 0
@@ -236,7 +236,8 @@ func discard(answer *http.Response) {
 	_ = answer.Body.Close()
 }
 
-// bounded fails a body that is larger than any document of a BMC, or than what is left of a call.
+// bounded returns a body whose reads fail when it is larger than a document may be, or than what is
+// left of a call.
 func bounded(body io.ReadCloser, note *trace) io.ReadCloser {
 	return struct {
 		io.Reader

@@ -25,8 +25,8 @@ type record struct {
 	Update *update `json:"update,omitempty"`
 	// RAID is how far a change of volumes has come.
 	RAID *raidWork `json:"raid,omitempty"`
-	// Silent is how long the step had taken when the BMC could first not answer, in seconds; 0
-	// while it does.
+	// Silent is how long the step had taken when the BMC first failed to answer, in seconds; 0
+	// while it answers.
 	Silent float64 `json:"silent,omitempty"`
 	// Doubt: nobody knows what became of the last call.
 	Doubt bool `json:"doubt,omitempty"`
@@ -53,31 +53,32 @@ func (r record) outcome(out driver.Outcome) driver.Outcome {
 	return out
 }
 
-// took is how long the present part of the step has taken.
+// took returns how long the present part of the step has taken.
 func (r record) took(turn driver.Turn) time.Duration {
 	return turn.Elapsed - time.Duration(r.Since*float64(time.Second))
 }
 
-// parkFor is the time until the BMC is asked again about something that has taken so
-// long, during which the node waits.
+// parkFor returns how long the node waits until the BMC is asked again about something that has
+// taken so long.
 func parkFor(took time.Duration) time.Duration {
 	return min(max(took/4, time.Second), 10*time.Second)
 }
 
-// from returns the record with the present part beginning now.
+// from returns the record with a present part that begins now.
 func (r record) from(turn driver.Turn) record {
 	r.Since = turn.Elapsed.Seconds()
 	return r
 }
 
-// switchOffPhase is the phase in which a machine is switched off that was off before.
+// switchOffPhase is the phase in which a machine that was off before the step is switched off
+// again.
 const switchOffPhase = "switch off"
 
-// softOffWithin bounds how long an operating system may take to shut down before the
-// machine is switched off, or restarted without being asked.
+// softOffWithin bounds how long an operating system may take to shut down. After that the machine
+// is switched off, or restarted without being asked.
 const softOffWithin = 10 * time.Minute
 
-// rebootOf is how a step restarts the machine: one in use gets the time to shut down.
+// rebootOf returns how a step restarts the machine. A machine in use gets the time to shut down.
 func rebootOf(kind driver.StepKind) node.PowerState {
 	if kind == driver.ServiceSteps {
 		return node.SoftRebooting
@@ -85,7 +86,7 @@ func rebootOf(kind driver.StepKind) node.PowerState {
 	return node.Rebooting
 }
 
-// beginRestart is the outcome of a request that a restart of the machine applies.
+// beginRestart returns the outcome after a request that a restart of the machine applies.
 func (c *call) beginRestart(n *node.Node, kind driver.StepKind, r record, elapsed time.Duration) (driver.Outcome, error) {
 	system, err := c.system()
 	if err != nil {
@@ -96,9 +97,9 @@ func (c *call) beginRestart(n *node.Node, kind driver.StepKind, r record, elapse
 	return r.from(driver.Turn{Elapsed: elapsed}).outcome(driver.Outcome{Again: driver.NextTurn, Phase: plan[0].phase}), nil
 }
 
-// restart makes a turn of the restart, after which the step verifies what it did, or of
-// switching the machine off again. A machine that does not shut down in time is
-// switched off, or restarted without that if it must stay on.
+// restart makes a turn of the restart, after which the step verifies what it did, or of switching
+// the machine off again. A machine that does not shut down in time is switched off. If it must stay
+// on, it is restarted without a shutdown.
 func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r record) (driver.Outcome, error) {
 	target, ends := rebootOf(kind), verifyPhase
 	switch {
@@ -129,8 +130,8 @@ func (c *call) restart(n *node.Node, kind driver.StepKind, turn driver.Turn, r r
 	return r.outcome(out), nil
 }
 
-// endLate returns the failure of a change that took too long. A machine that its restart
-// has left off is switched on first, as when the engine stood still in between.
+// endLate returns the failure of a change that took too long. If the restart has left the machine
+// off, as when the engine stood still in between, endLate switches it on first.
 func (c *call) endLate(r record, failure error) error {
 	if r.WasOff || !slices.ContainsFunc(legs, func(l leg) bool { return l.is(c.turn.Phase) }) {
 		return failure

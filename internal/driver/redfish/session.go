@@ -12,14 +12,14 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 )
 
-// session is a login of the engine at a BMC. The library would keep a client with a service
-// root of its own for each, which it reads once more.
+// session is a login of the engine at a BMC. The library would keep a client for each session, and
+// read the service root once more for it.
 type session struct {
 	token string // empty means that there is no session
 	path  string // of its resource
 }
 
-// links are those of the service root that the library keeps to itself.
+// links are the links of the service root that the library keeps to itself.
 type links struct {
 	Systems, Registries, SessionService schemas.Link
 	Links                               struct{ Sessions schemas.Link }
@@ -29,14 +29,14 @@ type links struct {
 // BMC without them may answer a login with 401, as it does any request without credentials.
 func (l links) grantsNone() bool { return l.SessionService == "" && l.Links.Sessions == "" }
 
-// defaultSessions is where DSP0266 has the sessions of a BMC that has no link to them.
+// defaultSessions is the path of the sessions in DSP0266, for a BMC that has no link to them.
 const defaultSessions = "/redfish/v1/SessionService/Sessions"
 
 // maxLogin bounds the answer to a login, in bytes.
 const maxLogin = 64 << 10
 
-// logIn makes a session (DSP0266, session login). It is not part of the call that needs it: a
-// session changes no machine.
+// logIn makes a session (DSP0266, session login). The trace of the call that needs the session does
+// not count it as a change, because a session changes no machine.
 func (b *bmc) logIn(ctx context.Context) (session, error) {
 	credentials, err := json.Marshal(map[string]string{"UserName": b.access.username, "Password": b.access.password})
 	if err != nil {
@@ -104,9 +104,9 @@ func (p plain) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// restore goes back to an earlier session, the zero value for none, and ends the present one.
-// A BMC that answers 401 with every session has not ended the earlier one, and would soon have
-// no more to grant.
+// restore goes back to an earlier session, or to none with the zero value, and ends the present
+// session. A BMC that answers 401 with every session has not ended the earlier one. If the new ones
+// were kept, it would soon have no more to grant.
 func (b *bmc) restore(ctx context.Context, earlier session) {
 	if present := b.swap(earlier); present != earlier {
 		b.end(ctx, present)
@@ -151,7 +151,7 @@ func (b *bmc) noteLinks(answer *http.Response) (*http.Response, error) {
 	return answer, nil
 }
 
-// textOf reads the body of an answer, which can be read once more.
+// textOf reads the body of an answer, and leaves the body to be read once more.
 func textOf(answer *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()

@@ -17,7 +17,7 @@ const defaultSilence = 5 * time.Minute
 // silenceKey is the key of driver_info that replaces defaultSilence, in seconds.
 const silenceKey = "firmware_update_unresponsive_bmc_wait"
 
-// silence is how long the BMC may be silent.
+// silence returns how long the BMC may be silent.
 func silence(n *node.Node) time.Duration {
 	var seconds float64
 	if n.DriverInfo.Get(silenceKey, &seconds) && seconds > 0 {
@@ -26,12 +26,12 @@ func silence(n *node.Node) time.Duration {
 	return defaultSilence
 }
 
-// follows reports whether a phase comes after a request. What is under way then must not be left
-// in the middle because the BMC is away for a while: the machine may be off.
+// follows reports whether a phase comes after a request. A change under way must not be left in the
+// middle because the BMC is away for a while: the machine may be off.
 func follows(phase string) bool { return !prepares(phase) && phase != sendPhase }
 
-// withRecord makes a turn of a change of several turns. One that follows a request, and in which the BMC
-// cannot answer, is made again, for as long as a BMC may be silent.
+// withRecord makes a turn of a change that takes several turns. If the turn follows a request and
+// the BMC cannot answer, the turn is made again, for as long as the BMC may be silent.
 func (d Driver) withRecord(
 	ctx context.Context, n *node.Node, op string, turn driver.Turn, r record, do func(*call, record) (driver.Outcome, error),
 ) (driver.Outcome, error) {
@@ -45,7 +45,8 @@ func (d Driver) withRecord(
 		out, err = do(c, r)
 		changed = c.trace.mayHaveChanged()
 		refused = err != nil && c.bmc.tries.Refused()
-		if statusOf(err) == http.StatusNotFound && follows(turn.Phase) { // a BMC that starts does not serve all
+		// A BMC that starts does not serve all resources.
+		if statusOf(err) == http.StatusNotFound && follows(turn.Phase) {
 			err = &node.DriverError{Op: op, Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
 		}
 		return err
@@ -54,7 +55,7 @@ func (d Driver) withRecord(
 	if !errors.As(err, &failure) || !failure.Retryable || !follows(turn.Phase) || errors.Is(ctx.Err(), context.Canceled) {
 		return out, err
 	}
-	before, unread := recordOf(turn) // what this turn has noted is void
+	before, unread := recordOf(turn) // without what this turn has noted
 	if unread != nil {
 		return out, err
 	}
@@ -70,7 +71,8 @@ func (d Driver) withRecord(
 	case errors.As(err, &denied) && denied.Next.Sub(now) <= longestPause: // the next try tells more
 		wait = max(denied.Next.Sub(now), time.Second)
 	case silent < silence(n):
-	case refused: // after the wait for each other try its failures would be counted anew
+	case refused:
+		// The caller counts failures anew after each wait for another try, and would never give up.
 		failure.Retryable = false
 		return out, err
 	default:

@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// outlasting makes the turns of a change whose BMC does not answer for a while from the first turn in a
-// phase on, and returns those in which it did not.
+// outlasting makes the turns of a change. From the first turn in a phase on, the BMC does not
+// answer for a while. It returns the turns in which the BMC did not answer.
 func outlasting(m *machine, phase string, away time.Duration, do func(context.Context, driver.Turn) (driver.Outcome, error)) (silent int, err error) {
 	var until time.Time
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
@@ -102,7 +102,8 @@ func TestChangeUnderWayOutlastsABMCThatIsAway(t *testing.T) {
 	}
 }
 
-// TestResetWhoseAnswerWasLostIsNotRepeatedBlindlyAfterTheSilence has a machine that must not be switched off.
+// TestResetWhoseAnswerWasLostIsNotRepeatedBlindlyAfterTheSilence has a machine that must not be
+// switched off.
 func TestResetWhoseAnswerWasLostIsNotRepeatedBlindlyAfterTheSilence(t *testing.T) {
 	m, d := raidMachine(t, "dell")
 	m.node.DisablePowerOff = true

@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver"
 )
 
-// bootMark is what a BMC shows of the last boot of its machine, by which a restart is seen that
-// the machine makes itself. It is stored, and later releases read it.
+// bootMark is what a BMC shows of the last boot of its machine. Two marks show whether a machine
+// that restarts itself has done so in between. A mark is stored, and later releases read it.
 type bootMark struct {
 	// Reset is when the machine was reset last (DSP0268, LastResetTime of the system).
 	Reset string `json:"reset,omitempty"`
@@ -60,10 +60,10 @@ func (m bootMark) restartedBy(later bootMark) bool {
 	return false
 }
 
-// awaitSoftRestart makes a turn of waiting for a restart that the operating system of a machine was
-// asked for, which shows On all the time. Its outcome is done when the change of power goes on: before
-// the request, and when the restart is seen. A machine of which nobody sees it is restarted without being
-// asked, as what the step wants may wait for that.
+// awaitSoftRestart makes a turn of waiting for a restart that the operating system was asked for.
+// The machine shows On all the time. The outcome is done when the change of power goes on: before
+// the request, and once the restart is seen. If nobody sees it in time, the machine is restarted
+// without being asked, because what the step wants may wait for a restart.
 func (c *call) awaitSoftRestart(turn driver.Turn, r *record) (driver.Outcome, error) {
 	system, err := c.system()
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *call) awaitSoftRestart(turn driver.Turn, r *record) (driver.Outcome, er
 	}
 	r.Boot.Restarted = r.Boot.Restarted || system.PowerState == schemas.PoweringOnPowerState || r.Boot.restartedBy(mark)
 	switch {
-	case r.Boot.Restarted, system.PowerState == schemas.OffPowerState: // which is switched on
+	case r.Boot.Restarted, system.PowerState == schemas.OffPowerState: // it is switched on
 		return driver.Outcome{}, nil
 	case r.took(turn) > softOffWithin:
 		return driver.Outcome{Again: driver.NextTurn, Phase: legRestart.phase}, nil

@@ -6,7 +6,7 @@ import (
 	"github.com/stmcginnis/gofish/schemas"
 )
 
-// systemLinks are where a system has what a survey reads of it.
+// systemLinks are the links from a system to what a survey reads of it.
 type systemLinks struct {
 	Processors         schemas.Link
 	EthernetInterfaces schemas.Link
@@ -19,8 +19,8 @@ type systemLinks struct {
 type storageUnit struct {
 	path, id string
 	names    []string // by which requests may name it
-	// raidTypes are those that it can make, if it tells: one without RAID tells an empty
-	// list.
+	// raidTypes are the RAID types that it can make. tells: the BMC lists them. A controller
+	// without RAID lists none.
 	raidTypes []string
 	tells     bool
 	// volumesPath is the collection of its volumes; empty when it makes none.
@@ -74,7 +74,7 @@ type volumeDocument struct {
 	Identifiers   []struct{ DurableName, DurableNameFormat string }
 }
 
-// drives are the paths of the drives of a volume, to be compared with trimmed ones.
+// drives returns the paths of the drives of a volume, to be compared with trimmed ones.
 func (v volume) drives() []string {
 	paths := v.Links.Drives.ToStrings()
 	for i := range paths {
@@ -83,8 +83,8 @@ func (v volume) drives() []string {
 	return paths
 }
 
-// trimmed is a path without the slash at its end, which some BMCs write in one place and
-// not in another.
+// trimmed returns a path without the slash at its end, which some BMCs write in one place and not
+// in another.
 func trimmed(path string) string { return strings.TrimRight(path, "/") }
 
 // isRAID reports whether a volume is one that a controller made on request. Some BMCs

@@ -28,8 +28,8 @@ type survey struct {
 	*call
 	count   int      // of the documents that were read
 	bytes   int      // of them
-	missed  int      // of what is left out
-	leftOut []string // the first of that
+	missed  int      // number of resources that are left out
+	leftOut []string // remarks about the first of them
 	// unlisted: the BMC could not show all of its list of storage controllers.
 	unlisted bool
 }

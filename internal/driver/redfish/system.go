@@ -24,8 +24,8 @@ type call struct {
 	wanted string // redfish_system_id
 }
 
-// with makes a call: do gets the BMC of the node. What fails becomes an error of the
-// driver, in which op is what was tried. A call that only reads has the zero turn.
+// with makes a call to the BMC of the node, in do. Errors of do become errors of the driver, in
+// which op says what was tried. A call that only reads has the zero turn.
 func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.Turn, do func(*call) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -65,8 +65,8 @@ func (c *call) system() (*schemas.ComputerSystem, error) {
 	return system, err
 }
 
-// systemPath is the path of the node's system: the one that driver_info names, or the
-// only one that the BMC has, which is remembered.
+// systemPath returns the path of the node's system: the one that driver_info names, or the only one
+// that the BMC has, which is remembered.
 func (c *call) systemPath() (string, error) {
 	if c.wanted != "" {
 		return c.wanted, nil

@@ -24,8 +24,8 @@ func (c *call) taskPaths() ([]string, error) {
 	return c.members(known.Tasks.String())
 }
 
-// taskPathOf is where a task is followed: at itself, which stays after its end, or else at
-// its monitor.
+// taskPathOf returns the path at which a task is followed: that of the task itself, which stays
+// after its end, or else that of its monitor.
 func taskPathOf(task *schemas.TaskMonitorInfo) string {
 	if task.Task != nil && task.Task.ODataID != "" {
 		return task.Task.ODataID
@@ -33,7 +33,7 @@ func taskPathOf(task *schemas.TaskMonitorInfo) string {
 	return pathOf(task.TaskMonitor)
 }
 
-// progress is how far the BMC says that something is that it was asked for.
+// progress is how far something is that the BMC was asked for, as the BMC says.
 type progress string
 
 const (
@@ -63,9 +63,9 @@ type taskDocument struct {
 	OEM        json.RawMessage `json:"Oem"`
 }
 
-// taskProgress reads a task, and returns what the BMC says about a failure. A task that is
-// followed at its monitor has ended when the BMC answers with something else than it. Earlier
-// releases stored paths with an address.
+// taskProgress reads a task, and returns how far it is and what the BMC says about a failure. A
+// task that is followed at its monitor has ended when the BMC answers with something else than a
+// task. The path may have an address, because earlier releases stored paths with one.
 func (c *call) taskProgress(path string) (progress, string, error) {
 	answer, err := c.api.Get(pathOf(path))
 	if status := statusOf(err); status == http.StatusNotFound || status == http.StatusGone {
@@ -102,8 +102,8 @@ func (c *call) taskProgress(path string) (progress, string, error) {
 	return now, said, nil
 }
 
-// jobStateOf is the state of an iDRAC's job, whose task says Starting while it waits for
-// a restart.
+// jobStateOf returns the state of an iDRAC's job. The task of a job says Starting while the job
+// waits for a restart.
 func jobStateOf(oem []byte) string {
 	var of struct{ Dell struct{ JobState string } }
 	if json.Unmarshal(oem, &of) != nil {

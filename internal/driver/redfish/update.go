@@ -48,12 +48,12 @@ func (w updating) failed(reason string) error {
 	return &node.DriverError{Op: "update the firmware of " + w.file.component, Reason: node.CutText(reason)}
 }
 
-// took is how long the update of the component has taken.
+// took returns how long the update of the component has taken.
 func (w updating) took() time.Duration {
 	return w.turn.Elapsed - time.Duration(w.record.Update.Began*float64(time.Second))
 }
 
-// in is the outcome that goes on with a phase after a pause.
+// in returns the outcome that goes on with a phase after a pause.
 func (w updating) in(phase string) driver.Outcome {
 	return w.record.outcome(driver.Outcome{Park: parkFor(w.took()), Phase: phase})
 }
@@ -142,9 +142,9 @@ func (w updating) search() (driver.Outcome, error) {
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 
-// find looks for the request in what the BMC shows, and notes what it finds. The request
-// never came when the BMC remembers all tasks of before and has no other one. When it
-// has forgotten, or never had any, or has several new ones, nobody can tell.
+// find looks for the request in what the BMC shows, and notes what it finds. If the BMC remembers
+// all tasks of before and has no other one, the request never came. If it has forgotten tasks,
+// never had any, or has several new ones, nobody can tell.
 func (w updating) find() (found bool, err error) {
 	tasks, err := w.taskPaths()
 	if err != nil {
@@ -175,7 +175,7 @@ func (w updating) unknown() error {
 	return driver.OutcomeUnknown("update the firmware of " + w.file.component)
 }
 
-// progress asks the BMC, and returns what it says about a failure.
+// progress asks the BMC how far the update is, and returns what it says about a failure.
 func (w updating) progress() (progress, string, error) {
 	if w.record.Update.Ended {
 		return ended, "", nil
@@ -205,8 +205,8 @@ func hasSimpleUpdate(service *schemas.UpdateService) bool {
 	return json.Unmarshal(service.RawData, &offered) == nil && offered.Actions.SimpleUpdate.Target != ""
 }
 
-// serviceProgress reads the state of the update service, where an iLO has that of its
-// last update. Seen says that the BMC has shown that it works on the update.
+// serviceProgress reads the state of the update service, where an iLO shows the state of its last
+// update. seen says that the BMC has shown before that it works on the update.
 func (c *call) serviceProgress(seen bool) (progress, string, error) {
 	service, err := c.updateService()
 	if err != nil {
@@ -232,7 +232,7 @@ func (c *call) serviceProgress(seen bool) (progress, string, error) {
 	return working, "", nil
 }
 
-// follow waits until the BMC needs the machine no more, or needs its restart.
+// follow waits until the BMC has done what it can do without a restart of the machine.
 func (w updating) follow() (driver.Outcome, error) {
 	now, said, err := w.progress()
 	if err != nil {
@@ -255,9 +255,9 @@ func (w updating) follow() (driver.Outcome, error) {
 	return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 }
 
-// unseenFor is how long an update without a task is taken to be under way although the BMC
-// shows no sign of it: what it says may be about an earlier one, and a restart would
-// interrupt it.
+// unseenFor returns how long an update without a task counts as under way although the BMC shows no
+// sign of it. What the BMC says may be about an earlier update, and a restart would interrupt this
+// one.
 func unseenFor(now progress) time.Duration {
 	if now == untold {
 		return blindFor

@@ -145,7 +145,7 @@ func (c *call) createSubscription(n *node.Node, args node.Object) (any, error) {
 	return made, nil
 }
 
-// subscriptions is the path of the subscriptions, "" for a BMC that knows none.
+// subscriptions returns the path of the subscriptions, "" for a BMC that knows none.
 func (c *call) subscriptions() (string, error) {
 	var root struct{ EventService schemas.Link }
 	if err := c.read(schemas.DefaultServiceRoot, &root); err != nil {
