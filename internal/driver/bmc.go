@@ -31,15 +31,15 @@ func (r *Registry) BMC(n *node.Node) string {
 	return "node " + n.UUID
 }
 
-// SameMachine reports whether calls for a node go to the same machine before and after a
-// change of its driver_info, as far as that says: to the same system behind the same BMC.
+// SameMachine reports whether calls for a node go to the same machine before and after a change of
+// its driver_info: to the same system behind the same BMC, as far as driver_info says.
 func (r *Registry) SameMachine(before, after *node.Node) bool {
 	return r.BMC(before) == r.BMC(after) && systemOf(before) == systemOf(after)
 }
 
-// SameAddress reports whether all keys that say where a BMC is are the same in two
-// driver_infos, those of other hardware types included: the type may change later. Another
-// spelling of an address counts as another one.
+// SameAddress reports whether all keys that say where a BMC is are the same in two driver_infos. It
+// includes the keys of other hardware types, because the type may change later. Another spelling of
+// an address counts as another address.
 func SameAddress(before, after node.Object) bool {
 	old, changed := before.Values(), after.Values()
 	for _, row := range hardwareTypes {

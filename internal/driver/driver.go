@@ -58,14 +58,14 @@ type Management interface {
 
 // Identifier is a management implementation that tells which machine its BMC belongs to.
 type Identifier interface {
-	// Identity reads it. What the BMC does not tell is empty.
+	// Identity reads the identity of the machine. What the BMC does not tell is empty.
 	Identity(ctx context.Context, n *node.Node) (node.MachineIdentity, error)
 }
 
-// MachineReader is a management implementation that tells of a machine what its operating
-// system finds, too, so that a machine which was seen without its BMC can be recognized.
+// MachineReader is a management implementation that tells facts of a machine which the machine's
+// operating system finds, too. By them, a machine that was seen without its BMC can be recognized.
 type MachineReader interface {
-	// MachineFacts reads it. What the BMC does not tell is empty.
+	// MachineFacts reads the facts. What the BMC does not tell is empty.
 	MachineFacts(ctx context.Context, n *node.Node) (node.MachineFacts, error)
 }
 
@@ -100,8 +100,8 @@ type VendorDetector interface {
 	DetectVendor(ctx context.Context, n *node.Node) (string, error)
 }
 
-// HealthReader reads how a machine is: OK, Warning or Critical, or nothing when it does not
-// tell.
+// HealthReader reads the health of a machine: OK, Warning or Critical, or nothing when the machine
+// does not tell.
 type HealthReader interface {
 	Health(ctx context.Context, n *node.Node) (string, error)
 }
@@ -111,8 +111,8 @@ type BIOS interface {
 	BIOSSettings(ctx context.Context, n *node.Node) ([]node.BIOSSetting, error)
 }
 
-// Firmware reads the versions of a machine's firmware. With an error it returns those that it could
-// read.
+// Firmware reads the versions of a machine's firmware. If some cannot be read, it returns the
+// others together with the error.
 type Firmware interface {
 	FirmwareComponents(ctx context.Context, n *node.Node) ([]node.FirmwareComponent, error)
 }
@@ -163,8 +163,8 @@ type Stepper interface {
 	// Steps lists the steps, with the priorities that they have unless a request says
 	// otherwise.
 	Steps(n *node.Node, kind StepKind) []node.Step
-	// RunStep makes a turn of a step. With AbortAfter in the step an abort waits for its end: it
-	// ends as soon as the machine is not left half done.
+	// RunStep makes a turn of a step. AbortAfter in the step means that an abort waits for the end
+	// of the step, which then ends as soon as the machine is not left half done.
 	RunStep(ctx context.Context, n *node.Node, kind StepKind, step node.Step, turn Turn) (Outcome, error)
 }
 

@@ -24,7 +24,7 @@ type InstanceBoot interface {
 	BootInstance(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
-// ImageBoot is a boot interface that can boot an instance which is an image and on no disk: an
+// ImageBoot is a boot interface that can boot an instance that is on no disk but is an image: an
 // ISO image, or a kernel with its initial file system.
 type ImageBoot interface {
 	// CheckImage returns a *node.ValidationError unless instance_info names such an image that
@@ -66,8 +66,8 @@ type Ramdisk interface {
 
 // LogSource is a deploy interface that gets the logs of a running ramdisk from its agent.
 type LogSource interface {
-	// Logs returns an archive of logs as the agent made it (tar, gzip), at most some megabytes.
-	// That this agent was asked before is a *node.DriverError.
+	// Logs returns an archive of logs as the agent made it (tar, gzip), at most some megabytes. It
+	// is a *node.DriverError if this agent was asked before.
 	Logs(ctx context.Context, n *node.Node) ([]byte, error)
 }
 

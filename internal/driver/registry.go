@@ -140,8 +140,9 @@ func (r *Registry) Resolve(driver string, asked node.Interfaces) (node.Interface
 	return asked, nil
 }
 
-// InterfacesOf is Resolve for a node. A machine that was discovered exists: what its type pretends by
-// default is really done, or not at all, as far as the type can do without.
+// InterfacesOf is Resolve for a node. The machine of an auto-discovered node exists, so nothing
+// about it should be pretended: where the default of the type is fake, the node gets the first
+// other implementation that the type has enabled, and fake only if there is no other.
 func (r *Registry) InterfacesOf(n *node.Node) (node.Interfaces, error) {
 	asked, t := n.Interfaces, r.types[n.Driver]
 	for kind, names := range t.Enabled {

@@ -27,9 +27,10 @@ type TransportOptions struct {
 
 const defaultIdlePerMachine = 64
 
-// NewTransport returns what carries calls to machines. It sends nothing of a request
-// after the deadline of its context: a process that was stopped for a while may go on
-// before the timer does that ends the context, and others have the machine by then.
+// NewTransport returns a transport for calls to machines. It sends nothing of a request after the
+// deadline of the request's context. The context alone does not ensure that: a process that was
+// stopped for a while may go on before the timer that ends the context fires, and others have the
+// machine by then.
 func NewTransport(o TransportOptions) http.RoundTripper {
 	if o.IdlePerMachine == 0 {
 		o.IdlePerMachine = defaultIdlePerMachine

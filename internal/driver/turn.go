@@ -18,10 +18,10 @@ const (
 	// Refused: the machine refused the last call and did nothing, see
 	// node.DriverError, and no earlier call has an unknown outcome.
 	Refused Attempt = "refused"
-	// Unknown: a call may have had its effect, because its process died, its answer was
-	// lost, or what the engine stored of it was lost since. The driver must find out
-	// before it repeats the call; when it cannot, and repeating could do harm, it fails
-	// with OutcomeUnknown. A refusal of a later call does not end that.
+	// Unknown: a call may have had its effect, because its process died, its answer was lost, or
+	// what the engine stored of it was lost since. The driver must find out before it repeats the
+	// call. When it cannot find out, and repeating could do harm, it fails with OutcomeUnknown. A
+	// refusal of a later call does not end the doubt.
 	Unknown Attempt = "unknown"
 )
 
@@ -53,15 +53,15 @@ type Outcome struct {
 	// Again, when above 0, asks for another turn after this long; the node stays
 	// under work meanwhile.
 	Again time.Duration
-	// Park, when above 0, asks for another turn after this long; the node goes
-	// into its waiting state, where it may be aborted. It keeps its state where that has no
-	// waiting one, and while failed work leaves its machine in order.
+	// Park, when above 0, asks for another turn after this long. The node goes into its waiting
+	// state, where it may be aborted. It keeps its state where that has no waiting state, and while
+	// the engine leaves the machine of failed work in order.
 	Park time.Duration
 	// Callback parks the node until its agent sends a heartbeat. With Park, the next
 	// turn follows whichever comes first.
 	Callback bool
-	// Waits says that the operation waits for something else than what it was asked for:
-	// the time until the next turn does not count in its Elapsed.
+	// Waits says that the operation waits for something else than what it was asked for. The time
+	// until the next turn then does not count in the operation's Elapsed.
 	Waits bool
 	// Phase is how far the operation has come. Handle is the machine's identifier of
 	// the task that it works on, such as the URI of a Redfish task. Both are stored
@@ -76,8 +76,8 @@ type Outcome struct {
 	Note string
 }
 
-// NextTurn is Outcome.Again of a turn after which the next one follows at once, as soon as
-// the caller has stored what it brought.
+// NextTurn is the Outcome.Again for a next turn at once, as soon as the caller has stored the
+// outcome.
 const NextTurn = time.Millisecond
 
 // longestPoll bounds PollPause.

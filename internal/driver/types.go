@@ -10,7 +10,7 @@ import (
 type hardwareType struct {
 	name       string
 	attributes node.HardwareAttributes
-	bmc        []bmcKey // keys of driver_info for the address of the BMC; the first that is set counts
+	bmc        []bmcKey // keys for the address of the BMC; the first that is set counts
 	// supported lists the implementations that the type supports, by interface, the
 	// preferred one first.
 	supported [node.InterfaceCount][]string
