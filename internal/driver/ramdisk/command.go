@@ -14,11 +14,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Phases of a command, as they are stored. The handle of the first two is the last command
-// before it; that of the third is the command itself.
+// Phases of a command, as they are stored. The handle of phaseToSend and phaseInDoubt is the ID of
+// the agent's last command before it; that of phaseSent is the ID of the command itself.
 const (
 	phaseToSend = "to send"
-	// phaseInDoubt: it may have been sent, and the agent could not be asked.
+	// phaseInDoubt: the command may have been sent, and the agent could not be asked.
 	phaseInDoubt = "in doubt"
 	phaseSent    = "sent"
 )
@@ -39,28 +39,29 @@ const (
 type order struct {
 	name   string // "extension.command"
 	params func(ctx context.Context) (map[string]any, error)
-	// lost says that the agent goes down with the command, so that it is done when the agent
-	// has begun it.
+	// lost says that the agent goes down with the command. The command counts as done when the
+	// agent has begun it.
 	lost bool
-	// ends says that the agent ends after the command, so that nobody can ask it for the outcome
-	// when its answer is lost.
+	// ends says that the agent ends after the command. Nobody can then ask it for the outcome when
+	// its answer is lost.
 	ends bool
-	// keep is what the result of the command changes in the node, or why the result is a failure
-	// although the agent calls it a success. Nil keeps nothing.
+	// keep returns what the result of the command changes in the node, or the reason why the result
+	// is a failure although the agent calls it a success. Nil keeps nothing.
 	keep func(result json.RawMessage) (func(*node.Node), error)
-	// names reports whether a result is that of this order, and of no other with the same command.
-	// Nil means that there is no other.
+	// names reports whether a result is that of this order, and not that of another order with the
+	// same command. Nil means that there is no other.
 	names func(result json.RawMessage) bool
 }
 
-// last is the name of the command without its extension, as the agent lists it.
+// last returns the name of the command without its extension, as the agent lists it.
 func (o order) last() string {
 	_, name, _ := strings.Cut(o.name, ".")
 	return name
 }
 
-// shownBy reports whether the last command of an agent is that of the order. One that has not
-// succeeded has no result that names the order, but work goes on to no other behind such a one.
+// shownBy reports whether the last command of an agent is that of the order. A command that has not
+// succeeded has no result that names the order. It is that of the order all the same, because work
+// does not go on to another order behind such a command.
 func (o order) shownBy(last agent.Command) bool {
 	return last.Name == o.last() && (o.names == nil || last.Status != agent.CommandSucceeded || o.names(last.Result))
 }
@@ -78,14 +79,14 @@ func (d Driver) run(ctx context.Context, n *node.Node, o order, turn driver.Turn
 	return driver.Outcome{}, driver.OutcomeUnknown(o.does(n))
 }
 
-// judgedKey is the key of driver_internal_info for the ID of the last command that was taken for
-// that of an order. Earlier releases stored none.
+// judgedKey is the key of driver_internal_info for the ID of the last command whose success was
+// taken for that of an order. Earlier releases stored none.
 const judgedKey = "agent_judged_command"
 
-// prepare stores what the last command of the agent is. When what was stored of the order may be
-// lost, that may be the command itself, unless it was that of an earlier order. An agent that has had none since its start gets a harmless one first:
-// its name tells this start from a later one, of which the
-// list of commands may be empty again.
+// prepare stores the ID of the agent's last command. If what was stored of the order may be lost,
+// the last command may be that of the order. Then it is judged, unless it was that of an earlier
+// order. An agent that has had no command since its start gets a harmless one first. The ID of that
+// command tells this start from a later one, after which the list of commands may be empty again.
 func (d Driver) prepare(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	commands, err := d.options.Agents.Commands(ctx, n)
 	if err != nil {
@@ -146,9 +147,9 @@ func (d Driver) send(ctx context.Context, n *node.Node, o order, turn driver.Tur
 	return judge(n, o, command)
 }
 
-// gone says what it means that an agent cannot be asked that may go down or end by a command: the
-// command was carried out when the agent sends no heartbeats any more, and perhaps never sent
-// as long as it does.
+// gone decides what became of a command that the agent goes down with, or ends after, when the
+// agent cannot be asked. A silent agent has carried out the command. While the agent sends
+// heartbeats, perhaps the command was never sent, so the agent is asked again until longestRestart.
 func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcome, error) {
 	switch {
 	case d.options.Silent(n):
@@ -159,8 +160,8 @@ func (d Driver) gone(n *node.Node, turn driver.Turn, cause error) (driver.Outcom
 	return driver.Outcome{Park: askEvery, Phase: phaseInDoubt, Handle: turn.Handle}, nil
 }
 
-// follow asks for the command that was sent. An agent that cannot be reached for a while is
-// asked again as long as it may live, one that answers what will not change is not.
+// follow asks for the command that was sent. An agent that cannot be reached for a while is asked
+// again as long as it may be alive. An error that will not change is not waited out.
 func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.Turn) (driver.Outcome, error) {
 	again := await(turn.Handle)
 	commands, err := d.options.Agents.Commands(ctx, n)
@@ -189,7 +190,7 @@ func (d Driver) follow(ctx context.Context, n *node.Node, o order, turn driver.T
 	return judge(n, o, commands[i])
 }
 
-// judge says what a command that the agent shows means.
+// judge returns the outcome of an order from the command that the agent shows for it.
 func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 	switch c.Status {
 	case agent.CommandRunning:
@@ -221,7 +222,7 @@ func judge(n *node.Node, o order, c agent.Command) (driver.Outcome, error) {
 	return driver.Outcome{}, &node.DriverError{Op: o.does(n), Reason: c.Reason()}
 }
 
-// await waits for the end of the command with that ID.
+// await returns the outcome that waits for the end of the command with that ID.
 func await(id string) driver.Outcome {
 	return driver.Outcome{Callback: true, Park: askEvery, Phase: phaseSent, Handle: id}
 }
@@ -230,15 +231,15 @@ func (o order) does(n *node.Node) string {
 	return "run " + o.name + " in the ramdisk of node " + n.UUID
 }
 
-// restarted is the failure of a command of which a restarted agent knows nothing.
+// restarted returns the failure of a command of which a restarted agent knows nothing.
 func restarted(o order, n *node.Node) error {
 	return &node.DriverError{
 		Op: o.does(n), Reason: "the agent was restarted since and knows nothing of the command, so it is unknown how far it came. Look at the machine, then request the work again.",
 	}
 }
 
-// after returns the commands behind the one with that ID. It reports false when the list does
-// not have it, and for no ID, behind which every command of a later start would be.
+// after returns the commands behind the one with that ID. It returns false when the list does not
+// have the ID, and for an empty ID: every command of a later start would be behind that.
 func after(commands []agent.Command, id string) ([]agent.Command, bool) {
 	i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.ID == id })
 	if i < 0 || id == "" {

@@ -280,8 +280,8 @@ func TestPhaseOfAnotherReleaseSendsNothing(t *testing.T) {
 	}
 }
 
-// TestStepGetsWhatItReadsOfTheNode also wants that secrets of the instance are only in the documents of steps
-// that deploy.
+// TestStepGetsWhatItReadsOfTheNode also wants that secrets of the instance are only in the
+// documents of steps that deploy.
 func TestStepGetsWhatItReadsOfTheNode(t *testing.T) {
 	n := &node.Node{
 		UUID: "node-1", ProvisionState: node.Deploying,
@@ -296,7 +296,8 @@ func TestStepGetsWhatItReadsOfTheNode(t *testing.T) {
 		instance map[string]string
 	}{
 		"a hardware manager deploys": {driver.DeploySteps, "install_coreos", given},
-		"the agent writes the image": {driver.DeploySteps, writeImage.Step, map[string]string{}}, // by its arguments
+		// The image comes in the arguments of the step.
+		"the agent writes the image": {driver.DeploySteps, writeImage.Step, map[string]string{}},
 		"cleaning":                   {driver.CleanSteps, "burnin_cpu", map[string]string{}},
 	} {
 		s := &standIn{commands: []agent.Command{asked}}
@@ -323,8 +324,8 @@ func TestStepGetsWhatItReadsOfTheNode(t *testing.T) {
 	}
 }
 
-// TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost has turns of an order of which an older database knows
-// only that it may have begun.
+// TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost has turns of an order of which an older
+// database knows only that it may have begun.
 func TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost(t *testing.T) {
 	wipe := node.Step{Interface: "deploy", Step: "erase_devices", Args: map[string]any{"passes": 2}}
 	ran := func(step string) json.RawMessage {
@@ -362,8 +363,8 @@ func TestCommandIsNotSentAgainWhenWhatWasStoredOfItIsLost(t *testing.T) {
 	}
 }
 
-// TestSecondOfTwoEqualStepsIsSentThoughTheAgentIsNotReachedAtFirst has the list of commands get lost before the second one is
-// sent, as its last one is that of the first.
+// TestSecondOfTwoEqualStepsIsSentThoughTheAgentIsNotReachedAtFirst loses an answer with the list of
+// commands before the second step is sent. The last command of that list is that of the first step.
 func TestSecondOfTwoEqualStepsIsSentThoughTheAgentIsNotReachedAtFirst(t *testing.T) {
 	wipe := node.Step{Interface: "deploy", Step: "erase_devices"}
 	n, s := &node.Node{UUID: "node-1"}, &standIn{commands: []agent.Command{asked}}

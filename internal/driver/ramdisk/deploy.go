@@ -10,8 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Deploy is a deploy interface: an image, or what the steps of a request do, is written by
-// the agent.
+// Deploy is a deploy interface. The agent writes an image, or runs the steps of the request.
 type Deploy struct {
 	Driver
 	core       []node.Step // of every deployment
@@ -86,15 +85,16 @@ func (d Deploy) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind,
 	case tearDownAgent.Step:
 		return d.run(ctx, n, order{name: "standby.sync"}, turn)
 	case bootInstance.Step:
-		// Machines with a BMC are switched on by it.
+		// Machines with a BMC skip this: the engine switches them on.
 		return d.run(ctx, n, order{name: restartCommand, lost: true}, turn)
 	}
 	return driver.Outcome{}, nil
 }
 
-// installBootloader makes the machine start the image that was written: with UEFI, the firmware
-// gets to know its boot loader. On software RAID, the agent installs one on each disk of the
-// volume in either mode. Else firmware in BIOS mode needs nothing.
+// installBootloader makes the machine start the image that was written. In UEFI mode, the agent
+// tells the firmware of the image's boot loader. On software RAID, in either mode, the agent
+// installs a boot loader on each disk of the volume. In BIOS mode without software RAID, there is
+// nothing to do.
 func (d Deploy) installBootloader(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	mode, raid := bootMode(n), asksSoftwareRAID(n)
 	if mode != "uefi" && !raid {
@@ -113,8 +113,9 @@ func (d Deploy) installBootloader(ctx context.Context, n *node.Node, turn driver
 	}}, turn)
 }
 
-// rootUUID is the UUID of the root file system that was written, without which the agent installs
-// no boot loader: that of the instance, else what the agent has found; empty when it has found none.
+// rootUUID returns the UUID of the root file system that was written. Without it, the agent
+// installs no boot loader on software RAID. It is the UUID of instance_info, or else the one that
+// the agent has found; empty when the agent has found none.
 func (d Deploy) rootUUID(ctx context.Context, n *node.Node) (string, error) {
 	if own := n.InstanceInfo.Text(rootUUIDKey); own != "" {
 		return own, nil
@@ -133,8 +134,7 @@ func (d Deploy) rootUUID(ctx context.Context, n *node.Node) (string, error) {
 // rootUUIDKey is the key of instance_info for the UUID of the image's root file system.
 const rootUUIDKey = "image_rootfs_uuid"
 
-// bootMode is the mode that the instance is to boot in, "uefi" unless the node says
-// otherwise.
+// bootMode returns the mode that the instance is to boot in, "uefi" unless the node says otherwise.
 func bootMode(n *node.Node) string {
 	return cmp.Or(n.BootModeCapability(), n.BootMode, "uefi")
 }

@@ -17,9 +17,9 @@ import (
 // diskFormats are the formats of images that agents write.
 var diskFormats = []string{"raw", "qcow2"}
 
-// imageInfo is what the agent is told of the image that it writes (ironic-python-agent,
-// standby extension, image_info); a checksum may be MD5 when that is allowed. The error is a *node.ValidationError that says what the
-// node's instance_info lacks.
+// imageInfo returns what the agent is told of the image to write (ironic-python-agent, standby
+// extension, image_info). A checksum may be MD5 when that is allowed. The error is a
+// *node.ValidationError that says what the node's instance_info lacks.
 func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 	source := n.InstanceInfo.Text("image_source")
 	parsed, err := url.Parse(source)
@@ -50,16 +50,16 @@ func imageInfo(n *node.Node, allowMD5 bool) (map[string]any, error) {
 // maxImageName bounds what imageID takes of a URL, in bytes. Names of files have 255 at most.
 const maxImageName = 128
 
-// imageID is the name of an image for the agent. An image that is not streamed is downloaded into a file of
-// that name in /tmp. An agent does not write an image again that has the name of the one before, so that
-// the name differs with the URL and with the checksum.
+// imageID returns the name of an image for the agent. The agent downloads an image that is not
+// streamed into a file of that name in /tmp. It does not write an image again whose name is that of
+// the image before, so the name differs with the URL and with the checksum.
 func imageID(info node.Object, source *url.URL) string {
 	sum := sha256.Sum256([]byte(source.String() + "\n" + info.Text("image_os_hash_value") + "\n" + info.Text("image_checksum")))
 	return imageName(source) + "-" + hex.EncodeToString(sum[:4])
 }
 
-// imageName is the last part of the path of an image's URL, or an image's identifier, as a name for a
-// file.
+// imageName returns the last part of the path of an image's URL as a name for a file, or "image"
+// when there is none.
 func imageName(source *url.URL) string {
 	name := path.Base(source.Path)
 	if name == "." || name == ".." || name == "/" {
@@ -109,7 +109,7 @@ func addChecksum(n *node.Node, info map[string]any, allowMD5 bool) error {
 	return nil
 }
 
-// configDrive is the config drive of the instance as agents take it: nil for none. The error
+// configDrive returns the config drive of the instance as agents take it, nil for none. The error
 // is a *node.ValidationError.
 func configDrive(n *node.Node) (any, error) {
 	raw := n.InstanceInfo.Fields()["configdrive"]
@@ -123,8 +123,10 @@ func configDrive(n *node.Node) (any, error) {
 	return drive, nil
 }
 
-// formatOf is the format of an image that the end of its path tells, empty for none: the agent looks for
-// itself then. Images of both formats end with .img, and a raw image that is written as it comes is not looked at.
+// formatOf returns the format of an image that the end of its path tells. It returns an empty text
+// when the end tells none: then the agent looks for itself. Images of both formats end with .img,
+// so that tells none; a wrong guess of raw would not be seen, because an agent does not look at a
+// raw image that it streams.
 func formatOf(path string) string {
 	for _, format := range diskFormats {
 		if strings.HasSuffix(strings.ToLower(path), "."+format) {

@@ -24,7 +24,7 @@ func (Live) LiveDeploy() {}
 // CheckInstance accepts every node: the boot interface checks the image.
 func (Live) CheckInstance(*node.Node) error { return nil }
 
-// Steps lists the step of deployments, and those of the agent of other phases.
+// Steps lists the step of deployments, and the agent's steps for other kinds of work.
 func (l Live) Steps(n *node.Node, kind driver.StepKind) []node.Step {
 	if kind == driver.DeploySteps {
 		return liveSteps

@@ -17,8 +17,9 @@ var collectLogs = order{name: "log.collect_system_logs"}
 
 var _ driver.LogSource = Driver{}
 
-// Logs asks the agent for the logs of the ramdisk, once in the life of the agent: it lists
-// what it has answered with all of its commands from then on. Another time is an error.
+// Logs asks the agent for the logs of the ramdisk. It does so only once in the life of the agent,
+// because the agent lists the logs with all of its commands from then on. A second time is an
+// error.
 func (d Driver) Logs(ctx context.Context, n *node.Node) ([]byte, error) {
 	commands, err := d.options.Agents.Commands(ctx, n)
 	if err != nil {

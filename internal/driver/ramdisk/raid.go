@@ -27,7 +27,7 @@ const (
 // Validate accepts every node: only the agent knows the controllers.
 func (RAID) Validate(*node.Node) error { return nil }
 
-// Steps lists the steps that the agent has told of.
+// Steps lists the steps that the agent has reported.
 func (RAID) Steps(n *node.Node, kind driver.StepKind) []node.Step {
 	return askedSteps(n, kind, node.RAIDInterface.String())
 }
@@ -37,7 +37,8 @@ func (r RAID) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, s
 	o := r.stepOrder(n, kind, step)
 	switch step.Step {
 	case createConfiguration:
-		// Only before it is sent: what becomes of the configuration afterwards changes nothing.
+		// This is checked only before the command is sent: a later change of the configuration
+		// changes nothing.
 		if turn.Phase == "" && len(logicalDisks(n.TargetRAIDConfig)) == 0 {
 			return driver.Outcome{}, node.Invalid("Node %s has no logical_disks in target_raid_config, which the step %s is to make.", n.UUID, step.Name())
 		}
@@ -91,7 +92,8 @@ func noVolumes(json.RawMessage) (func(*node.Node), error) {
 // rootDeviceKey is the key of properties for the hints of the disk to write to.
 const rootDeviceKey = "root_device"
 
-// logicalDisks are the volumes of a RAID configuration, undecoded; none when it has no list of objects.
+// logicalDisks returns the volumes of a RAID configuration, undecoded. It returns none when the
+// configuration has no list of objects.
 func logicalDisks(config node.Object) []map[string]json.RawMessage {
 	var disks []map[string]json.RawMessage
 	if !config.Get("logical_disks", &disks) {
@@ -107,7 +109,8 @@ func asksSoftwareRAID(n *node.Node) bool {
 	})
 }
 
-// rootHint is by what the agent finds the root volume again; empty when it does not tell.
+// rootHint returns the hint by which the agent finds the root volume again, empty when the agent
+// does not tell.
 func rootHint(disks []map[string]json.RawMessage) node.Object {
 	for _, disk := range disks {
 		if string(disk["is_root_volume"]) == "true" {

@@ -1,11 +1,10 @@
-// Package ramdisk implements the interfaces that work through the agent of a machine's
-// ramdisk (ironic-python-agent): deployment as direct, custom-agent and ramdisk, RAID and
-// rescue as agent.
+// Package ramdisk implements the interfaces that work through the agent of a machine's ramdisk
+// (ironic-python-agent): deployment as direct, custom-agent and ramdisk, RAID and rescue as agent.
 //
-// Steps of the agent are commands. A command has no name that the engine could choose, so
-// before one is sent, the last command of the agent is stored; a command of that name
-// behind it is the one that was sent, whatever became of the answer. The agent is asked for
-// its commands before anything is repeated.
+// Steps of the agent are commands. The engine cannot choose an ID for a command. Before it sends
+// one, it therefore stores the ID of the agent's last command. A command of the same name behind
+// that one is the one that was sent, whatever became of the answer. The engine asks the agent for
+// its commands before it repeats anything.
 package ramdisk
 
 import (
@@ -34,18 +33,18 @@ type Options struct {
 	Agents Agents // nil means that no agent can be called, so that the interfaces do not exist
 	// Running reports whether a node's ramdisk has sent a heartbeat recently.
 	Running func(*node.Node) bool
-	// Silent reports whether a node's ramdisk has sent no heartbeat for so long although
-	// the engine listened all that time. Nil means that it is silent when it is not running.
+	// Silent reports whether a node's ramdisk has sent no heartbeat for so long although the engine
+	// listened all that time. Nil means that a ramdisk that is not running is silent.
 	Silent func(*node.Node) bool
 	// Ports returns the ports of a node.
 	Ports func(ctx context.Context, n *node.Node) ([]*node.Port, error)
 	// StepTimeout bounds one command of an agent, such as a step; zero means 72 hours.
 	// Erasing a large disk takes more than a day.
 	StepTimeout time.Duration
-	// AllowMD5 permits images whose checksum is MD5, which is no protection from somebody who
-	// makes another image with the same one.
+	// AllowMD5 permits images whose checksum is MD5. That is no protection from somebody who makes
+	// another image with the same checksum.
 	AllowMD5 bool
-	// LookupKeys are keys of the open dictionaries that ramdisks get beside those that
+	// LookupKeys are keys of the open dictionaries that ramdisks get in addition to those that
 	// agents read.
 	LookupKeys []string
 }
@@ -64,7 +63,7 @@ func New(options Options) Driver {
 
 const defaultStepTimeout = 72 * time.Hour
 
-// Interfaces are the implementations, by interface and name.
+// Interfaces returns the implementations, by interface and name.
 func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementation {
 	if d.options.Agents == nil {
 		return nil
@@ -80,11 +79,12 @@ func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementa
 	}
 }
 
-// Reboot makes a turn of having the agent restart the machine. It is done when the agent has
-// begun that, or is gone after it may have.
+// Reboot makes a turn of having the agent restart the machine. The outcome is done when the agent
+// has begun the restart, or is gone after it may have begun.
 func (d Driver) Reboot(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	restart := order{name: restartCommand, lost: true}
-	if turn.Phase == "" && turn.Attempt == driver.Unknown { // earlier releases sent it in their first turn
+	// Earlier releases sent the command in their first turn.
+	if turn.Phase == "" && turn.Attempt == driver.Unknown {
 		commands, err := d.options.Agents.Commands(ctx, n)
 		if err != nil {
 			return d.gone(n, turn, err)

@@ -18,8 +18,8 @@ var (
 // Validate accepts every node: the boot interface checks what the machine boots.
 func (Rescue) Validate(*node.Node) error { return nil }
 
-// SetRescuePassword tells the agent the hash of the password. It then lets people in by that
-// password as the user rescue, and ends: it is not called again.
+// SetRescuePassword tells the agent the hash of the password. The agent then lets people in by that
+// password as the user rescue, and ends. It is not called again.
 func (r Rescue) SetRescuePassword(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	hash := node.RescueHashOf(n)
 	if hash == "" {

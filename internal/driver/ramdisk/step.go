@@ -62,8 +62,8 @@ const (
 	maxName     = 255     // bytes of a name or a version
 )
 
-// steps are the steps of all hardware managers, in the order of their names. Agents list a
-// step once, with the manager that runs it.
+// steps returns the steps of all hardware managers, in the order of their names. Agents list a step
+// once, with the manager that runs it.
 func (l stepList) steps() ([]node.Step, error) {
 	var steps []node.Step
 	for manager, listed := range l.byManager {
@@ -71,7 +71,9 @@ func (l stepList) steps() ([]node.Step, error) {
 			if s.Step == "" || s.Interface == "" || len(s.Step) > maxName || len(s.Interface) > maxName || s.Priority < 0 {
 				return nil, fmt.Errorf("the hardware manager %s has a step without name or interface, with one that is too long, or with a negative priority", node.CutText(manager))
 			}
-			if (node.Step{Step: s.Step}).Own() { // those names are the engine's: it would hold the node, for instance
+			// These names are those of the engine's own steps: such a step would hold the node, for
+			// instance.
+			if (node.Step{Step: s.Step}).Own() {
 				continue
 			}
 			steps = append(steps, node.Step{
@@ -125,14 +127,14 @@ func (d Driver) AskSteps(ctx context.Context, n *node.Node, kind driver.StepKind
 	}}, nil
 }
 
-// askedSteps are the steps of an interface that the agent has told of.
+// askedSteps returns the steps of an interface that the agent has reported.
 func askedSteps(n *node.Node, kind driver.StepKind, of string) []node.Step {
 	var steps []node.Step
 	n.DriverInternalInfo.Get(stepsKey(kind), &steps)
 	return slices.DeleteFunc(steps, func(s node.Step) bool { return s.Interface != of })
 }
 
-// params are those of every command that concerns steps.
+// params returns the parameters of every command that concerns steps.
 func (d Driver) params(ctx context.Context, n *node.Node) (map[string]any, error) {
 	ports, err := d.options.Ports(ctx, n)
 	if err != nil {
@@ -146,7 +148,7 @@ func (d Driver) runAgentStep(ctx context.Context, n *node.Node, kind driver.Step
 	return d.run(ctx, n, d.stepOrder(n, kind, step), turn)
 }
 
-// stepOrder is the command that runs a step.
+// stepOrder returns the command that runs a step.
 func (d Driver) stepOrder(n *node.Node, kind driver.StepKind, step node.Step) order {
 	return order{
 		name: fmt.Sprintf("%s.execute_%s_step", kind, kind),
@@ -155,7 +157,8 @@ func (d Driver) stepOrder(n *node.Node, kind driver.StepKind, step node.Step) or
 			if err != nil {
 				return nil, err
 			}
-			if kind == driver.DeploySteps && step.Step != writeImage.Step { // which has them as its arguments
+			// The step that writes the image has the image and the config drive as its arguments.
+			if kind == driver.DeploySteps && step.Step != writeImage.Step {
 				params["node"] = agent.DeploymentDocument(n, d.options.LookupKeys)
 			}
 			sent := map[string]any{"interface": step.Interface, "step": step.Step, "priority": step.Priority, "args": step.Args}
@@ -171,8 +174,9 @@ func (d Driver) stepOrder(n *node.Node, kind driver.StepKind, step node.Step) or
 	}
 }
 
-// namesStep reports whether the result of a step is that of this one. The arguments of the step
-// that writes the image are the engine's own, and it happens once.
+// namesStep reports whether the result of a step is that of this step. The step that writes the
+// image is not compared by its arguments: they are the engine's own, and there is only one such
+// step.
 func namesStep(result json.RawMessage, kind driver.StepKind, step node.Step) bool {
 	var named map[string]json.RawMessage
 	var ran node.Step
