@@ -12,15 +12,15 @@ import (
 type Config struct {
 	// Serves says that this engine has a boot service.
 	Serves bool
-	// URL begins the URLs of what is served.
+	// URL is the beginning of the URLs of what is served.
 	URL string
 	// APIURL is the URL of the Bare Metal API for ramdisks, without /v1.
 	APIURL string
 	// Default is the ramdisk of nodes that name none, for machines whose architecture
 	// has none in ByArch. It may be empty.
 	Default Ramdisk
-	// BootLoader is the URL of the EFI system partition for virtual media of nodes that name
-	// none. It may be empty.
+	// BootLoader is the URL of the EFI system partition for virtual media of nodes that name no
+	// boot loader. It may be empty.
 	BootLoader string
 	ByArch     map[string]Ramdisk // by properties.cpu_arch
 	// ISOs are the URLs of images by properties.cpu_arch that boot the ramdisk from virtual
@@ -74,7 +74,7 @@ func (k ramdiskKeys) any(n *node.Node) bool {
 	return n.DriverInfo.Text(k.kernel) != "" || n.DriverInfo.Text(k.initial) != ""
 }
 
-// errNotServed is that the engine has no boot service.
+// errNotServed says that the engine has no boot service.
 var errNotServed = node.Invalid("The engine serves no ramdisk: set boot.listen, boot.public_url and api.public_url in its configuration, see docs/boot.md.")
 
 // boot decides what the node's ramdisk is booted from; secret and versions are left empty.
@@ -92,7 +92,7 @@ func (c Config) boot(n *node.Node, images Images) (node.RamdiskBoot, error) {
 	return boot, checkImages(n, boot, images)
 }
 
-// withoutImages decides all but the images that the node's ramdisk is booted from.
+// withoutImages decides everything about the boot of the node's ramdisk but the images.
 func (c Config) withoutImages(n *node.Node) (node.RamdiskBoot, error) {
 	if !c.Serves {
 		return node.RamdiskBoot{}, errNotServed
@@ -104,8 +104,8 @@ func (c Config) withoutImages(n *node.Node) (node.RamdiskBoot, error) {
 	return node.RamdiskBoot{KernelParams: params}, checkPersistence(n)
 }
 
-// checkPersistence returns a *node.ValidationError for a word that says nothing about boot
-// devices.
+// checkPersistence returns a *node.ValidationError for an unknown value of
+// force_persistent_boot_device.
 func checkPersistence(n *node.Node) error {
 	if p := persistenceOf(n); !slices.Contains([]persistence{byDefault, always, never}, p) {
 		return node.Invalid("%s of node %s is %q: want %s, %s or %s.", persistenceKey, n.UUID, node.CutText(string(p)), byDefault, always, never)
@@ -159,9 +159,9 @@ func (c Config) ramdisk(n *node.Node) (Ramdisk, error) {
 		n.UUID, deployKeys.kernel, deployKeys.initial)
 }
 
-// iso is the URL of the image that boots the ramdisk from virtual media; empty when the engine
-// makes it. An ISO goes before kernel and ramdisk of the same source, but those of the node, or
-// of its architecture, before the ISO of all machines.
+// iso returns the URL of the image that boots the ramdisk from virtual media, or an empty text when
+// the engine makes the image. An ISO goes before a kernel and ramdisk of the same source. A kernel
+// and ramdisk of the node, or of its architecture, go before the ISO of all machines.
 func (c Config) iso(n *node.Node) string {
 	arch := n.Properties.Text("cpu_arch")
 	own, keys := n.DriverInfo.Text(isoKey), deployKeys
@@ -181,8 +181,8 @@ func (c Config) iso(n *node.Node) string {
 	return c.ISOs[""]
 }
 
-// viaRemovable reads whether a medium of its own has the parameters of the agent; known is
-// false when the node leaves that open.
+// viaRemovable reads whether a medium of its own has the parameters of the agent. known is false
+// when the node leaves that open.
 func viaRemovable(n *node.Node) (wants, known bool, err error) {
 	value, given := n.DriverInfo.Fields()[removableKey]
 	switch strings.ToLower(strings.Trim(string(value), `"`)) {
@@ -229,8 +229,8 @@ func joinParams(n *node.Node, words []string) (string, error) {
 	return params, nil
 }
 
-// agentParams are the parameters that tell the agent where the engine is. An agent posts
-// its inventory only when the node is being inspected.
+// agentParams returns the parameters that tell the agent where the engine is. An agent posts its
+// inventory only when the node is being inspected.
 func (c Config) agentParams(n *node.Node) []string {
 	api := strings.TrimSuffix(c.APIURL, "/")
 	params := []string{"ipa-api-url=" + api}
@@ -243,8 +243,8 @@ func (c Config) agentParams(n *node.Node) []string {
 // scriptWords end a command of iPXE, and so cannot be part of one.
 var scriptWords = []string{"||", "&&", ";"}
 
-// paramsProblem is why parameters cannot be part of a boot script; empty when they can.
-// iPXE takes what begins with # for a comment.
+// paramsProblem returns why parameters cannot be part of a boot script; empty when they can. iPXE
+// takes what begins with # for a comment.
 func paramsProblem(params string, words []string) string {
 	for _, word := range words {
 		if slices.Contains(scriptWords, word) || strings.HasPrefix(word, "#") {

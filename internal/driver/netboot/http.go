@@ -28,7 +28,7 @@ func (h httpInterface) Validate(n *node.Node) error {
 	return err
 }
 
-// boot decides what the machine boots. It has no second medium for the agent's parameters.
+// boot decides what the machine boots. There is no second medium for the agent's parameters.
 func (h httpInterface) boot(n *node.Node) (node.RamdiskBoot, error) {
 	boot, err := h.mediaInterface.boot(n)
 	switch {
@@ -68,14 +68,14 @@ func (h httpInterface) CheckImage(n *node.Node) error {
 	return err
 }
 
-// BootImage fetches the image, stores what is served, and then makes the machine boot from its
-// URL, at each start unless the node has that forbidden.
+// BootImage fetches the image, stores what is served, and then makes the machine boot from its URL,
+// at each start unless the node forbids that.
 func (h httpInterface) BootImage(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return h.serve(ctx, n, turn, plan{boot: h.image, persistent: persistenceOf(n) != never})
 }
 
-// BootRamdisk fetches the images, stores what is served, and then makes the machine boot
-// from its URL once.
+// BootRamdisk fetches the images, stores what is served, and then makes the machine boot from its
+// URL, once unless the node has force_persistent_boot_device Always.
 func (h httpInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return h.serve(ctx, n, turn, plan{boot: h.boot, persistent: persistenceOf(n) == always})
 }
@@ -115,7 +115,8 @@ func (h httpInterface) setURL(ctx context.Context, n *node.Node, p phase, turn d
 	return out, nil
 }
 
-// LeaveRamdisk withdraws what is served. The machine's boot device was set for one boot.
+// LeaveRamdisk withdraws what is served. It leaves the boot device, which lasts for one boot unless
+// the node has force_persistent_boot_device Always.
 func (h httpInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return h.bootInterface.LeaveRamdisk(ctx, n, turn)
 }

@@ -44,8 +44,8 @@ func (c Config) imageBoot(n *node.Node, images Images) (node.RamdiskBoot, error)
 	return boot, checkPersistence(n)
 }
 
-// imageParams is the command line of the instance's kernel: that of the instance, else of the
-// node, else of the configuration. The engine adds nothing to it.
+// imageParams returns the command line of the instance's kernel: that of the instance, else that of
+// the node, else that of the configuration. The engine adds nothing to it.
 func (c Config) imageParams(n *node.Node) (string, error) {
 	text := cmp.Or(n.InstanceInfo.Text(paramsKey), n.DriverInfo.Text(paramsKey), c.KernelParams)
 	return joinParams(n, strings.Fields(strings.ReplaceAll(text, "%default%", c.KernelParams)))
@@ -65,7 +65,7 @@ func (b bootInterface) CheckImage(n *node.Node) error {
 }
 
 // BootImage fetches the image, stores what is served, and then makes the machine boot from the
-// network, at each start unless the node has that forbidden.
+// network, at each start unless the node forbids that.
 func (b bootInterface) BootImage(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return b.serve(ctx, n, turn, plan{boot: b.image, persistent: persistenceOf(n) != never})
 }
@@ -88,8 +88,8 @@ func (m mediaInterface) CheckImage(n *node.Node) error {
 	return err
 }
 
-// BootImage fetches the image, attaches it as a virtual CD, and then makes the machine boot
-// from that, at each start unless the node has that forbidden.
+// BootImage fetches the image, attaches it as a virtual CD, and then makes the machine boot from
+// that, at each start unless the node forbids that.
 func (m mediaInterface) BootImage(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return m.serve(ctx, n, turn, plan{boot: m.image, persistent: persistenceOf(n) != never})
 }

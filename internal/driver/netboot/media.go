@@ -61,9 +61,9 @@ func (m mediaInterface) checkMedium(n *node.Node, boot node.RamdiskBoot) error {
 // maxNetworkData bounds what a boot keeps of the node's network_data, in bytes.
 const maxNetworkData = 256 << 10
 
-// checkMode returns a *node.ValidationError for a medium that the engine makes when the machine
-// starts in BIOS mode: its boot loader is for UEFI. With a URL, a BMC is asked for UEFI, whatever
-// mode it shows.
+// checkMode returns a *node.ValidationError when the machine starts in BIOS mode and the engine
+// makes the medium: the boot loader of such a medium is for UEFI. For a boot from a URL, the BMC is
+// asked for UEFI, so the mode that the machine shows does not matter.
 func (m mediaInterface) checkMode(n *node.Node, boot node.RamdiskBoot) error {
 	mode, iso := n.BootModeCapability(), "driver_info."+isoKey
 	if m.devices[0] == mediumDevice {
@@ -99,7 +99,7 @@ func (m mediaInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 	return m.withBootLoader(n, boot)
 }
 
-// withBootLoader adds what a medium that is made of a kernel needs besides.
+// withBootLoader adds what a medium that is made of a kernel needs in addition.
 func (m mediaInterface) withBootLoader(n *node.Node, boot node.RamdiskBoot) (node.RamdiskBoot, error) {
 	boot.BootLoader = cmp.Or(n.DriverInfo.Text(bootLoaderKey), m.config.BootLoader)
 	if boot.BootLoader == "" {
@@ -109,8 +109,9 @@ func (m mediaInterface) withBootLoader(n *node.Node, boot node.RamdiskBoot) (nod
 	return boot, nil
 }
 
-// BootRamdisk fetches the images, stores what is served, attaches it as the only virtual
-// devices of their types, and then makes the machine boot from the CD once.
+// BootRamdisk fetches the images, stores what is served, attaches it as the only virtual devices of
+// their types, and then makes the machine boot from the CD, once unless the node has
+// force_persistent_boot_device Always.
 func (m mediaInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return m.serve(ctx, n, turn, plan{boot: m.boot, persistent: persistenceOf(n) == always})
 }
@@ -136,15 +137,16 @@ func (m mediaInterface) serve(ctx context.Context, n *node.Node, turn driver.Tur
 	return m.prepare(ctx, n, boot, mediumDevice, turn)
 }
 
-// prepare fetches the images of a boot and stores what is served. The device is the first that
-// is asked for then.
+// prepare fetches the images of a boot and stores what is served. device is the first device that
+// the next turns attach or set.
 func (m mediaInterface) prepare(ctx context.Context, n *node.Node, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
 	wait, err := m.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
 		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
 	}
 	apply := boot.StoreIn
-	if !boot.Instance && (boot.BootLoader != "" || boot.ParametersMedium) { // else nothing of it would reach the agent
+	// Only a medium that the engine makes, or one with the parameters, takes a token to the agent.
+	if !boot.Instance && (boot.BootLoader != "" || boot.ParametersMedium) {
 		token := agent.NewToken()
 		apply = func(n *node.Node) {
 			boot.StoreIn(n)
@@ -164,7 +166,7 @@ func (m mediaInterface) mediaOf(n *node.Node, boot node.RamdiskBoot) []node.Medi
 	return media
 }
 
-// withdrawn is the error for a boot whose record is gone.
+// withdrawn returns the error for a boot whose record is gone.
 func withdrawn(n *node.Node) error {
 	return &node.DriverError{
 		Op: "attach the ramdisk to node " + n.UUID, Refused: true, Reason: "what is served for this boot was withdrawn meanwhile: request the work again.",
@@ -211,7 +213,7 @@ func (m mediaInterface) insert(ctx context.Context, n *node.Node, p phase, turn 
 	return driver.Outcome{Again: soon, Phase: phase{stage: inserted, device: mediumDevice}.String(), Apply: out.Apply}, nil
 }
 
-// explained adds to a refusal of the medium with the agent's parameters what can be done.
+// explained adds advice to a refusal of the medium with the agent's parameters.
 func explained(err error, medium node.Medium) error {
 	var failure *node.DriverError
 	if medium.DeviceType != floppyDevice || !errors.As(err, &failure) || !failure.Refused || failure.Retryable {
@@ -224,8 +226,9 @@ func explained(err error, medium node.Medium) error {
 	return &more
 }
 
-// makeRoom makes a turn of detaching media of the same type, which could not be detached when
-// they were withdrawn: the machine might boot from one of them. What may be another machine's stays.
+// makeRoom makes a turn of detaching other media of the same type. Such media could not be detached
+// when they were withdrawn, and the machine might boot from one of them. A medium that may be
+// another machine's stays.
 func makeRoom(ctx context.Context, n *node.Node, media driver.VirtualMedia, medium node.Medium, turn driver.Turn) (driver.Outcome, error) {
 	attached, err := media.Media(ctx, n)
 	if err != nil {
@@ -240,8 +243,8 @@ func makeRoom(ctx context.Context, n *node.Node, media driver.VirtualMedia, medi
 	return media.DetachMedia(ctx, n, []string{medium.DeviceType}, turn)
 }
 
-// withoutSecret removes the secret of a boot from what a BMC says about it, which readers of
-// the node see.
+// withoutSecret removes the secret of a boot from what a BMC says about that boot, because readers
+// of the node see what it says.
 func withoutSecret(err error, secret string) error {
 	var failure *node.DriverError
 	if !errors.As(err, &failure) {

@@ -1,13 +1,16 @@
-// Package netboot implements the boot interfaces that start machines with what the boot
-// service serves: ipxe and pxe, for machines whose DHCP server hands out iPXE by TFTP, and
-// http-ipxe, for those that load it by UEFI HTTP boot, which all run the same script and
-// differ in the boot device that is set; redfish-virtual-media, for machines whose BMC
-// attaches an image that the machine boots as from a CD; and redfish-https and http, for
-// machines whose firmware fetches that image itself.
+// Package netboot implements the boot interfaces that start machines with what the boot service
+// serves:
 //
-// The interfaces store what is served for a boot in the node, see node.RamdiskBoot, and
-// set the boot device through the node's management interface. Where that has no such
-// device, the machine's own boot order decides.
+//   - ipxe and pxe are for machines whose DHCP server hands out iPXE by TFTP.
+//   - http-ipxe is for machines that load iPXE by UEFI HTTP boot. It runs the same script as ipxe
+//     and pxe, and differs in the boot device that is set.
+//   - redfish-virtual-media is for machines whose BMC attaches an image that the machine boots as
+//     from a CD.
+//   - redfish-https and http are for machines whose firmware fetches that image itself.
+//
+// The interfaces store what is served for a boot in the node, see node.RamdiskBoot, and set the
+// boot device through the node's management interface. Where that has no such device, the machine's
+// own boot order decides.
 package netboot
 
 import (
@@ -108,19 +111,19 @@ const (
 	soon        = time.Millisecond // when the next turn has nothing to wait for
 )
 
-// BootRamdisk fetches the images, stores what is served, and then makes the machine boot
-// from the network once.
+// BootRamdisk fetches the images, stores what is served, and then makes the machine boot from the
+// network, once unless the node has force_persistent_boot_device Always.
 func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return b.serve(ctx, n, turn, plan{boot: b.ramdisk, persistent: persistenceOf(n) == always})
 }
 
-// FetchRamdisk fetches the images that BootRamdisk serves, so that it has them at once. It changes
-// nothing, so that the machine may be in use meanwhile.
+// FetchRamdisk fetches the images that BootRamdisk serves, so that BootRamdisk has them at once. It
+// does not change the machine, which may be in use meanwhile.
 func (b bootInterface) FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return b.fetchAhead(ctx, n, turn, b.ramdisk)
 }
 
-// fetchAhead makes a turn of fetching the images of what a function decides to boot.
+// fetchAhead makes a turn of fetching the images of the boot that decide returns.
 func (b bootInterface) fetchAhead(ctx context.Context, n *node.Node, turn driver.Turn, decide func(*node.Node) (node.RamdiskBoot, error)) (driver.Outcome, error) {
 	boot, err := decide(n)
 	if err != nil {
@@ -133,7 +136,7 @@ func (b bootInterface) fetchAhead(ctx context.Context, n *node.Node, turn driver
 	return driver.Outcome{Again: fetchPause}, nil
 }
 
-// ramdisk decides what the ramdisk is booted from.
+// ramdisk decides what the machine boots the ramdisk from.
 func (b bootInterface) ramdisk(n *node.Node) (node.RamdiskBoot, error) {
 	return b.config.boot(n, b.images)
 }
@@ -171,8 +174,8 @@ func (b bootInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn
 	return out, nil
 }
 
-// unusedNetwork is what the node's history says of network_data that does not reach the ramdisk;
-// empty when it does, or there is none.
+// unusedNetwork returns what the node's history says of network_data that does not reach the
+// ramdisk. It is empty when the network_data does reach it, or there is none.
 func unusedNetwork(n *node.Node, boot node.RamdiskBoot) string {
 	switch {
 	case boot.Instance, n.NetworkData.IsEmpty(), !boot.NetworkData.IsEmpty():
@@ -206,14 +209,14 @@ func (b bootInterface) fetch(ctx context.Context, boot *node.RamdiskBoot, elapse
 		}
 	}
 	boot.Secret = node.NewBootSecret()
-	if !boot.Instance { // which has to start with what there is then
+	if !boot.Instance { // an instance starts later, with the versions that there are then
 		boot.Versions = versions
 	}
 	return false, nil
 }
 
-// choices lists the boot devices for the ramdisk that the node's management interface
-// has, the preferred one first.
+// choices lists the boot devices of the interface that the node's management interface has, the
+// preferred one first.
 func (b bootInterface) choices(n *node.Node) ([]string, error) {
 	management, err := b.management(n)
 	var missing *node.NotSupportedError
@@ -227,8 +230,8 @@ func (b bootInterface) choices(n *node.Node) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(b.devices), func(device string) bool { return !slices.Contains(has, device) }), nil
 }
 
-// setDevice makes a turn of setting the boot device. When the machine does not have it,
-// the next one of the interface follows.
+// setDevice makes a turn of setting the boot device. If the machine does not have that device, the
+// next turn sets the last device of choices.
 func (b bootInterface) setDevice(ctx context.Context, n *node.Node, p phase, turn driver.Turn, persistent bool) (driver.Outcome, error) {
 	p = p.begins(turn)
 	out, err := b.set(ctx, n, node.BootDevice{Device: p.device, Persistent: &persistent}, p.turnOf(turn))
@@ -252,7 +255,8 @@ func (b bootInterface) set(ctx context.Context, n *node.Node, device node.BootDe
 	return management.SetBootDevice(ctx, n, device, turn)
 }
 
-// LeaveRamdisk withdraws what is served. The machine's boot device was set for one boot.
+// LeaveRamdisk withdraws what is served. It leaves the boot device, which lasts for one boot unless
+// the node has force_persistent_boot_device Always.
 func (bootInterface) LeaveRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
 	return driver.Outcome{Apply: node.WithdrawRamdiskBoot}, nil
 }
@@ -273,7 +277,7 @@ func (b bootInterface) BootInstance(ctx context.Context, n *node.Node, turn driv
 	return management.SetBootDevice(ctx, n, node.BootDevice{Device: diskDevice, Persistent: &persistent}, turn)
 }
 
-// persistence says which boot devices last: driver_info.force_persistent_boot_device.
+// persistence says which boot devices last (driver_info.force_persistent_boot_device).
 type persistence string
 
 const (

@@ -11,8 +11,8 @@ import (
 // stage is how far booting a ramdisk has come.
 type stage string
 
-// phase is a stage with what the turn after it needs: the boot device or virtual device, the
-// phase of the management interface that sets it, and when that has begun.
+// phase is a stage with what the next turn needs: the boot device or virtual device, the phase of
+// the management interface that sets it, and when that interface was first called.
 type phase struct {
 	stage  stage
 	device string
@@ -38,9 +38,9 @@ func parsePhase(text string) phase {
 	return phase{stage: stage(name), device: device, inner: inner, since: time.Duration(seconds) * time.Second}
 }
 
-// turnOf is the turn of the management interface within a turn of booting the ramdisk. Its
-// time begins when the management interface was called first: fetching the images before
-// may have taken long.
+// turnOf returns the turn of the management interface within a turn of booting the ramdisk. Its
+// time begins with the first call of the management interface, because fetching the images before
+// that may have taken long.
 func (p phase) turnOf(turn driver.Turn) driver.Turn {
 	inner := turn
 	inner.Phase, inner.Elapsed = p.inner, turn.Elapsed-p.since
@@ -50,8 +50,8 @@ func (p phase) turnOf(turn driver.Turn) driver.Turn {
 	return inner
 }
 
-// begins returns the phase with the present turn as the first of the management interface,
-// unless that was called before.
+// begins returns the phase with the present turn as the first of the management interface, unless
+// that interface was called before.
 func (p phase) begins(turn driver.Turn) phase {
 	if p.stage == stored || p.stage == inserted {
 		p.since = turn.Elapsed
