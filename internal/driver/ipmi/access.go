@@ -36,7 +36,7 @@ const (
 // privileges are the levels that a session may have (section 6.8).
 var privileges = map[string]byte{"USER": 2, "OPERATOR": 3, "ADMINISTRATOR": 4}
 
-// access says how a BMC is reached. Calls with the same one share what is known of the
+// access says how a BMC is reached. Calls with the same access share what is known of the
 // credentials.
 type access struct {
 	address   string // host and port
@@ -46,7 +46,8 @@ type access struct {
 	suite     int // 0 means the best that the BMC has
 }
 
-// accessOf reads driver_info. The error is a *node.ValidationError.
+// accessOf reads how the node's BMC is reached from driver_info. The error is a
+// *node.ValidationError.
 func accessOf(n *node.Node) (access, error) {
 	a := access{username: n.DriverInfo.Text(usernameKey), password: n.DriverInfo.Text(passwordKey)}
 	if len(a.username) > maxUsername {
@@ -77,7 +78,7 @@ func accessOf(n *node.Node) (access, error) {
 	return a, err
 }
 
-// checkUnsupported refuses what the driver would have to ignore.
+// checkUnsupported refuses settings that the driver would have to ignore.
 func checkUnsupported(n *node.Node) error {
 	if version := text(n, protocolKey, "2.0"); version != "2.0" && version != "2" {
 		return invalid(n, protocolKey, "must be 2.0: this engine does not speak IPMI 1.5, which does not encrypt. Remove the key, or use another driver")
@@ -122,7 +123,8 @@ func keepsFlags(n *node.Node) (bool, error) {
 	return keeps, nil
 }
 
-// text is a key of driver_info that may be a text, a number or a boolean.
+// text returns a key of driver_info that may be a text, a number or a boolean, or unset when the
+// node does not have the key.
 func text(n *node.Node, key, unset string) string {
 	raw := strings.TrimSpace(strings.Trim(string(n.DriverInfo.Fields()[key]), `"`))
 	if raw == "" || raw == "null" {
@@ -131,7 +133,7 @@ func text(n *node.Node, key, unset string) string {
 	return raw
 }
 
-// invalid is the error for a key of driver_info. It does not show the value.
+// invalid returns the error for a key of driver_info. It does not show the value.
 func invalid(n *node.Node, key, what string) error {
 	return node.Invalid("driver_info.%s of node %s %s.", key, n.UUID, what)
 }

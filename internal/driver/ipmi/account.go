@@ -10,10 +10,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/driver/login"
 )
 
-// forgetAfter is how long is remembered of credentials that no node uses whether the BMC accepts them.
+// forgetAfter is how long the driver remembers whether a BMC accepts credentials that no node uses.
 const forgetAfter = 24 * time.Hour
 
-// accounts are those that calls use now, or have used not long ago.
+// accounts are the accounts that calls use now, or have used not long ago.
 type accounts struct {
 	options Options
 

@@ -41,7 +41,7 @@ type flags struct {
 	selector   byte
 }
 
-// size is that of the parameter, in bytes.
+// flagsSize is the size of the parameter, in bytes.
 const flagsSize = 5
 
 func (f flags) encode() []byte {
@@ -62,7 +62,7 @@ func decodeFlags(data []byte) flags {
 	}
 }
 
-// device is the boot device in the words of the Bare Metal API; without valid flags it is
+// device returns the boot device in the words of the Bare Metal API. Without valid flags it is
 // unknown.
 func (f flags) device() node.BootDevice {
 	i := slices.IndexFunc(bootDevices, func(row bootDevice) bool { return row.selector == f.selector })
@@ -72,8 +72,9 @@ func (f flags) device() node.BootDevice {
 	return node.BootDevice{Device: bootDevices[i].name, Persistent: &f.persistent}
 }
 
-// boots reports whether flags boot from the same device. BMCs that boot in one mode only need
-// not keep the mode, and some do not show for how long the flags are.
+// boots reports whether flags boot from the same device. The mode may differ, because BMCs that
+// boot in one mode only need not keep it. Whether the flags are for one boot may differ, because
+// some BMCs do not show it.
 func (f flags) boots(want flags) bool { return f.valid && f.selector == want.selector }
 
 func (f flags) String() string {
@@ -110,9 +111,9 @@ func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, 
 	return device, err
 }
 
-// SetBootDevice sets the boot flags, and asks the firmware to handle them. Flags for one boot
-// are sent although the BMC shows them: it may be about to clear those of an earlier request.
-// Only after a call whose outcome is unknown they count as sent by that.
+// SetBootDevice sets the boot flags, and asks the firmware to handle them. Flags for one boot are
+// sent even if the BMC shows them already: it may be about to clear those of an earlier request.
+// Only after a call whose outcome is unknown, flags that the BMC shows count as sent by that call.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootDevices, func(row bootDevice) bool { return row.name == device.Device })
 	if i < 0 {
@@ -151,7 +152,7 @@ func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.Boo
 }
 
 // bootsBIOS reports whether the flags of a node are for BIOS mode: its boot mode is bios or,
-// as this driver reads none, its capabilities say so. Others are booted in UEFI mode.
+// because this driver reads no boot mode, its capabilities say so. Others are booted in UEFI mode.
 func bootsBIOS(n *node.Node) bool { return cmp.Or(n.BootMode, n.BootModeCapability()) == "bios" }
 
 // flags reads the boot flags.
@@ -167,8 +168,8 @@ func (c *call) flags(ctx context.Context) (flags, error) {
 	return decodeFlags(data[version:]), nil
 }
 
-// keepFlags says whether the BMC keeps the flags when nobody starts the machine within a
-// minute. Not every BMC has the parameter; those that do not have it keep them.
+// keepFlags tells the BMC whether to keep the flags when nobody starts the machine within a minute.
+// Not every BMC has the parameter; a BMC without it keeps the flags.
 func (c *call) keepFlags(ctx context.Context, keeps bool) error {
 	var events byte
 	if keeps {

@@ -14,11 +14,11 @@ type call struct {
 	turn   driver.Turn
 
 	sent    bool // a request that changes something
-	changed bool // one may have had its effect
+	changed bool // such a request may have had its effect
 }
 
-// with makes a call: do gets an open session. What fails becomes an error of the
-// driver, in which op is what was tried. A call that only reads has the zero turn.
+// with makes a call with an open session, in do. Errors of do become errors of the driver, in which
+// op says what was tried. A call that only reads has the zero turn.
 func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.Turn, do func(*call) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (c *call) change(ctx context.Context, request command, data ...byte) error 
 	return err
 }
 
-// refused reports whether a failed call is sure to have changed nothing. A read that
-// fails says nothing about a change that an earlier call made.
+// refused reports whether a failed call is sure to have changed nothing. A failed read proves
+// nothing about a change that an earlier call may have made.
 func (c *call) refused() bool {
 	return !c.changed && (c.sent || c.turn.Attempt == driver.Fresh || c.turn.Attempt == driver.Refused)
 }

@@ -119,7 +119,7 @@ func retryable(err error) bool {
 	var answer *completionError
 	var opening *statusError
 	switch {
-	case isRefusedLogin(err): // tried again
+	case isRefusedLogin(err): // a BMC that starts refuses right ones, too
 		return true
 	case errors.As(err, &answer):
 		row, ok := completions[answer.code]
@@ -130,7 +130,7 @@ func retryable(err error) bool {
 	return !errors.Is(err, errNotTheBMC)
 }
 
-// reason is the sentence for people.
+// reason returns the sentence for people.
 func (c *call) reason(err error) string {
 	switch {
 	case errors.Is(err, errNoAnswer), errors.Is(err, context.DeadlineExceeded):

@@ -38,7 +38,7 @@ func (e *statusError) Error() string { return reasonOf(e.status) }
 // errWrongPassword says that the BMC does not know the password that the node has.
 var errWrongPassword = errors.New("the BMC refuses the user name or password")
 
-// errNotTheBMC says that the BMC has agreed to the password and cannot prove it.
+// errNotTheBMC says that the BMC has accepted the password but cannot prove that it knows it.
 var errNotTheBMC = errors.New("the BMC does not prove that it knows the password; if it has a key K_g, remove that from it")
 
 // isRefusedLogin reports whether the BMC has refused the credentials.
@@ -48,8 +48,8 @@ func isRefusedLogin(err error) bool {
 		errors.As(err, &refused) && (refused.status == statusUnauthorizedName || refused.status == statusWrongCode)
 }
 
-// noSuite are the statuses of a BMC that does not have the offered cipher suite. One that was
-// made before an algorithm had its number may call it an illegal parameter.
+// noSuite are the statuses of a BMC that does not have the offered cipher suite. A BMC that is
+// older than the number of an algorithm may call that number an illegal parameter.
 var noSuite = []status{
 	statusNoAuthentication, statusNoIntegrity, statusNoAuthPayload, statusNoIntegrityPayload, statusNoConfidentiality, statusNoSuite, statusIllegalParameter,
 }
@@ -63,8 +63,8 @@ func lacksSuite(err error) bool {
 // maxHandshakes is how often the opening of a session is begun for one call.
 const maxHandshakes = 4
 
-// connect opens a session (section 13.15). When an answer is lost it begins again, with
-// other session IDs and random numbers, so that no late answer is taken for another one.
+// connect opens a session (section 13.15). When an answer is lost, it begins again with other
+// session IDs and random numbers, so that no late answer is taken for another one.
 func connect(ctx context.Context, a access, answer time.Duration) (*session, error) {
 	offers := suitesFor(a.suite)
 	for tries := 1; ; {
@@ -122,14 +122,14 @@ type opening struct {
 	keys              keys
 }
 
-// role is the privilege level that is asked for, and that the user is looked up by
-// name alone; with the length of the name and the name it is part of all codes.
+// identity returns the privilege level that is requested, with the flag that the user is looked up
+// by name alone, the length of the name, and the name. It is part of all codes.
 func (h *opening) identity() []byte {
 	return append([]byte{h.access.privilege | 0x10, byte(len(h.access.username))}, h.access.username...)
 }
 
-// exchange sends a payload and returns the answer of at least size bytes, which is
-// longer than its fixed part. A status that is not zero is a *statusError.
+// exchange sends a payload and returns its answer. Successful answers of less than size bytes are
+// ignored. A status that is not zero is a *statusError.
 func (h *opening) exchange(ctx context.Context, kind payloadType, request []byte, size int) ([]byte, error) {
 	if err := h.wire.send(ctx, packet{kind: kind, payload: request}.encode()); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (h *opening) exchange(ctx context.Context, kind payloadType, request []byte
 	return got, nil
 }
 
-// isFor reports whether a payload names the session. One that refuses may name none.
+// isFor reports whether a payload names the session. A refusal may name none.
 func isFor(payload []byte, id [4]byte) bool {
 	named := [4]byte(payload[4:8])
 	return named == id || payload[1] != 0 && named == [4]byte{}

@@ -1,15 +1,14 @@
-// Package ipmi drives machines through the IPMI service of their BMC: IPMI 2.0 over
-// UDP with RMCP+ sessions (Intelligent Platform Management Interface Specification,
-// second generation, v2.0, revision 1.1). Section numbers in comments are those of this
-// document.
+// Package ipmi drives machines through the IPMI service of their BMC: IPMI 2.0 over UDP with RMCP+
+// sessions (Intelligent Platform Management Interface Specification, second generation, v2.0,
+// revision 1.1). Section numbers in comments are those of this document.
 //
-// Each call opens a session of its own and closes it, because BMCs end sessions that
-// are idle for a minute and grant few. Answers are authenticated before they are read.
-// A datagram that may be lost is sent again only where that changes nothing: a request
-// that changes the machine is one datagram, and a lost answer makes its outcome unknown.
+// Each call opens a session of its own and closes it, because BMCs end sessions that are idle for a
+// minute and grant few. The driver authenticates answers before it reads them. It resends a
+// datagram that may be lost only where that changes nothing: a request that changes the machine is
+// one datagram, and a lost answer makes its outcome unknown.
 //
-// Every change is read before and after: what the machine has already is not asked
-// for, and what it does not show afterwards is not taken for done.
+// The driver reads the machine before and after every change. It does not request what the machine
+// has already, and does not take a change for done before the machine shows it.
 package ipmi
 
 import (

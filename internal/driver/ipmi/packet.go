@@ -76,7 +76,7 @@ const (
 	consoleAddress = 0x81
 )
 
-// encodeRequest is an IPMI message (section 13.8) with a sequence number of 6 bits.
+// encodeRequest returns an IPMI message (section 13.8) with a sequence number of 6 bits.
 func encodeRequest(c command, sequence byte, data []byte) []byte {
 	out := make([]byte, 0, 7+len(data))
 	out = append(out, bmcAddress, c.function<<2)
@@ -98,7 +98,7 @@ func decodeAnswer(message []byte, c command, sequence byte) (code completion, da
 	return completion(message[6]), message[7 : len(message)-1], true
 }
 
-// checksum makes the sum of all bytes zero.
+// checksum returns the byte that makes the sum of all bytes zero.
 func checksum(data []byte) byte {
 	var sum byte
 	for _, b := range data {

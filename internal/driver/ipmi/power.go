@@ -62,7 +62,7 @@ type leg struct {
 // sent is the phase after the BMC has accepted the action of a leg.
 func (l leg) sent() string { return l.phase + " sent" }
 
-// is reports whether a phase is that of the leg.
+// is reports whether a phase belongs to the leg.
 func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
 
 var (
@@ -86,7 +86,7 @@ var (
 )
 
 const (
-	// settling is the time in which a restart has begun.
+	// settling is the time within which an accepted restart begins.
 	settling = 15 * time.Second
 	// shortestPoll is the shortest time between two reads of a machine that is changing.
 	shortestPoll = 500 * time.Millisecond
@@ -121,9 +121,9 @@ func (d Driver) SetPower(ctx context.Context, n *node.Node, target node.PowerSta
 	return out, err
 }
 
-// changePower makes a turn of a plan. An action whose outcome is unknown is repeated only
-// when the power state shows that it had no effect, which harms nothing. One that the BMC
-// has accepted is not repeated; the caller bounds how long the machine may take.
+// changePower makes a turn of a plan. It repeats an action whose outcome is unknown only when the
+// power state shows that the action had no effect, so that repeating it harms nothing. It does not
+// repeat an action that the BMC has accepted; the caller bounds how long the machine may take.
 func (c *call) changePower(ctx context.Context, plan []leg, state node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
@@ -150,7 +150,7 @@ func (c *call) changePower(ctx context.Context, plan []leg, state node.PowerStat
 	return driver.Outcome{}, nil
 }
 
-// restart makes a turn of a reset, after which the machine shows what it showed before.
+// restart makes a turn of a reset, which leaves the power state as it was before.
 func (c *call) restart(ctx context.Context, state node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	switch {
 	case turn.Phase == legRestart.sent() && state == legRestart.goal:
@@ -166,8 +166,8 @@ func (c *call) restart(ctx context.Context, state node.PowerState, turn driver.T
 	return driver.Outcome{Again: settling, Phase: legRestart.sent()}, nil
 }
 
-// InjectNMI interrupts the machine. A second interrupt would end what the first one
-// started, such as writing a crash dump.
+// InjectNMI interrupts the machine. It does not repeat a request whose outcome is unknown: a second
+// interrupt would end what the first one started, such as writing a crash dump.
 func (d Driver) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	const op = "interrupt the machine"
 	if turn.Attempt == driver.Unknown {

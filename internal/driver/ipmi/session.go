@@ -21,9 +21,9 @@ var (
 )
 
 const (
-	// maxReads is how often a request is sent that changes nothing.
+	// maxReads is how often a request that changes nothing is sent.
 	maxReads = 4
-	// changeAnswer is how long the answer to a change is waited for.
+	// changeAnswer is how long the driver waits for the answer to a change.
 	changeAnswer = 15 * time.Second
 )
 
@@ -39,8 +39,8 @@ type session struct {
 	message  byte   // number of the newest request, 6 bits
 }
 
-// read makes a request that changes nothing. When there is no answer it asks again: with
-// new numbers, because a BMC ignores those that it has seen.
+// read makes a request that changes nothing. When there is no answer, it asks again with new
+// numbers, because a BMC ignores numbers that it has seen.
 func (s *session) read(ctx context.Context, c command, data ...byte) ([]byte, error) {
 	for tries := 1; ; tries++ {
 		got, err := s.request(ctx, s.answer, c, data)
@@ -89,9 +89,10 @@ func (s *session) post(ctx context.Context, c command, data []byte) error {
 	}))
 }
 
-// raise gives the session its privilege level: it begins with that of a user (section
-// 22.18). A level that the account or the channel does not have is a *statusError, as from a
-// BMC that refuses it earlier: the completion codes for it mean something else elsewhere.
+// raise gives the session its privilege level. A session begins with the level of a user (section
+// 22.18). If the account or the channel does not have the level, the error is a *statusError, as
+// from a BMC that refuses the level earlier. It is no *completionError, because the completion
+// codes for that mean something else in other answers.
 func (s *session) raise(ctx context.Context, privilege byte) error {
 	_, err := s.read(ctx, setSessionPrivilege, privilege)
 	var answer *completionError

@@ -29,7 +29,7 @@ var suites = []suite{
 	{3, 1, 1, sha1.New, 12, 1},
 }
 
-// suitesFor lists those to offer to a BMC: the wanted one, or all.
+// suitesFor lists the suites to offer to a BMC: the wanted one, or all.
 func suitesFor(wanted int) []suite {
 	if i := slices.IndexFunc(suites, func(s suite) bool { return s.id == wanted }); i >= 0 {
 		return suites[i : i+1]
@@ -63,7 +63,7 @@ func (s suite) deriveKeys(sessionKey []byte) keys {
 // nextHeader ends the padding of a trailer (section 13.28.4).
 const nextHeader = 0x07
 
-// seal is the datagram of a message in a session: encrypted, then authenticated.
+// seal returns the datagram of a message in a session: encrypted, then authenticated.
 func (s suite) seal(k keys, p packet) []byte {
 	p.protected, p.payload = true, encrypt(k.cipher, p.payload)
 	out := p.encode()
@@ -73,8 +73,8 @@ func (s suite) seal(k keys, p packet) []byte {
 	return append(out, s.code(k.integrity, out[len(rmcpHeader):])[:s.shortened]...)
 }
 
-// unseal returns the message in a datagram of a session. It returns false for one that
-// the other side has not sent in this session.
+// unseal returns the message in a datagram of a session. It returns false for a datagram that the
+// other side has not sent in this session.
 func (s suite) unseal(k keys, session uint32, datagram []byte) (message []byte, ok bool) {
 	p, ok := decodePacket(datagram)
 	if !ok || !p.protected || p.kind != payloadMessage || p.session != session || len(datagram) < headerSize+s.shortened {
@@ -105,8 +105,7 @@ func encrypt(key, text []byte) []byte {
 	return out
 }
 
-// decrypt is the reverse of encrypt. It returns false for a text that cannot come from
-// there.
+// decrypt is the reverse of encrypt. It returns false for a text that encrypt cannot have made.
 func decrypt(key, sealed []byte) (text []byte, ok bool) {
 	if len(sealed) < 2*aes.BlockSize || len(sealed)%aes.BlockSize != 0 {
 		return nil, false

@@ -41,8 +41,8 @@ var vendorMethods = map[string]node.VendorMethod{
 // Methods lists the methods.
 func (vendorInterface) Methods() map[string]node.VendorMethod { return maps.Clone(vendorMethods) }
 
-// Call sends one request, which may change anything: one whose outcome is unknown is not sent
-// again.
+// Call sends one request, which may change anything. It does not repeat a request whose outcome is
+// unknown.
 func (v vendorInterface) Call(ctx context.Context, n *node.Node, _, method string, body node.Object, turn driver.Turn) ([]byte, error) {
 	op := "run vendor method " + method
 	if turn.Attempt == driver.Unknown {
@@ -55,7 +55,7 @@ func (v vendorInterface) Call(ctx context.Context, n *node.Node, _, method strin
 	return nil, v.with(ctx, n, op, turn, func(c *call) error { return c.change(ctx, request, data...) })
 }
 
-// vendorRequest is the request of a method. The error is a *node.ValidationError.
+// vendorRequest returns the request of a method. The error is a *node.ValidationError.
 func vendorRequest(n *node.Node, method string, body node.Object) (request command, data []byte, err error) {
 	switch method {
 	case sendRaw:

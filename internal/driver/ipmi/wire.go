@@ -27,9 +27,9 @@ func dial(ctx context.Context, address string) (*wire, error) {
 	return &wire{conn}, nil
 }
 
-// send sends a datagram, but never after the deadline of ctx: a process that was stopped
-// for a while may go on before the timer does that ends the context, and others have the
-// machine by then.
+// send sends a datagram, but never after the deadline of ctx. The context alone does not ensure
+// that: a process that was stopped for a while may go on before the timer that ends the context
+// fires, and others have the machine by then.
 func (w *wire) send(ctx context.Context, datagram []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
