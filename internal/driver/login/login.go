@@ -7,10 +7,13 @@ import (
 	"time"
 )
 
-// A BMC may refuse right credentials for as long as it starts, for example with new firmware. While it
-// may start, the pause between tries grows by growth with each, up to startingPause. Otherwise it is
-// forgetPause after the second, and grows up to longestPause: wrong ones lock no account where BMCs have
-// forgotten the failures before each try, which many do after a quarter of an hour.
+// A BMC may refuse right credentials for as long as it starts, for example with new firmware. While
+// it may start, the pause between tries grows by the factor growth with each refusal, up to
+// startingPause.
+//
+// Otherwise, the pause is at least forgetPause after the second refusal, and grows up to
+// longestPause. Wrong credentials then lock no account on a BMC that forgets failures before the
+// next try, which many do after a quarter of an hour.
 const (
 	growth        = 2
 	startsWithin  = 30 * time.Minute
@@ -34,14 +37,14 @@ type Tries struct {
 	wait     time.Duration // after the last refusal
 }
 
-// NewTries returns a count of none. The pause is the time between the first two tries, and
+// NewTries returns a Tries without refusals. The pause is the time between the first two tries.
 // keys names what a person corrects, such as "redfish_username and redfish_password".
 func NewTries(clock func() time.Time, pause time.Duration, keys string) *Tries {
 	return &Tries{clock: clock, pause: pause, keys: keys}
 }
 
-// Refuse counts a refusal. Those of calls at the same time are one: a BMC that restarts
-// refuses them all.
+// Refuse counts a refusal. Refusals of calls at the same time count as one, because a BMC that
+// restarts refuses them all.
 func (t *Tries) Refuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,8 +70,8 @@ func (t *Tries) MayStart() {
 	t.starts = t.clock().Add(startsWithin)
 }
 
-// Unanswered notes that the BMC did not answer. It may be starting then, unless it has refused the
-// credentials before.
+// Unanswered notes that the BMC did not answer. The BMC may be starting then, unless it has refused
+// the credentials before.
 func (t *Tries) Unanswered() {
 	if !t.Refused() {
 		t.MayStart()
@@ -82,7 +85,7 @@ func (t *Tries) Accept() {
 	t.accepted, t.refusals, t.starts = true, 0, time.Time{}
 }
 
-// Started notes that the BMC has started: a refusal is about the credentials from now on.
+// Started notes that the BMC has started. From now on, a refusal is about the credentials.
 func (t *Tries) Started() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +112,7 @@ func (t *Tries) Permitted() error {
 // RefusedError is the error of a call that was not made because the BMC has refused the
 // credentials.
 type RefusedError struct {
-	// Next is when they may be sent again.
+	// Next is when the credentials may be sent again.
 	Next     time.Time
 	refusals int
 	accepted bool // before
