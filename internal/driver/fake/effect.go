@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// order is an effect to request, with a property that its driver needs.
+// order is an effect to request, and whether repeating it could do harm.
 type order struct {
 	kind   Kind
 	detail string
@@ -50,8 +50,8 @@ func outcome(ctx context.Context, machine Machine, turn driver.Turn) (Task, erro
 	return task, read(err)
 }
 
-// read returns the error of a call that only reads. It is never marked as refused,
-// because that would be taken for a refusal of the change.
+// read returns the error of a call that only reads. It is never marked as refused, because the
+// caller would take that for a refusal of the change.
 func read(err error) error {
 	var failure *node.DriverError
 	if errors.As(err, &failure) && failure.Refused {
@@ -62,7 +62,7 @@ func read(err error) error {
 	return err
 }
 
-// outcome is the outcome of a turn, by the state of the machine's task.
+// outcome returns the outcome of a turn, by the state of the machine's task.
 func (o order) outcome(task Task, turn driver.Turn) (driver.Outcome, error) {
 	switch task.State {
 	case Done:

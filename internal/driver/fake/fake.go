@@ -68,8 +68,8 @@ func (h Hardware) machine(n *node.Node) (Machine, bool) {
 	return h.machines(n)
 }
 
-// turn makes a turn of an operation that has a waiting state: the machine carries out
-// the order; without a machine, driver_info says how long it takes and whether it fails.
+// turn makes a turn of an operation that has a waiting state. The machine carries out the order.
+// Without a machine, driver_info says how long the operation takes and whether it fails.
 func (h Hardware) turn(ctx context.Context, n *node.Node, operation string, o order, turn driver.Turn) (driver.Outcome, error) {
 	if machine, ok := h.machine(n); ok {
 		out, err := carryOut(ctx, machine, o, turn)
@@ -79,7 +79,8 @@ func (h Hardware) turn(ctx context.Context, n *node.Node, operation string, o or
 	return play(n, operation, turn)
 }
 
-// underWork turns a wait in a waiting state into one under the lease, for operations without such a state.
+// underWork turns a wait in a waiting state into a wait under the lease. It is for operations
+// without a waiting state.
 func underWork(out driver.Outcome, err error) (driver.Outcome, error) {
 	if out.Park > 0 {
 		out.Again, out.Park = out.Park, 0
@@ -175,8 +176,8 @@ func (h Hardware) Unrescue(ctx context.Context, n *node.Node, turn driver.Turn) 
 	return underWork(h.turn(ctx, n, "unrescue", order{kind: Unrescue}, turn))
 }
 
-// memory is the key of driver_internal_info for the state of a node without a machine,
-// as far as it has no field of the node.
+// memory is the key of driver_internal_info for those parts of the state of a node without a
+// machine that have no field in the node.
 const memory = "fake_hardware"
 
 // recall reads a part of that state into target, which stays unchanged without one.

@@ -15,8 +15,8 @@ import (
 type Machine interface {
 	// PowerState reads "power on" or "power off".
 	PowerState(ctx context.Context) (node.PowerState, error)
-	// Do requests an effect and returns when the machine has accepted it. One that
-	// takes longer is a running task of the machine.
+	// Do requests an effect and returns when the machine has accepted it. An effect that takes
+	// longer is a running task of the machine.
 	Do(ctx context.Context, effect Effect) (Task, error)
 	// Outcome returns the task of a request, see driver.Origin. It changes nothing.
 	Outcome(ctx context.Context, request string) (Task, error)

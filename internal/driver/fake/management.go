@@ -41,8 +41,8 @@ func (h Hardware) SetBootDevice(ctx context.Context, n *node.Node, device node.B
 	return applied(out, err, remember("boot_device", device))
 }
 
-// InjectNMI interrupts the machine. A second interrupt would end what the first
-// one started, such as writing a crash dump.
+// InjectNMI interrupts the machine. It does not repeat a request whose outcome is unknown: a second
+// interrupt would end what the first one started, such as writing a crash dump.
 func (h Hardware) InjectNMI(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return h.manage(ctx, n, order{kind: NMI, once: true}, turn)
 }

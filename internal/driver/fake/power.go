@@ -32,11 +32,10 @@ var (
 	}
 )
 
-// changePower makes a turn of a power change. A leg is stored before its effect is
-// requested, and every turn reads the power state first: a request whose outcome is
-// unknown is repeated only when the power state shows that it had no effect, which is
-// harmless. An accepted request is not repeated; the caller bounds how long the
-// machine may take.
+// changePower makes a turn of a power change. A leg is stored before its effect is requested, and
+// every turn reads the power state first. A request whose outcome is unknown is repeated only when
+// the power state shows that it had no effect, so that repeating it is harmless. An accepted
+// request is not repeated; the caller bounds how long the machine may take.
 func changePower(ctx context.Context, machine Machine, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	legs := powerPlans[target]
 	i := max(0, slices.IndexFunc(legs, func(l leg) bool { return turn.Phase == l.phase || turn.Phase == l.sent() }))

@@ -158,7 +158,7 @@ func (r remote) said(response *http.Response, text []byte) string {
 	return node.CutText(fmt.Sprintf("%s answered %s: %s", r.url, response.Status, bytes.TrimSpace(text)))
 }
 
-// broken is the error of a call without a usable answer.
+// broken returns the error of a call without a usable answer.
 func (r remote) broken(op, reason string) error {
 	return &node.DriverError{Op: op, Retryable: true, Reason: node.CutText(reason)}
 }
