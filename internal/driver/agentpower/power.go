@@ -12,16 +12,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Reboot makes a turn of having the ramdisk of a node restart the machine. It is done when the
-// ramdisk has accepted, or is gone after it may have.
+// Reboot makes a turn of having the ramdisk of a node restart the machine. The outcome is done when
+// the ramdisk has accepted, or is gone after it may have accepted.
 type Reboot func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error)
 
 // Power is the power interface of machines without a BMC. It knows only whether a
 // ramdisk runs on the machine, and can only make the ramdisk reboot it.
 type Power struct {
-	Alive  func(*node.Node) bool // nil means never
-	Silent func(*node.Node) bool // not alive although the engine listened; nil means whenever it is not alive
-	Reboot Reboot                // nil means that reboots are not supported
+	// Alive reports whether the ramdisk is alive; nil means never.
+	Alive func(*node.Node) bool
+	// Silent reports whether the ramdisk is not alive although the engine listened; nil means
+	// whenever it is not alive.
+	Silent func(*node.Node) bool
+	// Reboot restarts a machine; nil means that reboots are not supported.
+	Reboot Reboot
 }
 
 var _ driver.Power = Power{}
@@ -73,8 +77,8 @@ func (p Power) silent(n *node.Node) bool {
 	return p.Silent(n)
 }
 
-// noHeartbeat is the error for a ramdisk without a recent heartbeat; nothing was sent to it. A
-// ramdisk whose heartbeats the engine refused since may still run.
+// noHeartbeat returns the error for a ramdisk without a recent heartbeat, to which nothing was
+// sent. A ramdisk whose heartbeats the engine has refused since may still run.
 func (Power) noHeartbeat(op string, n *node.Node) error {
 	reason := "the machine has no BMC and its ramdisk sent no heartbeat recently; boot it into the ramdisk and try again."
 	if refusal, ok := node.FirstRefusal(node.HeartbeatRefusals(n.DriverInternalInfo), time.Time{}); ok {

@@ -45,7 +45,8 @@ func TestSilentRamdiskIsARetryableRefusal(t *testing.T) {
 	}
 }
 
-// TestSilentRamdiskIsAskedWhenItMayHaveGoneDown: that it is silent may be what was asked for.
+// TestSilentRamdiskIsAskedWhenItMayHaveGoneDown: the silence may be the effect of the reboot that
+// was requested.
 func TestSilentRamdiskIsAskedWhenItMayHaveGoneDown(t *testing.T) {
 	for _, tc := range []struct {
 		turn driver.Turn
@@ -69,7 +70,8 @@ func TestSilentRamdiskIsAskedWhenItMayHaveGoneDown(t *testing.T) {
 	}
 }
 
-// TestRamdiskThatNobodyListenedToIsAsked: its heartbeats may have been sent to an engine that was away.
+// TestRamdiskThatNobodyListenedToIsAsked: the ramdisk may have sent its heartbeats to an engine
+// that was away.
 func TestRamdiskThatNobodyListenedToIsAsked(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		asked := false
