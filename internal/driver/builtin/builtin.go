@@ -14,40 +14,39 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Dependencies is what drivers need of the engine. With the zero value no ramdisk is
-// ever alive or can be rebooted.
+// Dependencies are what drivers need of the engine. With the zero value no ramdisk is ever alive or
+// can be rebooted.
 type Dependencies struct {
-	// AgentAlive reports whether a node's ramdisk has sent a heartbeat recently. Nil
-	// means that none ever does.
+	// AgentAlive reports whether a node's ramdisk has sent a heartbeat recently. Nil means never.
 	AgentAlive func(*node.Node) bool
-	// AgentSilent reports whether it has sent none although the engine listened all that
-	// time. Nil means whenever it is not alive.
+	// AgentSilent reports whether a node's ramdisk has sent no heartbeat although the engine
+	// listened all that time. Nil means whenever the ramdisk is not alive.
 	AgentSilent func(*node.Node) bool
 	// AgentReboot makes a node's ramdisk restart the machine. Nil means that machines
 	// without a BMC cannot be rebooted.
 	AgentReboot agentpower.Reboot
-	// FakeMachine returns the machine of a node of fake hardware. Nil means the one
-	// that driver_info.fake_machine names, over HTTP.
+	// FakeMachine returns the machine of a node of fake hardware. Nil means the machine that
+	// driver_info.fake_machine names, over HTTP.
 	FakeMachine fake.Machines
-	// IPMI is the driver for BMCs with IPMI. The zero value means one without the
-	// interfaces of that name.
+	// IPMI is the driver for BMCs with IPMI. The zero value means that there are no interfaces
+	// ipmitool.
 	IPMI ipmi.Driver
-	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value
-	// means one without the interfaces of that name.
+	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value means
+	// that there are no interfaces redfish.
 	Redfish redfish.Driver
-	// Netboot is what boot interfaces serve to machines on the network, and Images gets
-	// that. The zero values mean nothing; nodes hear that then.
+	// Netboot says what boot interfaces serve to machines on the network, and Images gets the
+	// images. With the zero values nothing is served, and the validation of nodes says so.
 	Netboot netboot.Config
 	Images  netboot.Images
-	// Ramdisk is the driver for work in the ramdisk. The zero value means one without
-	// the interfaces direct, custom-agent and agent.
+	// Ramdisk is the driver for work in the ramdisk. The zero value means that there are no deploy
+	// interfaces but fake, and no RAID and rescue interfaces agent.
 	Ramdisk ramdisk.Driver
 }
 
-// New builds the registry of all drivers. Its error is that of driver.New.
+// New builds the registry of all drivers. Its errors are those of driver.New.
 func New(config driver.Config, needs Dependencies) (drivers *driver.Registry, err error) {
 	built := implementations(needs)
-	// Boot interfaces use what else the node has chosen.
+	// Boot interfaces use the management interface that the node has chosen.
 	management := func(n *node.Node) (driver.Management, error) {
 		return driver.Ability[driver.Management](drivers, n, node.ManagementInterface, "boot devices")
 	}
