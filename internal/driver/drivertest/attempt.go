@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// Machine is a machine outside the engine, as a test of its driver sees it. Its
-// faults stay until Heal.
+// Machine is a machine outside the engine, as a test of its driver sees it. Its faults last until
+// Heal.
 type Machine interface {
 	// Effects lists the kinds of everything that was done to the machine.
 	Effects() []string
@@ -42,7 +42,7 @@ const (
 // TurnFunc makes a turn of an operation on one machine.
 type TurnFunc func(ctx context.Context, turn driver.Turn) (driver.Outcome, error)
 
-// Operation is one that changes a machine.
+// Operation is an operation that changes a machine.
 type Operation struct {
 	// New returns a fresh machine, and the operation on it.
 	New func(t *testing.T) (Machine, TurnFunc)
@@ -123,7 +123,7 @@ func Attempts(t *testing.T, o Operation) {
 
 func fresh() driver.Turn { return driver.Turn{Origin: origin} }
 
-// after is the turn after a failed one: nothing of that was stored.
+// after returns the turn after a failed one, of which nothing was stored.
 func after(turn driver.Turn, attempt driver.Attempt) driver.Turn {
 	turn.Attempt = attempt
 	return turn

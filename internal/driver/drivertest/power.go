@@ -86,7 +86,7 @@ func unreachable(t *testing.T, c PowerCase) {
 	}
 }
 
-// After is the turn that follows an outcome which asked for it.
+// After returns the turn that follows an outcome which asked for it.
 func After(turn driver.Turn, out driver.Outcome) driver.Turn {
 	after := driver.Turn{
 		Attempt: driver.Continued, Origin: turn.Origin, Elapsed: turn.Elapsed, Phase: out.Phase, Handle: out.Handle,
@@ -97,7 +97,7 @@ func After(turn driver.Turn, out driver.Outcome) driver.Turn {
 	return after
 }
 
-// maxTurns bounds how often set asks.
+// maxTurns bounds how many turns an operation may take.
 const maxTurns = 1000
 
 // set makes the turns of a power change until it is done, without waiting.
