@@ -29,8 +29,8 @@ type backup struct {
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// passingTaints begin the keys of taints that say how a Node is at the moment. Whoever sets them
-// knows when they end.
+// passingTaints are the prefixes of the keys of taints that describe the current condition of a
+// Node. A backup leaves such taints out, because whoever sets them also knows when they end.
 var passingTaints = []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/"}
 
 // backupOf returns the backup that a Machine has, or nil when it has none.
@@ -39,13 +39,14 @@ func backupOf(m *clusterv1.Machine) *backup {
 		return nil
 	}
 	var read backup
-	decode(m.Annotations, v1beta2.RestorePendingAnnotation, &read) // what cannot be read has nothing to restore
+	// What cannot be read has nothing to restore.
+	decode(m.Annotations, v1beta2.RestorePendingAnnotation, &read)
 	return &read
 }
 
-// takeBackup is a backup of a Node. What an earlier backup has, which was not restored yet, goes
-// into it where the Node lacks it. Of what does not fit, the longest annotations and then the
-// longest labels are dropped.
+// takeBackup returns a backup of node. It merges in what an earlier backup has that was not
+// restored yet, as far as node lacks it. If the backup is longer than maxBackup, takeBackup drops
+// the longest annotations, and after them the longest labels, until it fits.
 func takeBackup(node *corev1.Node, earlier *backup) backup {
 	b := backup{
 		Node:        nodeRef{Name: node.Name, UID: node.UID},
@@ -68,7 +69,8 @@ func takeBackup(node *corev1.Node, earlier *backup) backup {
 	return b
 }
 
-// drop removes the longest values until so many bytes are gone, and returns how many are left.
+// drop removes values, the longest first, until the encoded backup is shorter by excess bytes. It
+// returns how many bytes still have to go; 0 or less means none.
 func (b *backup) drop(values map[string]string, excess int) int {
 	if excess <= 0 {
 		return excess
@@ -88,8 +90,8 @@ func (b *backup) drop(values map[string]string, excess int) int {
 	return excess
 }
 
-// restore gives a Node what the backup has and the Node lacks; what the Node has stays as it is.
-// It reports whether anything was missing.
+// restore adds to node the labels, annotations and taints of the backup that node lacks. What node
+// has stays as it is. restore reports whether anything was missing.
 func (b *backup) restore(node *corev1.Node) bool {
 	labels, annotations := node.Labels, node.Annotations
 	node.Labels, node.Annotations = merged(b.Labels, labels), merged(b.Annotations, annotations)
@@ -98,11 +100,11 @@ func (b *backup) restore(node *corev1.Node) bool {
 	return len(node.Labels) > len(labels) || len(node.Annotations) > len(annotations) || len(taints) > 0
 }
 
-// isFor reports whether the backup is to be restored to this Node: it is not the one that the
-// backup was taken from.
+// isFor reports whether the backup is to be restored to the Node with this UID. The Node that the
+// backup was taken from needs no restoring.
 func (b *backup) isFor(uid types.UID) bool { return b.Node.UID != uid }
 
-// merged are the pairs of both, where those of the second win.
+// merged returns the pairs of both maps. If both have a key, the second map wins.
 func merged(first, second map[string]string) map[string]string {
 	both := maps.Clone(first)
 	if both == nil {
@@ -118,7 +120,8 @@ func lastingTaints(taints []corev1.Taint) []corev1.Taint {
 	})
 }
 
-// missingTaints are the taints that the others lack: a taint is the same when key and effect are.
+// missingTaints returns the taints that others lack. Two taints are the same if key and effect are
+// the same.
 func missingTaints(taints, others []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {
 		return slices.ContainsFunc(others, func(o corev1.Taint) bool { return o.MatchTaint(&t) })

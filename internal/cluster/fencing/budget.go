@@ -7,16 +7,18 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// ConfirmTimeout is how long a host may take until it is proven to be off, and how long its Node may
-// take to be deleted after that. A cycle that takes longer gives its place in the budget back, and
-// is shown as stuck.
+// ConfirmTimeout is how long a held host may take until it is proven to be off, and how long its
+// Node may take after that to be deleted. A cycle that takes longer gives its place in the budget
+// back, and is shown as stuck.
 const ConfirmTimeout = 10 * time.Minute
 
-// age is how far a hold is from now. It was set in what is the future now if the clock has been set
-// back since; that must not keep it for so long.
+// age returns the time between the request of the hold and now, in either direction. If the clock
+// was set back after the request, the request lies in the future. The hold must not last until the
+// clock has caught up.
 func (h *hold) age(now time.Time) time.Duration { return now.Sub(h.RequestedAt.Time).Abs() }
 
-// isStuck reports whether a hold has not been confirmed in time, or not been removed in time after that.
+// isStuck reports whether the host was not proven to be off in time after its hold was set, or
+// whether the hold was not removed in time after that proof.
 func isStuck(h *v1alpha1.BareMetalHost, held *hold, now time.Time) bool {
 	if ProvenOff(h, holdKey, h.Annotations[holdKey]) != nil {
 		return held.age(now) >= ConfirmTimeout
@@ -24,7 +26,8 @@ func isStuck(h *v1alpha1.BareMetalHost, held *hold, now time.Time) bool {
 	return isOverdue(h, now)
 }
 
-// confirmedAt is when the hold of a host that is proven to be off was confirmed.
+// confirmedAt returns when the host operator confirmed that the host is off for the hold, or the
+// zero time if it has not.
 func confirmedAt(h *v1alpha1.BareMetalHost) time.Time {
 	for _, record := range h.Status.PowerOffHolds {
 		if record.Key == holdKey && record.ConfirmedAt != nil {
@@ -34,13 +37,13 @@ func confirmedAt(h *v1alpha1.BareMetalHost) time.Time {
 	return time.Time{}
 }
 
-// isOverdue reports whether a host that is proven to be off is so for too long.
+// isOverdue reports whether a host that is proven to be off has been so for ConfirmTimeout.
 func isOverdue(h *v1alpha1.BareMetalHost, now time.Time) bool {
 	return now.Sub(confirmedAt(h)).Abs() >= ConfirmTimeout
 }
 
-// occupied are the names of the hosts that take the places of a cluster's budget, in their
-// order.
+// occupied returns the names, sorted, of the hosts that take up places in the budget of a cluster.
+// A stuck hold takes up none.
 func occupied(hosts []v1alpha1.BareMetalHost, cluster string, now time.Time) []string {
 	var names []string
 	for i := range hosts {

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/remediation"
 )
 
-// Version is that of an API server which does not know the out-of-service taint, so that Nodes are deleted
-// and the world checks that.
+// Version returns the version of an API server that does not know the out-of-service taint. So
+// Nodes are deleted, which the world checks.
 func (w *world) Version(context.Context, types.NamespacedName) (*version.Version, error) {
 	return version.MajorMinor(1, 27), nil
 }
@@ -68,9 +68,9 @@ func (w *world) away(hosts int) (names []string) {
 	return names
 }
 
-// TestTheControlPlaneKeepsItsMajorityWhileBothControllersRecoverItsMachines has one Machine recovered by annotation, one by
-// a Metal3Remediation, and one by both, in any order of their steps. Conditions of Machines say all
-// the time that all of them are ready.
+// TestTheControlPlaneKeepsItsMajorityWhileBothControllersRecoverItsMachines recovers one Machine by
+// annotation, one by a Metal3Remediation, and one by both, with their steps in random order. The
+// conditions of the Machines say all the time that all of them are ready.
 func TestTheControlPlaneKeepsItsMajorityWhileBothControllersRecoverItsMachines(t *testing.T) {
 	const machines = 3
 	for seed := range uint64(20) {
@@ -128,7 +128,8 @@ func TestTheControlPlaneKeepsItsMajorityWhileBothControllersRecoverItsMachines(t
 	}
 }
 
-// TestAnUpdateThatRunsOnTheHostIsNoPowerOff has the machine off in the middle of a live update, as far as is read.
+// TestAnUpdateThatRunsOnTheHostIsNoPowerOff reads the machine as off in the middle of a live
+// update.
 func TestAnUpdateThatRunsOnTheHostIsNoPowerOff(t *testing.T) {
 	w := newWorld(t, 1)
 	old := w.theNode(0).UID

@@ -43,8 +43,8 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// machineChanges are changes of Machines that are, or were until now, to be recovered. One that
-// is gone may leave a hold.
+// machineChanges lets through changes of Machines that are to be recovered, or were before the
+// change. It lets through every deletion, because a deleted Machine may leave a hold.
 func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	return predicate.TypedFuncs[*clusterv1.Machine]{
 		CreateFunc: func(e event.TypedCreateEvent[*clusterv1.Machine]) bool { return isConcerned(e.Object) },
@@ -55,8 +55,8 @@ func machineChanges() predicate.TypedPredicate[*clusterv1.Machine] {
 	}
 }
 
-// machineOf is the Machine of a Metal3Machine, if it is to be recovered, or if the condition
-// says so although nothing is left to do.
+// machineOf returns a request for the Machine of a Metal3Machine if the Machine is to be recovered,
+// or if the condition still shows a recovery although nothing is left to do.
 func (r *Reconciler) machineOf(ctx context.Context, m *v1beta2.Metal3Machine) []reconcile.Request {
 	machine, err := related.Machine(ctx, r.Client, m)
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *Reconciler) machineOf(ctx context.Context, m *v1beta2.Metal3Machine) []
 	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(machine)}}
 }
 
-// machinesOfHost are the Machine that a hold names, and the one that has the host if it is to
-// be recovered, or if the host has a hold.
+// machinesOfHost returns requests for the Machine that the hold of a host names, and for the
+// Machine that has the host, if that is to be recovered or the host is held.
 func (r *Reconciler) machinesOfHost(ctx context.Context, h *v1alpha1.BareMetalHost) []reconcile.Request {
 	var names []reconcile.Request
 	if held := holdOf(h); held != nil {
@@ -86,7 +86,7 @@ func (r *Reconciler) machinesOfHost(ctx context.Context, h *v1alpha1.BareMetalHo
 	return names
 }
 
-// consumer is the Machine that has a host, as the cache knows it, or nil.
+// consumer returns the Machine that has the host, by the cache, or nil.
 func (r *Reconciler) consumer(ctx context.Context, h *v1alpha1.BareMetalHost) (*clusterv1.Machine, error) {
 	if h.Spec.ConsumerRef == nil {
 		return nil, nil

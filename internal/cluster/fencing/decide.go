@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// holdExpiry is when a hold whose request was withdrawn, and that has no effect, expires
-	// (extra action).
+	// holdExpiry is the age at which a hold is removed if its request was withdrawn and the host is
+	// still on (extra action).
 	holdExpiry = 30 * time.Minute
-	// offGrace is how long a host is off without a hold until it gets one (extra action): two
-	// polls of the host operator.
+	// offGrace is how long a host has to be off without a hold until it gets one (extra action). It
+	// is two polls of the host operator.
 	offGrace = 2 * time.Minute
 )
 
-// How long a pass waits for what nobody reports to the controller.
+// Times until the next pass when it waits for something that no watch reports.
 const (
 	nodePoll   = 15 * time.Second // a Node, or its API server
-	longPoll   = time.Minute      // what takes longer, or is reported usually
-	restorable = 5 * time.Minute  // a Node that was given up
+	longPoll   = time.Minute      // changes that take longer, or that a watch usually reports
+	restorable = 5 * time.Minute  // the return of a Node that was given up
 )
 
 // limits are what an administrator chooses.
@@ -45,30 +45,32 @@ type facts struct {
 	// machine is nil when it is gone.
 	machine *clusterv1.Machine
 	paused  bool
-	// host is the one that the Machine has, or nil.
+	// host is the host of the Machine, or nil.
 	host *v1alpha1.BareMetalHost
 	// stray is another host with a hold of this Machine, or nil.
 	stray *v1alpha1.BareMetalHost
-	// node is the Node, or nil when it does not exist. unreachable says why that is not known, and
-	// ambiguous why a Node may be that of another machine.
+	// node is nil if the Node does not exist or is not known. If it is not known, either
+	// unreachable says why, or ambiguous says why the Node that was found may be that of another
+	// machine.
 	node                   *corev1.Node
 	unreachable, ambiguous string
-	// occupied are the hosts that take places of the budget.
+	// occupied are the names of the hosts that take up places in the budget.
 	occupied []string
 	// endangered says why the control plane needs this Machine, or is empty.
 	endangered string
-	// lasting means that it always does, because the others are too few.
+	// lasting means that the other machines are too few to do without this one, even if all of them
+	// are ready.
 	lasting bool
 	// shown is the reason of the Metal3Machine's condition, or empty.
 	shown string
 }
 
-// decision is what a pass does: one write, or to show a condition and to wait.
+// decision is what a pass does: either it makes one write, or it shows a condition and waits.
 type decision struct {
 	do action
 	// reason and message are what the condition says. An empty reason leaves it as it is.
 	reason, message string
-	// after is when to look again; 0 means when something changes.
+	// after is the time until the next pass; 0 means that the next pass comes with the next change.
 	after time.Duration
 }
 
@@ -95,23 +97,25 @@ func wait(after time.Duration, reason, format string, args ...any) decision {
 	return decision{reason: reason, message: fmt.Sprintf(format, args...), after: after}
 }
 
-// stuckReasons are the reasons of a recovery that does not get on while its host is held off.
+// stuckReasons are the reasons of the condition for a recovery that is stuck while its host is held
+// off.
 var stuckReasons = map[string]bool{
 	v1beta2.PowerOffNotConfirmedReason: true,
 	v1beta2.NodeDeletionBlockedReason:  true,
 }
 
-// isStuckBy reports whether the machine is held off and the recovery does not get on. A decision that
-// shows nothing leaves what is shown.
+// isStuckBy reports whether the recovery is stuck while the host is held off. If the decision shows
+// no condition, shown counts, which is the reason of the present condition.
 func (d decision) isStuckBy(shown string) bool {
 	return stuckReasons[d.reason] || d.reason == "" && stuckReasons[shown]
 }
 
-// decide is pure. Guards come first: what is paused, orphaned or foreign is not in the table.
+// decide returns what the next pass does. Guards come before the truth table, because the table
+// does not cover what is paused, orphaned or foreign.
 func decide(f facts, l limits) decision {
 	switch {
 	case f.paused:
-		return decision{after: longPoll} // nobody reports that a Cluster is not paused any more
+		return decision{after: longPoll} // no watch reports that a Cluster is no longer paused
 	case f.stray != nil:
 		return write(removeStray)
 	case f.machine == nil:
@@ -138,7 +142,7 @@ func decide(f facts, l limits) decision {
 	}
 }
 
-// withoutHost ends what was begun for a Machine whose host is gone or belongs to another.
+// withoutHost ends the recovery of a Machine whose host is gone or belongs to another Machine.
 func withoutHost(f facts) decision {
 	switch {
 	case isSuspended(f.machine):
@@ -150,11 +154,11 @@ func withoutHost(f facts) decision {
 	}
 }
 
-// isSuspended reports whether there is something that suspends the health checks of a Machine,
-// or belongs to that.
+// isSuspended reports whether the recovery suspends the health checks of a Machine, or has left a
+// stage on it.
 func isSuspended(m *clusterv1.Machine) bool { return isMarked(m) || stageOf(m) != nil }
 
-// idle is the end: nothing is left to do.
+// idle shows that nothing is left to do.
 func idle(f facts) decision {
 	if f.shown == "" {
 		return decision{}
@@ -162,8 +166,8 @@ func idle(f facts) decision {
 	return wait(0, v1beta2.NotRemediatingReason, "")
 }
 
-// situationOf is the row of the truth table. unproven says why a host with a request and a hold
-// counts as on.
+// situationOf returns the row of the truth table. A host with a request and a hold counts as on
+// until it is proven to be off; unproven then says why it is not.
 func situationOf(f facts) (s situation, unproven string) {
 	s = situation{node: f.node != nil, requested: isRequested(f.machine), on: f.host.Status.PoweredOn, held: isHeld(f.host)}
 	if s.requested && s.held {
@@ -180,8 +184,8 @@ func needsNode(m *clusterv1.Machine, h *v1alpha1.BareMetalHost) bool {
 	return isConcerned(m) && (isRequested(m) || !isHeld(h))
 }
 
-// follow takes the action of the row. When the Node is not known, only what both rows say about
-// a host that is held already is done.
+// follow takes the action of the row. If it is not known whether the Node exists, follow acts only
+// on a host that is already held, and only if the rows with and without the Node say the same.
 func follow(f facts, l limits) decision {
 	s, unproven := situationOf(f)
 	r := table[s]
@@ -219,13 +223,13 @@ func follow(f facts, l limits) decision {
 	return d
 }
 
-// isPast reports whether a time is known and not ahead. It is ahead when the clock has been set back
-// since, and then nothing can be measured from it.
+// isPast reports whether a time is known and not in the future. It is in the future if the clock
+// was set back after it was noted, and then nothing can be measured from it.
 func isPast(t *metav1.Time, now time.Time) bool { return t != nil && !t.After(now) }
 
-// unknown says why nothing is done without knowledge of the Node. A request and a hold wait for that
-// only when the host is proven to be off, and health checks are not suspended for longer than when it is
-// known that the Node is not back.
+// unknown returns the decision while the Node is not known. With a request and a hold, only a host
+// that is proven to be off waits for the Node here; without that proof both rows say the same.
+// Health checks stay suspended no longer than they do when the Node is known not to be back.
 func unknown(f facts, l limits, s situation) decision {
 	d := wait(nodePoll, v1beta2.WorkloadClusterUnreachableReason, "Nothing is known about the Node, so that nothing is done: %s", f.unreachable)
 	if f.ambiguous != "" {
@@ -237,15 +241,15 @@ func unknown(f facts, l limits, s situation) decision {
 		return blocked(f, d.message)
 	case s.held, due == doNothing:
 		return d
-	case s.requested: // a release that is noted would count as the boot that a request is not followed in
+	case s.requested: // noteRelease would count as a boot, during which no request is followed
 		return write(endSkip)
 	default:
 		return write(due)
 	}
 }
 
-// blocked shows that the Node of a host that is off cannot be deleted. Health checks may look at the
-// Machine meanwhile; they are suspended again before the Node is deleted.
+// blocked shows that the Node of a host that is off cannot be deleted. Health checks may look at
+// the Machine meanwhile. They are suspended again before the Node is deleted.
 func blocked(f facts, why string) decision {
 	if isSuspended(f.machine) {
 		return write(endSkip)
@@ -254,7 +258,7 @@ func blocked(f facts, why string) decision {
 		f.host.Name, confirmedAt(f.host).UTC().Format(time.RFC3339), v1beta2.ExternalRemediationAnnotation, why)
 }
 
-// extraOf is the extra action of a row, if its time has come.
+// extraOf returns the extra action of a row, and whether it is due.
 func extraOf(f facts, l limits, e extra) (decision, bool) {
 	switch e {
 	case expireHold:
@@ -275,9 +279,9 @@ func extraOf(f facts, l limits, e extra) (decision, bool) {
 	}
 }
 
-// whileBooting keeps a machine that may be booting from being powered off again by a request that was made
-// meanwhile. When its Node comes back in time, the machine is recovered and the request is removed;
-// otherwise it is followed then.
+// whileBooting keeps a request that was made while the machine may be booting from powering it off
+// again. If the Node comes back within the node timeout, the machine is recovered and the request
+// is removed. Otherwise the request is followed after that timeout.
 func whileBooting(f facts, l limits) (d decision, applies bool) {
 	s := stageOf(f.machine)
 	if isForced(f.machine) || s == nil || !isPast(s.ReleasedAt, f.now) || f.now.Sub(s.ReleasedAt.Time) >= l.nodeTimeout {
@@ -291,7 +295,7 @@ func whileBooting(f facts, l limits) (d decision, applies bool) {
 	return d, true
 }
 
-// begin starts a cycle, unless that is not possible or not the time for it.
+// begin starts a cycle, unless that is impossible or has to wait.
 func begin(f facts, l limits) decision {
 	h := f.host
 	switch {
@@ -314,8 +318,8 @@ func impossible(why string) decision {
 	return wait(0, v1beta2.RemediationImpossibleReason, "The request is kept and nothing is done: %s", why)
 }
 
-// unready says why a hold would not power the machine of a host off now, or is empty. Errors
-// do not count: the host operator goes on trying.
+// unready says why a hold would not power off the machine of a host now, or is empty. Errors of the
+// host do not count, because the host operator keeps trying.
 func unready(h *v1alpha1.BareMetalHost) string {
 	_, paused := h.Annotations[v1alpha1.PausedAnnotation]
 	switch {
@@ -330,14 +334,14 @@ func unready(h *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// isDeployed reports whether the machine of a host runs what was deployed on it, unless it is off.
+// isDeployed reports whether the machine of a host runs what was deployed on it whenever it is on.
 func isDeployed(h *v1alpha1.BareMetalHost) bool {
 	state := h.Status.Provisioning.State
 	return state == v1alpha1.StateProvisioned || state == v1alpha1.StateExternallyProvisioned
 }
 
-// held goes on with a requested cycle whose hold is set. While it is stuck, health checks may
-// look at the Machine; they are suspended again before the Node is deleted.
+// held continues a requested cycle whose hold is set. While the cycle is stuck, health checks may
+// look at the Machine. They are suspended again before the Node is deleted.
 func held(f facts, do action, unproven string) decision {
 	h := holdOf(f.host)
 	stuck := unproven != "" && (h.age(f.now) >= ConfirmTimeout || unfenceable(f.host) != "")
@@ -370,8 +374,8 @@ func held(f facts, do action, unproven string) decision {
 	}
 }
 
-// withdrawn waits for a host whose request was withdrawn before it was off. Health checks do not wait
-// longer for it than for one whose request is still there.
+// withdrawn waits for a host to be off whose request was withdrawn while it was held. Health checks
+// stay suspended no longer than they would with the request.
 func withdrawn(f facts) decision {
 	h := holdOf(f.host)
 	left := ConfirmTimeout - h.age(f.now)
@@ -386,7 +390,7 @@ func withdrawn(f facts) decision {
 	}
 }
 
-// isLeaving reports whether the Node that is to be deleted is being deleted already.
+// isLeaving reports whether the Node that is to be deleted is already being deleted.
 func isLeaving(f facts, do action) bool {
 	return do == deleteNode && !f.node.DeletionTimestamp.IsZero()
 }
@@ -395,19 +399,19 @@ func leaving(f facts) string {
 	return fmt.Sprintf("Node %s is being deleted and still has the finalizers %s", f.node.Name, strings.Join(f.node.Finalizers, ", "))
 }
 
-// isMarkedFor reports whether health checks of a Machine are suspended for this hold. A person
-// may have suspended them before.
+// isMarkedFor reports whether the health checks of a Machine are suspended for this hold. The
+// suspension may be that of a person, from before the recovery.
 func isMarkedFor(m *clusterv1.Machine, h *hold) bool {
 	_, skipped := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
 	s := stageOf(m)
 	return skipped && s != nil && *s == stage{Hold: h.Nonce}
 }
 
-// finish goes on after the hold is gone, until the Node is back and has what it had. Health checks do not
-// wait for a Node that cannot be restored.
+// finish continues after the hold is gone, until the Node is back and has its labels, annotations
+// and taints again. Health checks do not stay suspended for a Node that cannot be restored.
 func finish(f facts, l limits) decision {
 	suspended, saved, due := isSuspended(f.machine), backupOf(f.machine), suspension(f, l)
-	back := f.node != nil && f.node.DeletionTimestamp.IsZero() // one that is being deleted has to register again
+	back := f.node != nil && f.node.DeletionTimestamp.IsZero() // a leaving Node has to register again
 	incomplete := back && saved != nil && saved.isFor(f.node.UID) && saved.restore(f.node.DeepCopy())
 	switch {
 	case !suspended && saved == nil:
@@ -427,8 +431,8 @@ func finish(f facts, l limits) decision {
 	}
 }
 
-// suspension is what the clock asks for after the hold is gone: to note when that was, or to let health checks
-// look at the Machine again.
+// suspension returns the action that is due by the clock after the hold is gone: noting the time of
+// the release, or letting health checks look at the Machine again.
 func suspension(f facts, l limits) action {
 	s := stageOf(f.machine)
 	switch {

@@ -16,8 +16,8 @@ import (
 
 var testNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// factsOf are facts of a row: with a hold, the Machine's health checks are suspended for it and the
-// Node is saved; with a hold and off, the host is proven to be off.
+// factsOf returns facts of a row. With a hold, health checks are suspended for it and the Node is
+// saved. With a hold and off, the host is proven to be off.
 func factsOf(s situation) facts {
 	machine := &clusterv1.Machine{}
 	machine.Namespace, machine.Name, machine.UID = testNamespace, "machine-0", "machine-uid-0"

@@ -34,7 +34,8 @@ const (
 	eventRequestDropped        = "RequestDropped"
 )
 
-// warnings are the events of conditions that somebody should look at.
+// warnings maps the reasons of conditions that somebody should look at to the reasons of their
+// events.
 var warnings = map[string]string{
 	v1beta2.RemediationImpossibleReason: eventRemediationImpossible,
 	v1beta2.PowerOffNotConfirmedReason:  eventPowerOffNotConfirmed,
@@ -54,7 +55,8 @@ func (r *Reconciler) effect(ctx context.Context, p *pass, do action) error {
 	}[do](ctx, p)
 }
 
-// addHold sets the hold if others still let the host be fenced.
+// addHold sets the hold if the budget and the control plane still let the host be fenced. It reads
+// both again while no other hold of the cluster can be set.
 func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
 	release, err := r.Guard.enter(ctx, p.machine)
 	if err != nil {
@@ -75,7 +77,7 @@ func (r *Reconciler) addHold(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// setHold gives the hold a new value, for the Machine and the Node as they are now.
+// setHold gives the hold a new value, which names the Machine and the Node as they are now.
 func (r *Reconciler) setHold(ctx context.Context, p *pass) error {
 	value := hold{
 		Mode: v1alpha1.RebootModeHard, Nonce: rand.Text(), Cluster: p.machine.Spec.ClusterName,
@@ -95,7 +97,7 @@ func (r *Reconciler) removeHold(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// removeStray removes a hold whose Machine is gone, or does not have the host any more.
+// removeStray removes a hold whose Machine is gone or no longer has the host.
 func (r *Reconciler) removeStray(ctx context.Context, p *pass) error {
 	of := holdOf(p.stray).Machine
 	if err := r.annotate(ctx, p.stray, without(holdKey)); err != nil {
@@ -106,8 +108,9 @@ func (r *Reconciler) removeStray(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// deleteNode deletes the Node that the hold names. Machine and host are read once more, because finding
-// the Node took its time. The host comes last: its proof counts most.
+// deleteNode deletes the Node that the hold names. Finding the Node took its time, so deleteNode
+// reads Machine and host once more. It reads the host last, because the proof that the host is off
+// counts most.
 func (r *Reconciler) deleteNode(ctx context.Context, p *pass) error {
 	var m clusterv1.Machine
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(p.machine), &m); err != nil {
@@ -181,7 +184,7 @@ func (r *Reconciler) noteRelease(ctx context.Context, p *pass) error {
 	})
 }
 
-// endSkip lets health checks look at the Machine again. What the Node had is kept.
+// endSkip lets health checks look at the Machine again. The backup of the Node stays.
 func (r *Reconciler) endSkip(ctx context.Context, p *pass) error {
 	if err := r.annotate(ctx, p.machine, resume); err != nil {
 		return err
@@ -199,7 +202,7 @@ func (r *Reconciler) closeCycle(ctx context.Context, p *pass) error {
 	})
 }
 
-// resume removes our mark and the stage.
+// resume removes the stage, and the suspension of health checks if it is ours.
 func resume(annotations map[string]string) {
 	delete(annotations, v1beta2.RemediationStageAnnotation)
 	if annotations[clusterv1.MachineSkipRemediationAnnotation] == v1beta2.SkipRemediationMarker {
@@ -211,7 +214,8 @@ func without(key string) func(map[string]string) {
 	return func(annotations map[string]string) { delete(annotations, key) }
 }
 
-// annotate changes the annotations of an object in the version that was read.
+// annotate changes the annotations of an object. The write fails with a conflict if the object has
+// changed since it was read.
 func (r *Reconciler) annotate(ctx context.Context, obj client.Object, change func(map[string]string)) error {
 	before, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
@@ -223,7 +227,8 @@ func (r *Reconciler) annotate(ctx context.Context, obj client.Object, change fun
 	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// show writes the condition of the Metal3Machine when it changed, and tells of it.
+// show writes the condition of the Metal3Machine if it changed, and publishes an event if somebody
+// should look. If there is no Metal3Machine, or it is being deleted, show only publishes the event.
 func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 	if d.reason == "" || p.machine == nil {
 		return nil
@@ -251,10 +256,10 @@ func (r *Reconciler) show(ctx context.Context, p *pass, d decision) error {
 // actionFence is the action of events.
 const actionFence = "Fence"
 
-// event tells of something that happened to a Machine and its host.
+// event publishes an event about a Machine and its host.
 func (r *Reconciler) event(p *pass, kind, reason, format string, args ...any) {
 	note := cut(fmt.Sprintf(format, args...))
-	if p.host == nil { // not a nil pointer in an interface
+	if p.host == nil { // a nil pointer in an interface is not nil
 		r.Recorder.Eventf(p.machine, nil, kind, reason, actionFence, "%s", note)
 		return
 	}
@@ -264,5 +269,6 @@ func (r *Reconciler) event(p *pass, kind, reason, format string, args ...any) {
 // maxNote is the longest message of a condition or an event, in bytes.
 const maxNote = 1024
 
-// cut makes text fit, and safe to show: it may repeat what a workload cluster has answered.
+// cut shortens text to maxNote and makes it safe to show, because it may repeat what a workload
+// cluster answered.
 func cut(text string) string { return node.CutTextTo(text, maxNote) }

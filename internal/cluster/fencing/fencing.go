@@ -1,11 +1,11 @@
-// Package fencing recovers Machines that have the annotation
-// host.metal3.io/external-remediation: it powers the host off, deletes the Node when the host is
-// proven to be off, and powers the host on again.
+// Package fencing recovers Machines that have the annotation host.metal3.io/external-remediation:
+// it powers the host off, deletes the Node when the host is proven to be off, and powers the host
+// on again.
 //
-// All state is in the objects: each pass reads them from the API servers and makes at most one
-// write, so that a pass which is lost, or made twice, changes nothing. The decision is pure
-// (decide.go, with the truth table in table.go); the writes are in effects.go. A Node is never
-// deleted without the proof that the machine which it stands for is off (ProvenOff).
+// All state is in the objects. Each pass reads them from the API servers and makes at most one
+// write. So a pass that is lost, or made twice, changes nothing. decide.go makes the decision,
+// without side effects, by the truth table in table.go. effects.go makes the writes. A Node is
+// never deleted without the proof that the machine that it stands for is off (ProvenOff).
 package fencing
 
 import (
@@ -47,11 +47,12 @@ type Config struct {
 	Live client.Reader
 	// Workloads reach the API servers with the Nodes.
 	Workloads workloads
-	// FindNode finds the Node of a Machine, by the name in its status or by its provider ID or one
-	// of those given. It returns nil and no error when there is none; a Node with the provider
-	// ID of another machine is none.
+	// FindNode finds the Node of a Machine by the name in the status of the Machine, by the
+	// provider ID of the Machine, or by one of the provider IDs given. It returns nil and no error
+	// if there is no Node. A Node with the provider ID of another machine does not count.
 	FindNode findNode
-	// Guard keeps the majority of control planes. It is shared with everything that holds hosts off.
+	// Guard keeps control planes from losing their majority. Everything that holds hosts off shares
+	// it.
 	Guard    *Guard
 	Recorder events.EventRecorder
 	Metrics  *Metrics
@@ -64,7 +65,7 @@ type Config struct {
 	NodeTimeout time.Duration
 	// ExtraActions switches on what goes beyond the truth table of the specification.
 	ExtraActions bool
-	// Filter says on which Machines the controller works.
+	// Filter says which Machines the controller works on.
 	Filter related.Filter
 }
 
@@ -132,8 +133,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 }
 
-// read reads what belongs to a Machine, without a cache. Of the cache only the names of
-// orphaned holds come, and these are read again.
+// read reads what belongs to a Machine from the API server. The cache only serves to find the hosts
+// with orphaned holds, which are then read again.
 func (r *Reconciler) read(ctx context.Context, key types.NamespacedName) (*pass, error) {
 	p := &pass{facts: facts{now: r.Now(), machine: &clusterv1.Machine{}}}
 	err := r.Live.Get(ctx, key, p.machine)
@@ -186,7 +187,8 @@ func (r *Reconciler) readCycle(ctx context.Context, p *pass) error {
 	return r.readOthers(ctx, &p.facts)
 }
 
-// readOthers reads what keeps a host from being fenced because of others of its cluster.
+// readOthers reads whether the rest of the cluster lets the host be fenced: which hosts take up the
+// budget, and whether the control plane needs the Machine.
 func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.Live.List(ctx, &hosts, client.InNamespace(f.machine.Namespace)); err != nil {
@@ -203,7 +205,7 @@ func (r *Reconciler) readOthers(ctx context.Context, f *facts) error {
 	return err
 }
 
-// readNode finds the Node, or why nothing is known about it.
+// readNode finds the Node, or notes why it is not known.
 func (r *Reconciler) readNode(ctx context.Context, p *pass) error {
 	cluster := types.NamespacedName{Namespace: p.machine.Namespace, Name: p.machine.Spec.ClusterName}
 	c, err := r.Workloads.Client(ctx, cluster)
@@ -228,8 +230,9 @@ func (r *Reconciler) readNode(ctx context.Context, p *pass) error {
 	return err
 }
 
-// strayHold returns a host, other than the one that the Machine has, with a hold for a Machine
-// of this name. A paused host keeps its hold: it may be on its way into another cluster.
+// strayHold returns a host, other than the one that the Machine has, with a hold for a Machine of
+// this name. It returns nil if there is none. A paused host keeps its hold, because the host may be
+// moving to another cluster.
 func (r *Reconciler) strayHold(ctx context.Context, machine types.NamespacedName, own *v1alpha1.BareMetalHost) (*v1alpha1.BareMetalHost, error) {
 	var hosts v1alpha1.BareMetalHostList
 	if err := r.Client.List(ctx, &hosts, client.InNamespace(machine.Namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -28,22 +28,25 @@ type Guard struct {
 	// workloads and findNode tell whether a Machine has a Node.
 	workloads workloads
 	findNode  findNode
-	// holding lets one controller at a time count the others of a cluster and set a hold, so that two holds are not set by
-	// the same count. Each cluster has a place of its own, because counting may wait for the workload cluster.
+	// holding lets one controller at a time count the other machines of a cluster and set a hold,
+	// so that no two holds rest on the same count. Each cluster has a place of its own, because
+	// counting may wait for its workload cluster.
 	holding *keylimit.Limit
 }
 
-// findNode is how the Node of a Machine is found: see Config.
+// findNode finds the Node of a Machine: see Config.FindNode.
 type findNode = func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
 
-// NewGuard returns a guard that reads with live, from the API server and not from a cache, and looks for Nodes with find.
+// NewGuard returns a guard. live has to read from the API server and not from a cache. find finds
+// the Nodes of Machines in their workload clusters.
 func NewGuard(live client.Reader, workloads workloads, find findNode) *Guard {
 	return &Guard{live: live, workloads: workloads, findNode: find, holding: keylimit.New(1)}
 }
 
-// Endangered says why the control plane would lose its majority without this Machine, or is empty. Lasting means
-// that the others are too few, even if all of them are ready. A control plane of one has no majority that others
-// could keep: it is away while its host is off, and back with it.
+// Endangered says why the control plane would lose its majority without this Machine, or is empty.
+// lasting means that the other machines are too few, even if all of them are ready. A control plane
+// of one is never endangered: it has no majority that others could keep. It is away while its host
+// is off, and comes back with its host.
 func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (why string, lasting bool, err error) {
 	if !isControlPlane(machine) {
 		return "", false, nil
@@ -60,8 +63,8 @@ func (g *Guard) Endangered(ctx context.Context, machine *clusterv1.Machine) (why
 	return why, lasting, nil
 }
 
-// Hold calls set, which holds the host of a Machine off, unless the control plane would lose its
-// majority by it. Then it says why, and set is not called.
+// Hold calls set, which holds the host of a Machine off. If the control plane would lose its
+// majority by that, Hold returns why and does not call set.
 func (g *Guard) Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error) {
 	release, err := g.enter(ctx, machine)
 	if err != nil {
@@ -74,7 +77,7 @@ func (g *Guard) Hold(ctx context.Context, machine *clusterv1.Machine, set func()
 	return "", set()
 }
 
-// enter waits until nobody else counts the machines of a cluster. The caller calls release once.
+// enter waits until nobody else counts the machines of the cluster. The caller calls release once.
 func (g *Guard) enter(ctx context.Context, machine *clusterv1.Machine) (release func(), err error) {
 	release, err = g.holding.Acquire(ctx, machine.Namespace+"/"+machine.Spec.ClusterName)
 	if err != nil {
@@ -83,8 +86,9 @@ func (g *Guard) enter(ctx context.Context, machine *clusterv1.Machine) (release 
 	return release, nil
 }
 
-// members are the Machines of the control plane to which a Machine belongs, but for those that cannot have booted yet: its
-// majority is one of members of etcd, and these are none.
+// members returns the Machines of the control plane that a Machine belongs to. It leaves out
+// Machines that cannot have booted yet, because the majority is one of etcd members, and they are
+// none.
 func (g *Guard) members(ctx context.Context, machine *clusterv1.Machine) ([]clusterv1.Machine, error) {
 	var machines clusterv1.MachineList
 	err := g.live.List(ctx, &machines, client.InNamespace(machine.Namespace), client.HasLabels{clusterv1.MachineControlPlaneLabel},
@@ -105,11 +109,12 @@ func (g *Guard) members(ctx context.Context, machine *clusterv1.Machine) ([]clus
 	return members, nil
 }
 
-// mayBeMember reports whether a Machine of the control plane may have booted, has a Node, or that is not known. Having no
-// Node does not tell: with the feature ControlPlaneKubeletLocalMode kubeadm joins etcd before kubelet registers one, and a
-// machine that dies in between has its vote for good.
+// mayBeMember reports whether a Machine of the control plane may be a member of etcd: it may have
+// booted, it has a Node, or it is not known whether it has one. Having no Node proves nothing. With
+// the feature gate ControlPlaneKubeletLocalMode kubeadm joins etcd before kubelet registers the
+// Node, and a machine that dies in between keeps its vote for good.
 func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, error) {
-	if m.Status.NodeRef.Name != "" { // which Cluster API never removes
+	if m.Status.NodeRef.Name != "" { // Cluster API never removes it
 		return true, nil
 	}
 	m3m, err := related.Metal3Machine(ctx, g.live, m)
@@ -127,8 +132,9 @@ func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, er
 	return err != nil || node != nil, nil
 }
 
-// mayHaveBooted reports whether the host of a Metal3Machine, which may be nil, was ever seen deployed. The machine has its provider ID
-// from then on, also when its host is lost or a move has dropped what the host shows.
+// mayHaveBooted reports whether the host of a Metal3Machine was ever seen deployed. From then on
+// the Metal3Machine has its provider ID. The provider ID stays when the host is lost, or when a
+// move drops the status of the host. m may be nil.
 func (g *Guard) mayHaveBooted(ctx context.Context, m *v1beta2.Metal3Machine) (bool, error) {
 	if m == nil || m.Spec.ProviderID != "" {
 		return m != nil, nil
@@ -140,8 +146,8 @@ func (g *Guard) mayHaveBooted(ctx context.Context, m *v1beta2.Metal3Machine) (bo
 	return h != nil && isDeployed(h), nil
 }
 
-// providerIDs are those that the Node of a Metal3Machine without one, which may be nil, may have: kubelet may have
-// registered it before the machine has its own.
+// providerIDs returns the provider IDs that the Node of m may have while m has none: kubelet may
+// register the Node before m gets its provider ID. m may be nil.
 func providerIDs(m *v1beta2.Metal3Machine) (ids []string) {
 	if m == nil {
 		return nil
@@ -158,15 +164,19 @@ func isControlPlane(m *clusterv1.Machine) bool {
 	return ok
 }
 
-// endangered says why a Machine of the control plane cannot be powered off, or is empty, and whether that lasts whatever becomes of
-// the others: those that are ready have to be the majority. Without it etcd cannot be written, so that
-// the Node could not be deleted and the host would stay off. A machine whose host is off or held off,
-// by whomever, is not ready, whatever its Machine says. One that is no member may be powered off.
+// endangered says why a Machine of the control plane cannot be powered off, or is empty. The other
+// members that are ready have to be the majority. Without a majority etcd cannot be written, so the
+// Node could not be deleted and the host would stay off. lasting means that the other members are
+// too few, even if all of them are ready.
+//
+// A Machine whose host is off or held off, by whomever, does not count as ready, whatever its
+// conditions say. A Machine that is no member may be powered off.
 func endangered(machine *clusterv1.Machine, members []clusterv1.Machine, hosts []v1alpha1.BareMetalHost) (why string, lasting bool) {
 	if !slices.ContainsFunc(members, func(m clusterv1.Machine) bool { return m.UID == machine.UID }) {
 		return "", false
 	}
-	held, off := map[types.UID]string{}, map[string]string{} // by the UID of the Machine, and by the name of the Metal3Machine
+	// Names of hosts, by the UID of the Machine and by the name of the Metal3Machine.
+	held, off := map[types.UID]string{}, map[string]string{}
 	for i := range hosts {
 		h := &hosts[i]
 		if hold := holdOf(h); hold != nil {
@@ -217,9 +227,9 @@ func mayBeOff(h *v1alpha1.BareMetalHost) bool {
 	return !h.Spec.Online || !h.Status.PoweredOn
 }
 
-// isReady reports whether a Machine has a Node that is ready. One whose Node we have deleted has
-// none, even if its condition does not say so yet, and one that its health check gave up may be
-// booting.
+// isReady reports whether a Machine has a Node that is ready. If fencing has deleted the Node, the
+// Machine has none, even if its condition does not say so yet. A Machine that its health check gave
+// up does not count either, because it may be booting.
 func isReady(m *clusterv1.Machine) bool {
 	return m.DeletionTimestamp.IsZero() && !isSuspended(m) && meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineNodeReadyCondition) &&
 		!meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)

@@ -14,7 +14,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hasNoNode has a Machine of the control plane whose machine was started and has no Node.
+// hasNoNode makes a Machine of the control plane one whose machine was started and has no Node.
 func (w *world) hasNoNode(i int) {
 	w.Helper()
 	w.changeMachine(i, func(m *clusterv1.Machine) { m.Status.NodeRef.Name, m.Status.Conditions = "", nil })
@@ -23,7 +23,8 @@ func (w *world) hasNoNode(i int) {
 	}
 }
 
-// isBeingDeployed has a Machine of the control plane that is not there yet, as in the middle of an upgrade.
+// isBeingDeployed makes a Machine of the control plane one that was never started, as in the middle
+// of an upgrade.
 func (w *world) isBeingDeployed(i int) {
 	w.Helper()
 	w.hasNoNode(i)
@@ -66,8 +67,8 @@ func TestAMachineOfTheControlPlaneThatCannotHaveBootedIsNotNeededForItsMajority(
 	}
 }
 
-// TestAMachineOfTheControlPlaneThatMayHaveBootedCountsForItsMajorityWithoutANode has a machine that has joined etcd and died
-// before kubelet registered its Node.
+// TestAMachineOfTheControlPlaneThatMayHaveBootedCountsForItsMajorityWithoutANode has a machine that
+// joined etcd and died before kubelet registered its Node.
 func TestAMachineOfTheControlPlaneThatMayHaveBootedCountsForItsMajorityWithoutANode(t *testing.T) {
 	for name, started := range map[string]func(w *world, i int){
 		"its host is deployed": func(w *world, i int) { w.hasNoNode(i); w.dropProviderID(i) },
@@ -115,7 +116,8 @@ func TestAMachineOfTheControlPlaneMayBeAMemberAsLongAsItsNodeIsNotKnown(t *testi
 	}
 }
 
-// TestAHoldWaitsForThoseOfItsClusterAndOfNoOther has a hold that takes long, as one whose workload cluster does not answer.
+// TestAHoldWaitsForThoseOfItsClusterAndOfNoOther has a hold that takes long, as with a workload
+// cluster that does not answer.
 func TestAHoldWaitsForThoseOfItsClusterAndOfNoOther(t *testing.T) {
 	w := newWorld(t, 3)
 	of := func(i int, cluster string) *clusterv1.Machine {
@@ -153,8 +155,8 @@ func TestAHoldWaitsForThoseOfItsClusterAndOfNoOther(t *testing.T) {
 	})
 }
 
-// TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave has a Node that kubelet has registered before its Machine is known to be
-// provisioned.
+// TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave has a Node that kubelet registered
+// before its Machine is known to be provisioned.
 func TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave(t *testing.T) {
 	w := newControlPlane(t, 2)
 	id := w.theMachine(1).Spec.ProviderID

@@ -6,15 +6,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// memory has the last reason that was told of Machines without a Metal3Machine that could show it. It
-// only keeps events from being repeated; after a restart they are told once more. It is
+// memory keeps the reason that was last told of each Machine that has no Metal3Machine to show it.
+// It only keeps events from being repeated. After a restart they are published once more. It is
 // safe for concurrent use.
 type memory struct {
 	mu      sync.Mutex
 	reasons map[types.NamespacedName]string
 }
 
-// swap remembers a reason. It returns the one before, or otherwise when there is none.
+// swap stores a reason. It returns the previous reason, or otherwise if there is none.
 func (m *memory) swap(machine types.NamespacedName, reason, otherwise string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

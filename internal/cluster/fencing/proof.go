@@ -17,12 +17,12 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// ProvenOff returns nil when the machine of a host is proven to be off by this very hold: the
-// annotation key has this value, and the host operator has recorded that it read the machine to
-// be off after the request that this annotation caused. Otherwise the error says why that is
-// not known. The host has to be read from the API server and not from a cache.
+// ProvenOff returns nil if the machine of a host is proven to be off by this very hold. That means:
+// the annotation key has this value, and the host operator has recorded that it read the machine as
+// off after the request that this annotation caused. Otherwise the error says why that is not
+// known. The host has to be read from the API server and not from a cache.
 //
-// status.poweredOn alone proves nothing: it is what was read last, perhaps before the request,
+// status.poweredOn alone proves nothing. It is the last reading, perhaps from before the request,
 // and nobody corrects it while the BMC does not answer or the host is paused.
 func ProvenOff(h *v1alpha1.BareMetalHost, key, value string) error {
 	if why := unwatched(h); why != "" {
@@ -51,7 +51,7 @@ func ProvenOff(h *v1alpha1.BareMetalHost, key, value string) error {
 	return fmt.Errorf("host %s has no record in status.powerOffHolds for the annotation %s: it was not powered off for it yet, or its operator keeps no such records", h.Name, key)
 }
 
-// unwatched says why nobody knows the power of a host now, or is empty.
+// unwatched says why the power state of a host is not known now, or is empty.
 func unwatched(h *v1alpha1.BareMetalHost) string {
 	if why := unfenceable(h); why != "" {
 		return why
@@ -90,8 +90,8 @@ func unfenceable(h *v1alpha1.BareMetalHost) string {
 	}
 }
 
-// DoubtNode says why a Node that was found for a Machine may be that of another machine than the one on
-// its host, or is empty. A proof that the host is off says nothing about such a Node.
+// DoubtNode says why a Node that was found for a Machine may belong to another machine than the one
+// on its host, or is empty. A proof that the host is off says nothing about such a Node.
 func DoubtNode(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error) {
 	id := node.Spec.ProviderID
 	if namesOtherHost(id, h) {
@@ -116,8 +116,9 @@ func DoubtNode(ctx context.Context, live client.Reader, machine *clusterv1.Machi
 	return "", nil
 }
 
-// doubtHost says that a Node names another host of the namespace by its UID, or is empty: in its label or in the provider ID
-// of earlier versions. One that no host has is from before a move or the creation of the host anew.
+// doubtHost says which other host of the namespace the Node names by its UID, or is empty. The UID
+// is in the label of the Node, or in its provider ID as earlier versions wrote it. A UID that no
+// host has raises no doubt: it is from before a move, or from before the host was created anew.
 func doubtHost(ctx context.Context, live client.Reader, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error) {
 	named := map[types.UID]bool{types.UID(node.Labels[v1beta2.NodeHostLabel]): true}
 	if id, ok := strings.CutPrefix(node.Spec.ProviderID, v1beta2.ProviderIDPrefix); ok && !strings.Contains(id, "/") {
@@ -140,19 +141,19 @@ func doubtHost(ctx context.Context, live client.Reader, h *v1alpha1.BareMetalHos
 	return "", nil
 }
 
-// namesOtherHost reports whether a provider ID is that of a machine on another host. The name of the
-// host is in it, unless an earlier version has made it of the UID; the namespace may have
-// changed since, by a move.
+// namesOtherHost reports whether a provider ID is that of a machine on another host. It compares
+// the name of the host, unless an earlier version made the provider ID from the UID. It does not
+// compare the namespace, which a move may have changed.
 func namesOtherHost(providerID string, h *v1alpha1.BareMetalHost) bool {
 	id, ok := strings.CutPrefix(providerID, v1beta2.ProviderIDPrefix)
 	parts := strings.Split(id, "/")
 	return ok && len(parts) == 3 && parts[1] != h.Name
 }
 
-// longestRecorded is the longest value that a record has as it is, in bytes.
+// longestRecorded is the longest value that a record has unchanged, in bytes.
 const longestRecorded = 256
 
-// recordedValue is how status.powerOffHolds has the value of an annotation.
+// recordedValue returns the form in which status.powerOffHolds records the value of an annotation.
 func recordedValue(value string) string {
 	if len(value) <= longestRecorded {
 		return value

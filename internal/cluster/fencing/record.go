@@ -43,9 +43,10 @@ type nodeRef struct {
 type stage struct {
 	// Hold is the nonce of the hold for which health checks are suspended. Empty means none.
 	Hold string `json:"hold,omitempty"`
-	// ReleasedAt is since when the host may be powered on. Unset means that it may not.
+	// ReleasedAt is the time since which the host may be powered on. Unset means that it may not.
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
-	// OffSince is since when the host is seen off without a hold. Unset means that it is not.
+	// OffSince is the time since which the host is seen off without a hold. Unset means that it is
+	// not.
 	OffSince *metav1.Time `json:"offSince,omitempty"`
 }
 
@@ -74,7 +75,7 @@ func refOf(m *clusterv1.Machine) machineRef {
 	return machineRef{Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }
 
-// nodeUID is the UID of the Node that the hold was set for, or empty.
+// nodeUID returns the UID of the Node that the hold was set for, or "".
 func (h *hold) nodeUID() types.UID {
 	if h.Node == nil {
 		return ""
@@ -82,8 +83,8 @@ func (h *hold) nodeUID() types.UID {
 	return h.Node.UID
 }
 
-// stageOf returns the stage of a Machine; one that cannot be read is empty, so that it is
-// written anew.
+// stageOf returns the stage of a Machine, or nil if it has none. A stage that cannot be read is
+// returned as empty, so that it is written anew.
 func stageOf(m *clusterv1.Machine) *stage {
 	if _, ok := m.Annotations[v1beta2.RemediationStageAnnotation]; !ok {
 		return nil
@@ -101,7 +102,7 @@ func isRequested(m *clusterv1.Machine) bool {
 	return requested
 }
 
-// isForced reports whether the request of a Machine is to be followed at once.
+// isForced reports whether the request of a Machine is to be followed even while the machine boots.
 func isForced(m *clusterv1.Machine) bool {
 	return m.Annotations[v1beta2.ExternalRemediationAnnotation] == v1beta2.ForcedRemediation
 }
@@ -122,7 +123,7 @@ func decode(annotations map[string]string, key string, into any) bool {
 	return ok && json.Unmarshal([]byte(value), into) == nil
 }
 
-// encode writes an annotation. The types that are stored can always be encoded.
+// encode returns the value of an annotation. The types of this package can always be encoded.
 func encode(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -1,6 +1,6 @@
 package fencing
 
-// action is what a pass does. Each is one write.
+// action is what a pass does: one write, or nothing.
 type action int
 
 const (
@@ -12,8 +12,8 @@ const (
 	removeRequest // the request, because Node and machine are gone
 	removeHold    // the hold, so that the host is powered on
 
-	// What accompanies them.
-	renewHold   // give the hold a new value, because Machine or Node are other ones
+	// Actions that accompany them.
+	renewHold   // give the hold a new value, because it names another Machine or Node
 	removeStray // a hold on a host that its Machine does not have any more
 	markCycle   // suspend health checks of the Machine
 	saveNode    // store what the Node has on the Machine
@@ -47,7 +47,7 @@ type situation struct {
 	held bool
 }
 
-// extra is what may be done in a row in addition to the specification.
+// extra is what a row may do beyond the specification.
 type extra int
 
 const (
@@ -58,13 +58,14 @@ const (
 	awaitBoot            // do not add a hold while the machine boots after an earlier one
 )
 
-// rule is what is done in a row.
+// rule is what a row does.
 type rule struct {
 	do    action
 	extra extra
 }
 
-// table are the rows of the specification, and the one that it lacks (the first).
+// table has the rows of the specification, and as the first one the row that the specification
+// lacks.
 var table = map[situation]rule{
 	{node: false, requested: false, on: false, held: false}: {doNothing, noExtra},
 	{node: false, requested: false, on: false, held: true}:  {removeHold, noExtra},
