@@ -28,8 +28,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Controller returns the controller that runs the reconciler for changes in cache, and for other sources
-// of requests. The caller starts and stops it.
+// Controller returns the controller that runs the reconciler for changes in cache and for requests
+// from other sources. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, others ...source.Source) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("remediation", options, append([]source.Source{
@@ -40,7 +40,8 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options, o
 	}, others...)...)
 }
 
-// powerChanged sees changes of the power of a host, and of what the host says about holds.
+// powerChanged reports whether the power state of a host differs, or what the host says about
+// holds.
 func powerChanged(a, b *v1alpha1.BareMetalHost) bool {
 	return a.Status.PoweredOn != b.Status.PoweredOn || !equality.Semantic.DeepEqual(a.Status.PowerOffHolds, b.Status.PowerOffHolds)
 }
@@ -81,7 +82,7 @@ func hasOwner(m *v1beta2.Metal3Remediation, names map[string]bool) bool {
 	return false
 }
 
-// requests are those for some remediations of a namespace.
+// requests returns requests for the wanted remediations of a namespace.
 func (r *Reconciler) requests(ctx context.Context, namespace string, wanted func(*v1beta2.Metal3Remediation) bool) []ctrl.Request {
 	var all v1beta2.Metal3RemediationList
 	if err := r.Client.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -54,7 +54,8 @@ func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
 	case reopen:
 		return r.patchStatus(ctx, m, func() {
 			status.Phase = ""
-			meta.RemoveStatusCondition(&status.Conditions, v1beta2.ProgressingCondition) // which is False for another reason
+			// The condition says that there is no host.
+			meta.RemoveStatusCondition(&status.Conditions, v1beta2.ProgressingCondition)
 		})
 	case setHold:
 		return r.setHold(ctx, s)
@@ -119,8 +120,8 @@ func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
 	}
 }
 
-// isStillOff looks at the host again, because reading the workload cluster took its time: it may be on, or
-// have gone to another consumer.
+// isStillOff returns an error unless the host is still proven to be off and still belongs to the
+// machine. Reading the workload cluster took its time, so isStillOff reads the host again.
 func (r *Reconciler) isStillOff(ctx context.Context, s *scope) error {
 	var h v1alpha1.BareMetalHost
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.host), &h); err != nil {
@@ -149,7 +150,8 @@ func (r *Reconciler) setHold(ctx context.Context, s *scope) error {
 	if s.isHeld() {
 		return set()
 	}
-	_, err := r.Guard.Hold(ctx, s.machine, set) // when it is not set, the next pass says what it waits for
+	// If the guard does not set the hold, the next pass says why.
+	_, err := r.Guard.Hold(ctx, s.machine, set)
 	return err
 }
 
@@ -166,7 +168,8 @@ func (r *Reconciler) removeHold(ctx context.Context, s *scope) error {
 	})
 }
 
-// withdraw removes the annotation for recovery if it is ours, and what says so.
+// withdraw removes the annotation for recovery, unless somebody else has set it, and the annotation
+// that says that it is ours.
 func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
 	return r.patch(ctx, s.machine, func() {
 		if s.request != foreignRequest {
@@ -176,8 +179,8 @@ func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
 	})
 }
 
-// tellOwner sets the condition at which the owner of a Machine replaces it, as a
-// MachineHealthCheck without a template does.
+// tellOwner sets the condition on which the owner of a Machine replaces it. A MachineHealthCheck
+// without a template sets the same condition.
 func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
 	return r.patchMachineStatus(ctx, s.machine, func() {
 		meta.SetStatusCondition(&s.machine.Status.Conditions, metav1.Condition{
@@ -224,7 +227,7 @@ func patch(ctx context.Context, c client.Client, obj client.Object, change func(
 	return nil
 }
 
-// locked is a patch from an object that applies only as long as it has not changed.
+// locked returns a patch from before that is refused if the object has changed since it was read.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -41,7 +41,7 @@ func explain(o obstacle) string {
 	return fmt.Sprintf("The machine cannot be remediated: %s. %s", obstacles[o], do)
 }
 
-// publish says what an action changed.
+// publish publishes the event of an action, if it has one.
 func (r *Reconciler) publish(s *scope, a action) {
 	kind, reason, note := eventOf(s, a)
 	if reason != "" {
@@ -57,7 +57,7 @@ func (r *Reconciler) event(s *scope, kind, reason, note string) {
 	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", cut(note))
 }
 
-// eventOf is the event of an action; its reason is empty when there is none.
+// eventOf returns the event of an action. An empty reason means that there is none.
 func eventOf(s *scope, a action) (kind, reason, note string) {
 	const good, bad = corev1.EventTypeNormal, corev1.EventTypeWarning
 	node := ""

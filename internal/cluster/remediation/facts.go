@@ -21,14 +21,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 )
 
-// Defaults of the strategy, as the definition of the kind has them.
+// Defaults of the strategy, as in the CRD.
 const (
 	defaultRetries = 1
 	defaultTimeout = 600 * time.Second
 )
 
-// scope is what one pass has read. Everything is read from the API servers and not from a
-// cache: decisions follow each other within seconds.
+// scope is what one pass has read. A pass reads everything from the API servers and not from a
+// cache, because decisions follow each other within seconds.
 type scope struct {
 	facts
 
@@ -47,7 +47,8 @@ type scope struct {
 
 	// why says what the pass waits for, where that is known.
 	why string
-	// lasting means that the control plane always needs the machine, because its others are too few.
+	// lasting means that the other machines of the control plane are too few, even if all of them
+	// are ready.
 	lasting bool
 }
 
@@ -85,7 +86,7 @@ func strategyOf(r *v1beta2.Metal3Remediation) (v1beta2.RemediationType, int32, t
 	return kind, retries, timeout
 }
 
-// readObjects reads the objects of this cluster and what they say.
+// readObjects reads the objects of the management cluster, and the facts that they show.
 func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	m := s.remediation
 	var err error
@@ -123,7 +124,8 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.told = meta.IsStatusConditionFalse(s.machine.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 	s.awaited = meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition) != nil
 	skip, skipped := s.machine.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-	s.skipped = skipped && skip != v1beta2.SkipRemediationMarker // which suspends health checks for the recovery by annotation
+	// With the marker, recovery by annotation suspends the health checks.
+	s.skipped = skipped && skip != v1beta2.SkipRemediationMarker
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
 	s.early, s.heldUp = startOf(s)
@@ -143,7 +145,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	return r.readControlPlane(ctx, s)
 }
 
-// readControlPlane asks whether the host may be held off, if that comes next.
+// readControlPlane asks whether the control plane lets the host be held off, if a hold comes next.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if s.paused || s.host == nil || s.strategy != v1beta2.RebootRemediation || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
 		return nil
@@ -156,8 +158,9 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// attempts is how many attempts began. It is one too many for what an earlier version began, which counted attempts where
-// retries are counted now; such a machine gets as many attempts as it would have got then.
+// attempts returns how many attempts began. The number is one too high for a remediation that an
+// earlier version began, because that version counted attempts where this one counts retries. Such
+// a machine gets as many attempts as the earlier version would have given it.
 func (s *scope) attempts() int32 { return s.remediation.Status.RetryCount + 1 }
 
 // givenUp says why the machine is given up.
@@ -168,17 +171,17 @@ func (s *scope) givenUp() string {
 	return fmt.Sprintf("The machine did not become healthy in %d attempts", s.attempts())
 }
 
-// isHeld reports whether something of the remediation holds the host off, which may be from an earlier
+// isHeld reports whether the remediation holds the host off. The hold may be from an earlier
 // attempt or from before a move.
 func (s *scope) isHeld() bool { return len(holds(s.remediation, s.host)) > 0 }
 
-// isOver reports whether the timeout has passed since a time. One that is as far ahead counts, too:
-// the clock has been set back since, and that must not make the timeout longer.
+// isOver reports whether the timeout has passed since a time. A time that is as far in the future
+// counts as well: the clock was set back after it, and that must not make the timeout longer.
 func (s *scope) isOver(since *metav1.Time) bool {
 	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout
 }
 
-// readTime reads what the time since the release tells.
+// readTime sets the facts that the time since the release decides.
 func (s *scope) readTime() {
 	if !s.released {
 		return
@@ -187,19 +190,20 @@ func (s *scope) readTime() {
 	shown := shownReason(s.remediation)
 	s.ahead, s.delayed = since < 0, since >= poll
 	if s.phase == v1beta2.RemediationWaiting {
-		s.unseen = since >= s.timeout+poll || shown == v1beta2.NodeUnknownReason // passes come more often than that
+		// Passes come more often than poll. This late, none can have looked in time.
+		s.unseen = since >= s.timeout+poll || shown == v1beta2.NodeUnknownReason
 		s.extended = shown == v1beta2.WaitingForHealthCheckReason
 	}
 }
 
-// hasMachine reports whether a remediation names a Machine as its owner, whether that exists
-// or not.
+// hasMachine reports whether a remediation names a Machine as its owner, be the Machine there or
+// not.
 func hasMachine(m *v1beta2.Metal3Remediation) bool {
 	return slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "Machine" })
 }
 
-// obstacleOf says why the host of a remediation cannot be remediated. Whoever keeps a host
-// off by its spec wants it off.
+// obstacleOf says why the host of a remediation cannot be remediated, or is empty. A host whose
+// spec keeps it off is meant to be off.
 func obstacleOf(s *scope) obstacle {
 	switch {
 	case s.machine == nil:
@@ -217,12 +221,18 @@ func obstacleOf(s *scope) obstacle {
 	}
 }
 
-// startOf reports whether the machine has not had its time to become a Node, so that there is nothing to recover and a power
-// cycle would only interrupt its first boot, and whether it will never boot, because its host has had an error for the timeout. A
-// shorter error, such as a BMC that refuses a login, does not keep the engine from deploying. A deployment that fails
-// ends that time at once, unless recovery by annotation comes next, which is only for machines that were deployed. Neither
-// is so of one whose remediation had begun before it was moved to another cluster, which leaves a hold under a former key or a
-// backup of the Node.
+// startOf reports how far a machine is that never had a Node.
+//
+// early means that the machine has not had its time to become a Node. There is nothing to recover
+// yet, and a power cycle would only interrupt its first boot. A deployment that fails ends that
+// time at once, unless recovery by annotation comes next, which is only for machines that were
+// deployed.
+//
+// heldUp means that the machine will never boot, because its host has had an error for the timeout.
+// A shorter error, such as a BMC that refuses a login, does not keep the engine from deploying.
+//
+// Both are false if the remediation had begun before it was moved to another cluster. Such a
+// remediation leaves a hold under a former key, or a backup of the Node.
 func startOf(s *scope) (early, heldUp bool) {
 	m := s.metal3Machine
 	switch {
@@ -239,14 +249,15 @@ func startOf(s *scope) (early, heldUp bool) {
 	}
 }
 
-// isHeldUp reports whether the host has an error that is shown for the timeout. While the machine is skipped that goes on being
-// shown, so that it is known afterwards.
+// isHeldUp reports whether the host has an error and the condition has shown it for the timeout. A
+// machine that is skipped is not held up. Meanwhile the condition still shows the error, so that
+// its age is known afterwards.
 func (s *scope) isHeldUp() bool {
 	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
 	return !s.skipped && s.host.Status.ErrorType != "" && shown != nil && shown.Reason == v1beta2.HostErrorReason && s.isOver(&shown.LastTransitionTime)
 }
 
-// readProof looks whether the host is proven to be off, and since when.
+// readProof reads whether the host is proven to be off, and whether it has been so for the timeout.
 func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string) error) {
 	key := holdKey(s.remediation)
 	if err := provenOff(s.host, key, s.host.Annotations[key]); err != nil {
@@ -259,8 +270,8 @@ func (s *scope) readProof(provenOff func(*v1alpha1.BareMetalHost, string, string
 	}
 }
 
-// readStrays finds holds that are left from before a move to this cluster, or on a host that
-// the machine has lost. Nothing else makes them, so that most passes need not look.
+// readStrays finds holds that are left from before a move to this cluster, or on a host that the
+// machine has lost. Nothing else leaves such holds, so most passes need not look.
 func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 	ends := s.deleting || s.orphaned || s.obstacle != ""
 	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released
@@ -285,8 +296,8 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// readNode reads the Node of the Machine when it matters. A workload cluster that does not
-// answer is a fact and no error.
+// readNode reads the Node of the Machine if it matters. A workload cluster that does not answer is
+// a fact and not an error.
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
@@ -302,13 +313,14 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	}
 	if err := r.readWorkload(ctx, s); err != nil {
 		s.node, s.why = unknownNode, err.Error()
-		s.inherited = s.inherited && !s.isOver(s.remediation.Status.LastRemediated) // the host is not kept off without limit
+		// The host must not stay off without limit.
+		s.inherited = s.inherited && !s.isOver(s.remediation.Status.LastRemediated)
 	}
 	return nil
 }
 
-// doubt returns an error when the Node may be that of another machine. One that we have put out of service
-// was the right one, and has to be put in service again.
+// doubt returns an error if the Node may belong to another machine. A Node that we have put out of
+// service was the right one, and has to be put in service again.
 func (r *Reconciler) doubt(ctx context.Context, s *scope) error {
 	if s.host == nil || s.taint == ourTaint {
 		return nil

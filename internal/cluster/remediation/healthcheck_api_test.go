@@ -368,8 +368,8 @@ func (s *site) watch(booted bool) {
 	}
 }
 
-// isMissed reports whether the health check does not count the Machine as healthy any more: the system boots so
-// long.
+// isMissed reports whether the health check no longer counts the Machine as healthy. The simulated
+// system boots for that long.
 func (s *site) isMissed() bool {
 	s.Helper()
 	var checks clusterv1.MachineHealthCheckList
@@ -433,7 +433,8 @@ func (s *site) checkKept() {
 	s.suspended = false
 }
 
-// recovered reports whether another Node is there, the host is on, and the Machine has no annotations of a recovery.
+// recovered reports whether there is another Node, the host is on, and the Machine has no
+// annotations of a recovery.
 func (s *site) recovered(old types.UID) bool {
 	s.Helper()
 	node, m := &corev1.Node{}, &clusterv1.Machine{}
@@ -478,7 +479,8 @@ func TestAHealthCheckRecoversAMachineByAnnotationAndReplacesNone(t *testing.T) {
 	}
 	s.checkKept()
 
-	// A health check without a template replaces each Machine whose Node is deleted, unless it is suspended.
+	// A health check without a template replaces each Machine whose Node is deleted, unless it is
+	// suspended.
 	if err := s.Delete(t.Context(), &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: siteNamespace, Name: "with-template"}}); err != nil {
 		t.Fatal(err)
 	}

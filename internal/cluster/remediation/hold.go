@@ -16,9 +16,9 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// holdArguments are the value of the annotation that holds a host off: what the host
-// controller reads, and whose hold it is. After a move to another cluster the key has the
-// UID of an object that is gone, and only the name tells.
+// holdArguments are the value of the annotation that holds a host off: what the host controller
+// reads, and whose hold it is. After a move to another cluster the UID in the key is that of an
+// object that is gone, and only the name says whose hold it is.
 type holdArguments struct {
 	Mode        v1alpha1.RebootMode `json:"mode"`
 	Remediation string              `json:"remediation"`
@@ -36,12 +36,13 @@ type heldNode struct {
 	UID  types.UID `json:"uid"`
 }
 
-// holdKey is the annotation with which a remediation holds a host off.
+// holdKey returns the key of the annotation with which a remediation holds a host off.
 func holdKey(r *v1beta2.Metal3Remediation) string {
 	return v1beta2.MetalRemediationAnnotationPrefix + string(r.UID)
 }
 
-// holdValue is a value for it in the running attempt, for a Node, which may be nil.
+// holdValue returns a value of that annotation for the running attempt and a Node, which may be
+// nil.
 func holdValue(r *v1beta2.Metal3Remediation, node *corev1.Node, now time.Time) string {
 	arguments := holdArguments{Mode: v1alpha1.RebootModeHard, Remediation: r.Name, Nonce: nonce(r), RequestedAt: new(metav1.NewTime(now))}
 	if node != nil {
@@ -54,7 +55,7 @@ func holdValue(r *v1beta2.Metal3Remediation, node *corev1.Node, now time.Time) s
 	return string(value)
 }
 
-// nonce differs in each attempt of each remediation of a name.
+// nonce returns a text that differs in each attempt of each remediation of a name.
 func nonce(r *v1beta2.Metal3Remediation) string {
 	var began time.Time
 	if r.Status.LastRemediated != nil {
@@ -82,7 +83,7 @@ func isHeldFor(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost, node *co
 	return held != nil && held.Node != nil && held.Node.UID == node.UID
 }
 
-// holdOf is what the value of a hold says, or nil when it is none of ours.
+// holdOf parses the value of a hold. It returns nil if the hold is none of ours.
 func holdOf(value string) *holdArguments {
 	var arguments holdArguments
 	if json.Unmarshal([]byte(value), &arguments) != nil || arguments.Mode != v1alpha1.RebootModeHard || arguments.Remediation == "" {
@@ -91,7 +92,8 @@ func holdOf(value string) *holdArguments {
 	return &arguments
 }
 
-// recoveryHeldAt is when recovery by annotation began to hold a host off, or nil when its hold does not tell.
+// recoveryHeldAt returns when recovery by annotation began to hold a host off, or nil if its hold
+// does not say.
 func recoveryHeldAt(h *v1alpha1.BareMetalHost) *metav1.Time {
 	var arguments holdArguments
 	if json.Unmarshal([]byte(h.Annotations[v1beta2.MachineRemediationAnnotation]), &arguments) != nil {
@@ -100,8 +102,8 @@ func recoveryHeldAt(h *v1alpha1.BareMetalHost) *metav1.Time {
 	return arguments.RequestedAt
 }
 
-// holds are the annotations with which a remediation holds a host off, sorted: under its own
-// key, and under the keys that it had in another cluster.
+// holds returns the keys, sorted, of the annotations with which a remediation holds a host off: its
+// own key, and the keys that it had in other clusters.
 func holds(r *v1beta2.Metal3Remediation, h *v1alpha1.BareMetalHost) []string {
 	var keys []string
 	for key, value := range h.Annotations {
@@ -121,10 +123,11 @@ func isHoldOf(r *v1beta2.Metal3Remediation, value string) bool {
 // markOf is the value with which a remediation marks a host as unhealthy.
 func markOf(r *v1beta2.Metal3Remediation) string { return "Metal3Remediation/" + r.Name }
 
-// requestPrefix begins the values with which a remediation sets annotations of its Machine.
+// requestPrefix returns the prefix of the values of the annotations that a remediation sets on its
+// Machine.
 func requestPrefix(r *v1beta2.Metal3Remediation) string { return "Metal3Remediation/" + r.Name + "/" }
 
-// requestValue is that value in the running attempt.
+// requestValue returns the value of these annotations in the running attempt.
 func requestValue(r *v1beta2.Metal3Remediation) string { return requestPrefix(r) + nonce(r) }
 
 func requestStateOf(r *v1beta2.Metal3Remediation, m *clusterv1.Machine) requestState {

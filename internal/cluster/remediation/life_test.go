@@ -195,7 +195,6 @@ func TestAHostThatCannotBeRemediatedFails(t *testing.T) {
 	}
 }
 
-// joinControlPlane makes the machine one of a control plane of so many. The others are shown as ready.
 func TestALostHostIsNotOff(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPower = true })

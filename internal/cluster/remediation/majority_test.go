@@ -14,6 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
+// joinControlPlane makes the machine one of a control plane of so many. The others are shown as
+// ready.
 func (l *life) joinControlPlane(machines int) {
 	l.Helper()
 	label := func(m *clusterv1.Machine) {
@@ -85,7 +87,8 @@ func TestTheOnlyMachineOfAControlPlaneIsRebooted(t *testing.T) {
 	l.clean()
 }
 
-// isNotThereYet has another Machine of the control plane without a host, as in the middle of an upgrade.
+// isNotThereYet leaves another Machine of the control plane without a host, as in the middle of an
+// upgrade.
 func (l *life) isNotThereYet() {
 	l.Helper()
 	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &clusterv1.Machine{})
@@ -123,7 +126,8 @@ func TestAMachineOfTheControlPlaneThatCannotHaveBootedIsNotNeededForItsMajority(
 	}
 }
 
-// TestAMachineOfTheControlPlaneThatHasBootedIsNotPoweredOffBecauseItHasNoNode has a machine that may be the second member of etcd.
+// TestAMachineOfTheControlPlaneThatHasBootedIsNotPoweredOffBecauseItHasNoNode has a machine that
+// may be the second member of etcd.
 func TestAMachineOfTheControlPlaneThatHasBootedIsNotPoweredOffBecauseItHasNoNode(t *testing.T) {
 	t.Parallel()
 	l := newStart(t, nil)

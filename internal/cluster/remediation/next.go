@@ -11,7 +11,7 @@ const (
 	addFinalizer                      // before anything is set
 	begin                             // record that the next attempt runs
 	fail                              // record that the host cannot be remediated
-	reopen                            // forget that, because there was only no host yet
+	reopen                            // forget that record, because only the host was missing
 	setHold                           // have the host powered off
 	recordTaint                       // record that the Node may be out of service
 	taintNode                         // put the Node out of service
@@ -19,20 +19,20 @@ const (
 	deleteNode                        // delete the Node
 	release                           // record that the host may be powered on
 	untaintNode                       // put the Node in service
-	forgetTaint                       // remove the record of that
+	forgetTaint                       // remove the record of the taint
 	removeHold                        // let the host be powered on
-	restoreNode                       // give the Node that came back what it had
-	dropBackup                        // remove the record of that
-	releaseAnew                       // record that again, because the time since then tells nothing
+	restoreNode                       // give the Node that came back its labels and annotations
+	dropBackup                        // remove the backup of them
+	releaseAnew                       // record the release again: the time since it says nothing
 	awaitHealth                       // record that the machine has time to become healthy
-	extend                            // give the health check the same time again, because the Node is Ready
+	extend                            // the Node is Ready: give the health check as much time again
 	request                           // set the annotation of the Machine
-	withdraw                          // remove it
+	withdraw                          // remove that annotation
 	markHost                          // mark the host as unhealthy
 	unmarkHost                        // remove the mark
 	tellOwner                         // tell the owner of the Machine to replace it
-	handOver                          // record that the owner replaces it
-	forgetRequest                     // remove the condition with which the health check asked
+	handOver                          // record that the owner replaces the Machine
+	forgetRequest                     // remove the condition by which the health check asks
 	removeFinalizer                   // everything that was set is removed
 	waitForStart                      // the machine has not had its time to become a Node
 	waitForControlPlane               // the control plane needs the machine
@@ -43,7 +43,7 @@ const (
 	waitForRequest                    // somebody else has set the annotation of the Machine
 	waitForRecovery                   // what the annotation asks for is not done
 	waitForHealth                     // the health check has not taken the remediation back
-	waitWhileSkipped                  // somebody has set the annotation that keeps the Machine from being remediated
+	waitWhileSkipped                  // the Machine has the annotation against remediation
 	numberOfActions     int    = iota
 )
 
@@ -59,22 +59,22 @@ const (
 	offline   obstacle = "HostOffline"
 )
 
-// holdState is what the host has of the annotation that holds it off.
+// holdState is the state of the annotation with which the remediation holds the host off.
 type holdState int
 
 const (
 	noHold       holdState = iota
-	outdatedHold           // it is ours, with another value than this attempt's
+	outdatedHold           // it is ours, but not of this attempt
 	currentHold
 )
 
-// requestState is what the Machine has of the annotation for recovery.
+// requestState is the state of the annotation for recovery on the Machine.
 type requestState int
 
 const (
 	noRequest       requestState = iota
 	foreignRequest               // somebody else has set it
-	outdatedRequest              // it is ours, of another attempt
+	outdatedRequest              // it is ours, but not of this attempt
 	currentRequest
 	fulfilledRequest // this attempt has set it, and it was removed since
 )
@@ -88,7 +88,7 @@ const (
 	presentNode
 )
 
-// taintState is whether the Node is out of service.
+// taintState says whether the Node is out of service, and by whom.
 type taintState int
 
 const (
@@ -110,26 +110,29 @@ type facts struct {
 	// early means that the machine has not had its time to become a Node: it has no host yet, is being
 	// deployed, or boots for the first time.
 	early bool
-	// heldUp means that nothing can be deployed on its host, so that a power cycle would change nothing, and could not be proven.
+	// heldUp means that nothing can be deployed on the host. A power cycle would change nothing,
+	// and nothing could prove that the host is off.
 	heldUp bool
-	// reopens means that it failed because it had no host, and has or will have one.
+	// reopens means that the remediation failed because the machine had no host, and that the
+	// machine has or will have one.
 	reopens     bool
 	strategy    v1beta2.RemediationType
 	phase       v1beta2.RemediationPhase
 	released    bool
 	retriesLeft bool
 
-	// expired means that the timeout is over since the host was released, late since it was
-	// confirmed to be off, and abandoned since the remediation was deleted.
+	// expired means that the timeout has passed since the host was released, late since the host
+	// was confirmed to be off, and abandoned since the remediation was deleted.
 	expired, late, abandoned bool
-	// ahead means that the host was released in what is the future now.
+	// ahead means that the time of the release is in the future now.
 	ahead bool
-	// delayed means that the host was released for so long that the remediation has kept it off since.
+	// delayed means that the release was so long ago that, if there is still a hold, the
+	// remediation has kept the host off since.
 	delayed bool
-	// unseen means that nobody has looked at the machine when its time was over, or that its Node was not known then. What
-	// the health check has said may not be so any more.
+	// unseen means that no pass looked at the machine when its time was over, or that its Node was
+	// not known then. The verdict of the health check may be outdated.
 	unseen bool
-	// extended means that the health check was given more time in this attempt.
+	// extended means that the health check has got more time in this attempt.
 	extended bool
 
 	// endangered means that nothing of ours holds the host off, and that the control plane would lose
@@ -147,14 +150,17 @@ type facts struct {
 	controlPlane bool
 	// ourMark means that this remediation has marked the host as unhealthy.
 	ourMark bool
-	// skipped means that the Machine has the annotation that keeps it from being remediated, which somebody else has set.
+	// skipped means that somebody else has set the annotation on the Machine that keeps it from
+	// being remediated.
 	skipped bool
 	// told means that the owner of the Machine was told to replace it.
 	told bool
-	// awaited means that the Machine has the condition with which the health check says that it waits for remediation.
+	// awaited means that the Machine has the condition by which the health check says that it waits
+	// for remediation.
 	awaited bool
 	request requestState
-	// marked means that the Machine says that the annotation is, or was, ours.
+	// marked means that the Machine says that we have set the annotation for recovery, be it still
+	// there or not.
 	marked bool
 
 	node nodeState
@@ -169,16 +175,16 @@ type facts struct {
 	taint     taintState
 	// recorded means that the Node may have our taint.
 	recorded bool
-	// inherited means that CAPM3 has begun the attempt, so that a taint of the Node is ours to remove.
+	// inherited means that CAPM3 began the attempt. A taint of the Node is ours to remove then.
 	inherited bool
-	// occupied means that pods or volumes which have to go are on the Node.
+	// occupied means that the Node still has pods or volumes that have to go.
 	occupied bool
 	backup   bool
 	// incomplete means that the Node lacks something of the backup.
 	incomplete bool
 }
 
-// next decides what a pass does.
+// next returns what a pass does.
 func next(f facts) action {
 	switch {
 	case f.paused:
@@ -217,13 +223,13 @@ func next(f facts) action {
 	}
 }
 
-// isUntouched means that nothing was done to the machine in this attempt.
+// isUntouched reports whether nothing was done to the machine in this attempt.
 func (f facts) isUntouched() bool {
 	begun := f.phase == v1beta2.RemediationRunning
 	return !begun || !f.released && f.hold == noHold && !f.stray && !f.recorded && !f.backup && f.request == noRequest
 }
 
-// fence has the host powered off and, once that is proven, the Node put out of service or
+// fence has the host powered off. Once that is proven, it has the Node put out of service or
 // deleted.
 func fence(f facts) action {
 	switch {
@@ -231,7 +237,8 @@ func fence(f facts) action {
 		return waitForControlPlane
 	case f.inherited && f.node == unknownNode:
 		return waitForNode
-	case f.inherited && f.taint == ourTaint && !f.recorded: // the hold that tells is replaced next
+	case f.inherited && f.taint == ourTaint && !f.recorded:
+		// Only the hold, which setHold replaces, says that the taint is ours to remove.
 		return recordTaint
 	case f.hold != currentHold:
 		return setHold
@@ -247,7 +254,7 @@ func fence(f facts) action {
 		return waitForPods
 	case f.taint != noTaint:
 		return release
-	case f.otherNode: // which needs a proof of its own
+	case f.otherNode: // another Node needs a proof of its own
 		return setHold
 	case f.backup && f.leaving:
 		return waitForNode
@@ -262,8 +269,8 @@ func fence(f facts) action {
 	}
 }
 
-// powerOn lets the host be powered on. The Node is in service before: volumes of a Node that is
-// out of service are detached although a system that runs may write to them.
+// powerOn lets the host be powered on. It puts the Node in service first: volumes of a Node that is
+// out of service are detached, even if a running system writes to them.
 func powerOn(f facts) action {
 	switch {
 	case !f.isInService():
@@ -281,12 +288,13 @@ func powerOn(f facts) action {
 	}
 }
 
-// isInService means that nothing of ours keeps the machine from its work.
+// isInService reports whether nothing of ours keeps the machine from its work.
 func (f facts) isInService() bool {
 	return f.taint != ourTaint && (!f.recorded || f.node == unknownNode) && f.hold == noHold && !f.stray
 }
 
-// letRun puts the machine in service. Its time to become healthy begins when nothing keeps it off any more.
+// letRun puts the machine in service. The time that the machine has to become healthy begins when
+// nothing keeps it off any more.
 func letRun(f facts) action {
 	a := putInService(f)
 	if a == removeHold && f.delayed {
@@ -295,7 +303,7 @@ func letRun(f facts) action {
 	return a
 }
 
-// putInService removes taint and hold. As long as it is not known whether the Node has the taint, the
+// putInService removes taint and hold. While it is not known whether the Node has the taint, the
 // host stays off, however long that takes.
 func putInService(f facts) action {
 	switch {
@@ -314,7 +322,7 @@ func putInService(f facts) action {
 func recoverByAnnotation(f facts) action {
 	switch {
 	case f.skipped && !f.released && !f.recovering && (f.request == currentRequest || f.request == outdatedRequest):
-		return withdraw // which nothing was done for yet
+		return withdraw // nothing was done for the request yet
 	case !f.released && f.request == fulfilledRequest:
 		return release
 	case !f.released && f.request == currentRequest:
@@ -330,16 +338,18 @@ func recoverByAnnotation(f facts) action {
 	}
 }
 
-// wait gives the machine time to become healthy, and then tries again or gives it up. The health check does not take back
-// what it has said while it cannot see the Node, is paused or is away itself; so a machine is not powered off again for
-// something that may be long past. What is away together with a machine of a control plane comes back only with that.
+// wait gives the machine time to become healthy, and then tries again or gives it up. The health
+// check does not take back its verdict while it cannot see the Node, is paused or does not run. So
+// wait does not power a machine off again for something that may be long past. A machine of a
+// control plane is powered off even if its Node is not known: an API server that is away because of
+// the machine comes back only with it.
 func wait(f facts) action {
 	switch {
 	case !f.isInService():
 		return letRun(f)
 	case f.inherited && f.node == unknownNode:
 		return waitForNode
-	case !f.released: // CAPM3 does not note it
+	case !f.released: // CAPM3 does not note the release
 		return release
 	case f.backup && f.isBack():
 		return restore(f)
@@ -398,10 +408,10 @@ func undo(f facts) action {
 	}
 }
 
-// isBack means that there is a Node that stays.
+// isBack reports whether there is a Node that is not being deleted.
 func (f facts) isBack() bool { return f.node == presentNode && !f.leaving }
 
-// restore gives a Node that came back what it had.
+// restore gives a Node that came back its labels and annotations, and then drops the backup.
 func restore(f facts) action {
 	if f.incomplete {
 		return restoreNode

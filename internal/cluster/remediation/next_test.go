@@ -231,7 +231,8 @@ func TestEachSituationHasItsAction(t *testing.T) {
 	}
 }
 
-// every calls check with all facts, but for those that no action depends on together.
+// every calls check with each combination of facts, except for combinations that no action depends
+// on.
 func every(check func(facts)) {
 	both := []bool{false, true}
 	phases := []v1beta2.RemediationPhase{"", running, waiting, deleting, failed}
@@ -265,7 +266,7 @@ func every(check func(facts)) {
 	}
 }
 
-// inTable are the actions that depend on facts which every does not have, and which the table above has.
+// inTable are the actions that depend on facts that every does not vary. The table above has them.
 var inTable = map[action]bool{
 	fail: true, reopen: true, handOver: true, releaseAnew: true, extend: true, unmarkHost: true, forgetRequest: true, waitForStart: true, waitForControlPlane: true, waitWhileSkipped: true,
 }

@@ -21,20 +21,20 @@ import (
 // detaches its volumes.
 var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
-// taintVersion is the version of Kubernetes since which that holds in every cluster.
+// taintVersion is the first version of Kubernetes in which every cluster acts on that taint.
 var taintVersion = version.MajorMinor(1, 28)
 
 const (
 	// podNodeField is the field by which the API server selects pods of a Node.
 	podNodeField = "spec.nodeName"
-	// pageSize bounds how many volume attachments, which are those of all Nodes, one answer has.
+	// pageSize is how many volume attachments one answer may have. The list has those of all Nodes.
 	pageSize = 500
 	// occupantTimeout bounds the time in which pods and volume attachments are read.
 	occupantTimeout = time.Minute
 )
 
-// taintStateOf tells whose taint a Node has. The Node says so, unless CAPM3 has set the taint in an attempt that is
-// taken over.
+// taintStateOf returns whose taint a Node has. The Node itself says so, unless CAPM3 has set the
+// taint in an attempt that is taken over.
 func taintStateOf(r *v1beta2.Metal3Remediation, node *corev1.Node, inherited bool) taintState {
 	there := slices.ContainsFunc(node.Spec.Taints, isOutOfService)
 	switch {
@@ -63,15 +63,14 @@ func addTaint(r *v1beta2.Metal3Remediation, node *corev1.Node) {
 	annotate(node, v1beta2.OutOfServiceAnnotation, client.ObjectKeyFromObject(r).String())
 }
 
-// removeTaint removes both.
+// removeTaint removes the taint and the annotation that says whose it is.
 func removeTaint(node *corev1.Node) {
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isOutOfService)
 	delete(node.Annotations, v1beta2.OutOfServiceAnnotation)
 }
 
-// occupant names a pod or a volume that has to go from a Node which is out of service. It
-// returns "" when there is none. Pods that tolerate the taint stay, and pods that ended need
-// nothing.
+// occupant returns the name of a pod or a volume that has to go from a Node that is out of service,
+// or "" if there is none. Pods that tolerate the taint stay, and pods that ended need nothing.
 func occupant(ctx context.Context, c client.Client, node string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, occupantTimeout)
 	defer cancel()
@@ -130,8 +129,8 @@ func hasBackup(r *v1beta2.Metal3Remediation) bool {
 	return labels || annotations
 }
 
-// putBack gives a Node what it lacks of the backup, and reports whether that is anything. What
-// the Node has stays, and a backup that cannot be read counts as empty.
+// putBack adds to a Node what it lacks of the backup, and reports whether it lacked anything. What
+// the Node has stays. A backup that cannot be read counts as empty.
 func putBack(r *v1beta2.Metal3Remediation, node *corev1.Node) bool {
 	labels := missing(r.Annotations[v1beta2.NodeLabelsBackupAnnotation], node.Labels)
 	annotations := missing(r.Annotations[v1beta2.NodeAnnotationsBackupAnnotation], node.Annotations)
@@ -139,7 +138,7 @@ func putBack(r *v1beta2.Metal3Remediation, node *corev1.Node) bool {
 	return len(labels)+len(annotations) > 0
 }
 
-// missing is what a record has beyond what there is.
+// missing returns the pairs of a recorded backup that there lacks.
 func missing(record string, there map[string]string) map[string]string {
 	var kept map[string]string
 	if json.Unmarshal([]byte(record), &kept) != nil {

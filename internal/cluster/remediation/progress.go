@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// progressOf is pure: what the condition says when an action is due, or nil when it stays as it is,
-// because something is done or nothing may be.
+// progressOf returns the condition to show while an action is due. It returns nil if the condition
+// stays as it is, because something is done or nothing may be done.
 func progressOf(s *scope, a action) *metav1.Condition {
 	late := s.isOver(s.since())
 	switch a {
@@ -67,8 +67,8 @@ func waitsForHealthCheck(s *scope) *metav1.Condition {
 	return goesOn(v1beta2.WaitingForHealthCheckReason, "The machine had its time to become healthy and its Node is Ready, and the health check has %s to see that", s.timeout)
 }
 
-// beforeRecovery are the reasons for which recovery by annotation does not power a host off yet. It counts as late only
-// afterwards, because it waits for others then, or for its turn.
+// beforeRecovery are the reasons that recovery by annotation shows while it does not power a host
+// off yet. Such a recovery is not late, because it waits for others or for its turn.
 var beforeRecovery = map[string]bool{
 	v1beta2.WaitingForHostReason: true, v1beta2.WaitingForControlPlaneReason: true, v1beta2.WaitingForBudgetReason: true,
 }
@@ -85,7 +85,8 @@ func waitsForRecovery(s *scope, late bool) *metav1.Condition {
 	return goesOn(v1beta2.RecoveringReason, "The Machine has the annotation %s; see the condition %s of its Metal3Machine", v1beta2.ExternalRemediationAnnotation, v1beta2.RemediatingCondition)
 }
 
-// recoveryOf is what a Metal3Machine, which may be nil, shows of recovery by annotation, or nil.
+// recoveryOf returns the condition by which a Metal3Machine shows recovery by annotation, or nil. m
+// may be nil.
 func recoveryOf(m *v1beta2.Metal3Machine) *metav1.Condition {
 	if m == nil {
 		return nil
@@ -147,7 +148,8 @@ func goesOn(reason, format string, args ...any) *metav1.Condition {
 	return c
 }
 
-// since is when what an attempt waits for began: the hold, be it that of recovery by annotation, or else the attempt.
+// since returns when the wait of an attempt began: with its hold, with the hold of recovery by
+// annotation, or else with the attempt.
 func (s *scope) since() *metav1.Time {
 	began := s.remediation.Status.LastRemediated
 	if s.hold == currentHold {
@@ -156,15 +158,15 @@ func (s *scope) since() *metav1.Time {
 		}
 	}
 	if s.recovering {
-		if at := recoveryHeldAt(s.host); at != nil && began.Before(at) { // an earlier one may be left
+		if at := recoveryHeldAt(s.host); at != nil && began.Before(at) { // not left from an earlier recovery
 			return at
 		}
 	}
 	return began
 }
 
-// show writes a condition that changed. It returns whether it says something else than before, not
-// only in other words.
+// show writes the condition if it changed. changed reports whether its reason or status differ from
+// before, and not only its message.
 func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (changed bool, err error) {
 	if c == nil {
 		return false, nil
@@ -192,7 +194,7 @@ func shownReason(m *v1beta2.Metal3Remediation) string {
 	return ""
 }
 
-// isStuck reports whether a remediation needs somebody to look, by what is shown.
+// isStuck reports whether the condition shows that a remediation needs somebody to look.
 func isStuck(m *v1beta2.Metal3Remediation) bool {
 	return meta.IsStatusConditionFalse(m.Status.Conditions, v1beta2.ProgressingCondition)
 }
@@ -200,10 +202,11 @@ func isStuck(m *v1beta2.Metal3Remediation) bool {
 // maxNote is the longest message of a condition or an event, in bytes.
 const maxNote = 1024
 
-// cut makes text fit, and safe to show: it may repeat what a workload cluster has answered.
+// cut shortens text to maxNote and makes it safe to show, because it may repeat what a workload
+// cluster answered.
 func cut(text string) string { return node.CutTextTo(text, maxNote) }
 
-// publishProgress tells of a condition that says something else than before, if somebody should look.
+// publishProgress publishes an event for a condition that changed, if somebody should look.
 func (r *Reconciler) publishProgress(s *scope, a action, c *metav1.Condition) {
 	if a != rest && c.Status == metav1.ConditionFalse { // the end has events of its own
 		r.event(s, corev1.EventTypeWarning, c.Reason, c.Message)

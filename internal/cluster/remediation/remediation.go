@@ -1,17 +1,17 @@
-// Package remediation is the controller of Metal3Remediation: it recovers the machine that a
-// MachineHealthCheck has found unhealthy, a limited number of times, and then has the owner of
-// the Machine replace it.
+// Package remediation is the controller of Metal3Remediation. It recovers the machine that a
+// MachineHealthCheck has found unhealthy, a limited number of times, and then has the owner of the
+// Machine replace it.
 //
-// With strategy Reboot the host is held off by an annotation of its own. Only when the host is
-// proven to be off for this very annotation is the Node put out of service or, in clusters
-// that do not know the taint, deleted. When pods and volumes are gone, the host is powered on
-// again. With strategy Annotation the Machine gets the annotation for recovery, which
-// package fencing acts on.
+// With strategy Reboot an annotation of the remediation's own holds the host off. When the host is
+// proven to be off for this very annotation, and not before, the Node is put out of service. In
+// clusters that do not know the taint, the Node is deleted instead. When pods and volumes are gone,
+// the host is powered on again. With strategy Annotation the Machine gets the annotation for
+// recovery, which package fencing acts on.
 //
-// A pass reads everything anew, decides (next.go) and makes at most one write (effects.go). So
-// an interruption at any point is like a pause: the next pass goes on from what it sees.
-// When the remediation is deleted, which is how the health check takes it back, everything that
-// was set is removed, at whatever point it is.
+// A pass reads everything anew, decides (next.go) and makes at most one write (effects.go). So an
+// interruption at any point is like a pause: the next pass goes on from what it sees. The health
+// check takes a remediation back by deleting it. Then everything that the remediation has set is
+// removed, however far it was.
 package remediation
 
 import (
@@ -45,18 +45,18 @@ type workloads interface {
 
 // guard keeps the control planes of clusters from losing their majority.
 type guard interface {
-	// Endangered says why the control plane would lose its majority without this Machine, or is empty. Lasting means that
-	// the others are too few, even if all of them are ready.
+	// Endangered says why the control plane would lose its majority without this Machine, or is
+	// empty. lasting means that the other machines are too few, even if all of them are ready.
 	Endangered(ctx context.Context, machine *clusterv1.Machine) (why string, lasting bool, err error)
-	// Hold calls set, which holds the host of a Machine off, unless the control plane would lose
-	// its majority by it. Then it says why.
+	// Hold calls set, which holds the host of a Machine off. If the control plane would lose its
+	// majority by that, Hold returns why and does not call set.
 	Hold(ctx context.Context, machine *clusterv1.Machine, set func() error) (why string, err error)
 }
 
 // Config is what a reconciler depends on.
 type Config struct {
-	// Client writes to the API server, and reads from the shared cache which objects belong
-	// to a change.
+	// Client writes to the API server. It reads from the shared cache which objects a change
+	// concerns.
 	Client client.Client
 	// Live reads from the API server itself.
 	Live client.Reader
@@ -65,22 +65,23 @@ type Config struct {
 	Workload workloads
 	// FindNode finds the Node of a Machine, or returns nil when there is none.
 	FindNode func(ctx context.Context, c client.Client, machine *clusterv1.Machine, providerIDs ...string) (*corev1.Node, error)
-	// ProvenOff returns nil when the host is proven to be off since, and for, an annotation
-	// that holds it off, and else an error that says why not.
+	// ProvenOff returns nil if the host is proven to be off for an annotation that holds it off,
+	// and since that annotation. Otherwise the error says why not.
 	ProvenOff func(h *v1alpha1.BareMetalHost, key, value string) error
-	// DoubtNode says why a Node that was found may be that of another machine than the one on
-	// the host, or is empty.
+	// DoubtNode says why a Node that was found may belong to another machine than the one on the
+	// host, or is empty.
 	DoubtNode func(ctx context.Context, live client.Reader, machine *clusterv1.Machine, h *v1alpha1.BareMetalHost, node *corev1.Node) (string, error)
-	// Guard is asked before a host is held off that nothing of the remediation holds off already.
+	// Guard is asked before the remediation holds a host off that it does not hold off already.
 	Guard guard
 	// Recorder publishes events.
 	Recorder events.EventRecorder
 	Metrics  *Metrics
 	// Now is the clock.
 	Now func() time.Time
-	// Filter says on which Metal3Remediations the controller works: those with the label themselves, and those whose
-	// Machine has it, because a Metal3RemediationTemplate has no labels for what is made of it. One without a label whose
-	// Machine is gone is undone.
+	// Filter says which Metal3Remediations the controller works on: those that have the label, and
+	// those whose Machine has it, because a Metal3RemediationTemplate has no labels for the
+	// remediations made from it. If a remediation has no label and its Machine is gone, it is
+	// undone.
 	Filter related.Filter
 }
 
@@ -90,7 +91,8 @@ type Reconciler struct{ Config }
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{config} }
 
-// Times between two looks at what no watch shows, and at what one shows.
+// Times between two passes that wait: workloadPoll for what no watch shows, poll for what a watch
+// shows.
 const (
 	workloadPoll = 10 * time.Second
 	poll         = time.Minute
@@ -139,8 +141,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: pause(s, a)}, nil
 }
 
-// allows reports whether a remediation is worked on: one with the label that the filter wants, and one without any whose Machine is gone.
-// Nobody else would end what that has set, and nothing else can be done for it, so that several operators may.
+// allows reports whether the controller works on a remediation. It works on those with the label
+// that the filter wants. It also works on those without a label that have the finalizer and whose
+// Machine is gone: nobody else would remove what they have set, and nothing else can be done for
+// them, so several operators may do it.
 func (r *Reconciler) allows(ctx context.Context, m *v1beta2.Metal3Remediation) (bool, error) {
 	if r.Filter.Allows(m) {
 		return true, nil
@@ -155,8 +159,9 @@ func (r *Reconciler) allows(ctx context.Context, m *v1beta2.Metal3Remediation) (
 	return machine == nil, nil
 }
 
-// label gives a remediation without the label that the filter wants that of its Machine, before anything else is
-// done. From then on the remediation is worked on to its end, whether the Machine is there or not.
+// label copies the label that the filter wants from the Machine to a remediation without it, before
+// anything else is done. From then on the controller works on the remediation to its end, whether
+// the Machine is there or not.
 func (r *Reconciler) label(ctx context.Context, m *v1beta2.Metal3Remediation) (ctrl.Result, error) {
 	if _, other := m.Labels[clusterv1.WatchLabel]; other {
 		return ctrl.Result{}, nil
@@ -174,7 +179,8 @@ func (r *Reconciler) label(ctx context.Context, m *v1beta2.Metal3Remediation) (c
 	return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 }
 
-// pause is the time until the next look.
+// pause returns the time until the next pass; 0 means that the next pass comes with the next
+// change.
 func pause(s *scope, a action) time.Duration {
 	switch {
 	case a == rest, a == removeFinalizer:
@@ -187,7 +193,7 @@ func pause(s *scope, a action) time.Duration {
 	return requeue.Soonest(requeue.Spread(poll, poll/4, s.remediation.Name, 0), s.untilExpiry())
 }
 
-// untilExpiry is the time until the timeout is over, or 0 when it does not run.
+// untilExpiry returns the time until the timeout is over, or 0 if the timeout does not run.
 func (s *scope) untilExpiry() time.Duration {
 	at := s.remediation.Status.ReleasedAt
 	if at == nil || s.expired {

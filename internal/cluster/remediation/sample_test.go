@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
-// TestTheSampleLeavesServersTheTimeToBoot looks at the time after which a machine is powered off again: servers
-// often need ten minutes until their Node is Ready.
+// TestTheSampleLeavesServersTheTimeToBoot checks the time after which a machine is powered off
+// again. Servers often need ten minutes until their Node is Ready.
 func TestTheSampleLeavesServersTheTimeToBoot(t *testing.T) {
 	samples, err := os.ReadFile("../../../config/samples/cluster.yaml")
 	if err != nil {

@@ -46,8 +46,8 @@ func TestNothingIsBegunAndNoMachineGivenUpThatSomebodyKeepsFromBeingRemediated(t
 	}
 }
 
-// TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkipped has nobody act on the annotation until then, as
-// when other hosts of the cluster are being fenced.
+// TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkipped has nobody act on
+// the annotation until then, as when other hosts of the cluster are being fenced.
 func TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkipped(t *testing.T) {
 	t.Parallel()
 	for name, attempt := range map[string]func(l *life){

@@ -14,7 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/cluster/fencing"
 )
 
-// newStart is a life in which the Machine never had a Node, and has no host yet. What proves that its host is off is what counts elsewhere.
+// newStart returns a life in which the Machine never had a Node and has no host yet. The real
+// fencing.ProvenOff decides whether the host is proven to be off.
 func newStart(t *testing.T, change func(*life, *v1beta2.Metal3Remediation)) *life {
 	t.Helper()
 	l := newLife(t, change)
@@ -122,8 +123,8 @@ func TestAMachineWhoseDeploymentFailsIsRemediatedAtOnce(t *testing.T) {
 	l.untilPhase(waiting)
 }
 
-// TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials has a host that goes on being deployed: only what
-// needs the BMC waits.
+// TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials has a host whose deployment goes on:
+// only what needs the BMC waits.
 func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 	t.Parallel()
 	l := newStart(t, nil)
@@ -140,14 +141,14 @@ func TestAMachineIsNotInterruptedBecauseItsBMCRefusesCredentials(t *testing.T) {
 	}
 }
 
-// TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout has a host that cannot be proven to be off, or that recovery by
-// annotation waits for.
+// TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout has a host that cannot be proven
+// to be off, or that recovery by annotation waits for.
 func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, way := range ways {
 		for _, kind := range []v1alpha1.ErrorType{v1alpha1.ErrorRegistration, v1alpha1.ErrorPreparation, v1alpha1.ErrorPowerManagement, v1alpha1.ErrorProvisioning} {
 			if name != "annotation" && kind == v1alpha1.ErrorProvisioning {
-				continue // which is remediated at once
+				continue // such a machine is remediated at once
 			}
 			t.Run(name+", "+string(kind), func(t *testing.T) {
 				t.Parallel()
@@ -196,8 +197,9 @@ func TestAMachineThatSomebodyKeepsFromBeingRemediatedIsNotReplacedBecauseItsHost
 	l.untilPhase(deleting)
 }
 
-// TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce has a remediation with a new UID and no status, as after a
-// move with clusterctl. The Machine looks as if it had just been deployed.
+// TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce has a remediation with a new UID
+// and no status, as after a move with clusterctl. The Machine looks as if it had just been
+// deployed.
 func TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newStart(t, nil)
@@ -214,8 +216,8 @@ func TestARemediationThatWasMovedWhileItHeldItsHostOffGoesOnAtOnce(t *testing.T)
 	}
 }
 
-// TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost has the state in which releases without a wait for the
-// first host have left it.
+// TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost begins in the state that releases
+// left which did not wait for the first host.
 func TestARemediationThatHasFailedForLackOfAHostBeginsWithTheHost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

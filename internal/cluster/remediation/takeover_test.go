@@ -24,8 +24,8 @@ func TestAnAttemptOfAnEarlierVersionWhichCountedItIsNotOneMore(t *testing.T) {
 	}
 }
 
-// TestWhatCAPM3HasBegunIsTakenOver has the taint that CAPM3 sets, which the Node does not say is ours, and no time of
-// the release. CAPM3 removes the taint only when the host is on.
+// TestWhatCAPM3HasBegunIsTakenOver has the taint of CAPM3, which no annotation of the Node claims,
+// and no time of the release. CAPM3 removes the taint only when the host is on.
 func TestWhatCAPM3HasBegunIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -19,7 +19,8 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// leftAlone fails when anything has arrived at the host or the Machine that powers the machine off or replaces it.
+// leftAlone fails if the host or the Machine has got anything that powers the machine off or
+// replaces it.
 func (l *life) leftAlone(when string) {
 	l.Helper()
 	h, m := l.host(), l.machine()

@@ -167,7 +167,7 @@ func (l *life) doubtNode(context.Context, client.Reader, *clusterv1.Machine, *v1
 	return l.doubt, nil
 }
 
-// recordedOff is a proof by what the host says.
+// recordedOff proves a host to be off by what its status says.
 func recordedOff(h *v1alpha1.BareMetalHost, key, value string) error {
 	for _, hold := range h.Status.PowerOffHolds {
 		if hold.Key == key && hold.Value == value && hold.ConfirmedAt != nil && !h.Status.PoweredOn {
@@ -246,7 +246,7 @@ func (l *life) checkNode() {
 	l.checkHold(n)
 }
 
-// checkHold fails when the host is held for another Node than that which a pass touches.
+// checkHold fails if the host is held for another Node than the one that a pass touches.
 func (l *life) checkHold(n *corev1.Node) {
 	if m := l.remediation(); m != nil && holdStateOf(m, l.host()) == currentHold && !isHeldFor(m, l.host(), n) {
 		l.Errorf("Node %s is touched with the hold %v", n.UID, l.host().Annotations)
@@ -407,8 +407,8 @@ func (l *life) untilPhase(want v1beta2.RemediationPhase) {
 	l.until("phase "+string(want), func() bool { return l.remediation().Status.Phase == want })
 }
 
-// takeBack deletes the remediation, as the health check does, and waits until it is gone. If it was begun, the Machine does not
-// wait for it any more.
+// takeBack deletes the remediation, as the health check does, and waits until it is gone. If the
+// remediation had begun, the Machine must no longer wait for it.
 func (l *life) takeBack() {
 	l.Helper()
 	begun := len(l.remediation().Finalizers) > 0
