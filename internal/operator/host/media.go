@@ -18,9 +18,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// media gives the machine of a host the image of its DataImage before the machine is powered
-// on, and takes out that of an earlier use before something is deployed. It is the only writer of attachedImage, request and error in the status of a DataImage;
-// package dataimage writes the rest.
+// media gives the machine of a host the image of its DataImage before the machine is powered on.
+// Before something is deployed, media takes out the image of an earlier use. It is the only writer
+// of attachedImage, request and error in the status of a DataImage; package dataimage writes the
+// rest.
 type media struct {
 	client     client.Client
 	live       client.Reader
@@ -29,7 +30,7 @@ type media struct {
 	maxBackoff time.Duration
 }
 
-// mediaStep is what has to be done about a DataImage next.
+// mediaStep is what has to be done next about a DataImage.
 type mediaStep int
 
 const (
@@ -39,9 +40,9 @@ const (
 	mediaCheck                  // the engine has accepted a request and is idle again
 )
 
-// decideMedia is pure. used reports that the host is in use, because no other host gets an
-// image; hold is the wait that is left after the last failure. The request belongs to the
-// steps hold and ask.
+// decideMedia returns the next step for a DataImage, and the request that the step is about, which
+// is empty for mediaDone. used says whether the host is in use: no other host gets an image. hold
+// is the wait that is left after the last failure.
 func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaStep, v1alpha1.DataImageRequest) {
 	wanted := wantedURL(d, used)
 	next := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: wanted}
@@ -51,7 +52,7 @@ func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaSte
 		return mediaCheck, *last
 	case last != nil && (last.Action != v1alpha1.DataImageAttach || last.URL != wanted):
 		next = detach // nobody knows what became of the last request
-	case last != nil: // the same is asked for again
+	case last != nil: // the same request is sent again
 		next.Lost = last.Lost
 	case wanted == attached:
 		return mediaDone, v1alpha1.DataImageRequest{}
@@ -67,7 +68,7 @@ func decideMedia(d *v1alpha1.DataImage, used bool, hold time.Duration) (mediaSte
 	return mediaAsk, next
 }
 
-// wantedURL is the image that a machine should have; "" is none.
+// wantedURL returns the image that a machine should have; "" means none.
 func wantedURL(d *v1alpha1.DataImage, used bool) string {
 	if !used || !d.DeletionTimestamp.IsZero() {
 		return ""
@@ -82,8 +83,8 @@ func attachedURL(d *v1alpha1.DataImage) string {
 	return d.Status.AttachedImage.URL
 }
 
-// reconcile makes the next step for a host whose machine is about to be powered on, or deployed. ready
-// reports that it may be.
+// reconcile makes the next step for a host whose machine is about to be powered on or deployed.
+// ready reports whether that may happen now.
 func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result, err error) {
 	key := client.ObjectKeyFromObject(s.host)
 	var d v1alpha1.DataImage
@@ -110,12 +111,14 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		if s.node.Busy {
 			return false, result{requeueAfter: powerPoll, stop: true}, nil
 		}
-		request.Lost = request.Lost && request.URL == wantedURL(&d, used) // another image is not to be in the drive
+		// With Lost the machine is ready whatever is in the drive, which must not be an image that
+		// is no longer wanted.
+		request.Lost = request.Lost && request.URL == wantedURL(&d, used)
 		done, res, err := p.check(ctx, s, &d, request)
 		return done && (request.Lost || attachedURL(&d) == wantedURL(&d, used)), res, err
 	}
 	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
-		// A failure of the request that follows must not count as one of an earlier request.
+		// A failure of the request for an image must not count as one of the earlier power request.
 		record.Request, record.Accepted = "", false
 		return false, result{requeueAfter: soon, stop: true}, nil
 	}
@@ -125,9 +128,10 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	return p.ask(ctx, s, &d, request)
 }
 
-// verifyDrive asks for the image that was attached once more when the drives of the machine are empty: a ramdisk that
-// is booted from virtual media takes its place, and a BMC may lose it. Engines that do not show the drives are
-// believed, and so are BMCs that do not answer: the machine may well be powered on.
+// verifyDrive requests the attached image once more if the drives of the machine are empty: a
+// ramdisk that is booted from virtual media takes the place of the image, and a BMC may lose it. If
+// the engine does not show the drives, or the BMC does not answer, the image counts as attached,
+// because the machine may well be powered on.
 func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage) (bool, result, error) {
 	lost := v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: attachedURL(d), Lost: true}
 	if lost.URL == "" {
@@ -148,7 +152,7 @@ func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage)
 	})
 }
 
-// hold is the wait that is left after the last failure.
+// hold returns the wait that is left after the last failure.
 func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
 	failed := d.Status.Error
 	if failed == nil || failed.Time == nil {
@@ -157,7 +161,7 @@ func (p media) hold(s *scope, d *v1alpha1.DataImage) time.Duration {
 	return requeue.Left(requeue.Backoff(failed.Count, p.maxBackoff, string(d.UID)), failed.Time.Time, s.now)
 }
 
-// ask records a request and sends it. A failure of another image is over then.
+// ask records a request and sends it. It drops the failure of another image.
 func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	before := d.DeepCopy()
 	d.Status.Request = &request
@@ -184,7 +188,7 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 			status.Request.Accepted, status.Request.OlderError = true, older
 		})
 	case errors.Is(err, provisioner.ErrUnsupported):
-		// Waiting does not change the engine, so that the machine is powered on without the image.
+		// Waiting does not change the engine, so the machine is powered on without the image.
 		return true, result{}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 			status.Request = nil
 			status.Error = &v1alpha1.DataImageError{Count: 1, URL: request.URL, Message: node.CutText(node.MaskURLs(fmt.Sprintf("%s the image: %v", request.Action, err)))}
@@ -196,8 +200,8 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 	}
 }
 
-// olderError is a fingerprint of a failure that the node had before a request and goes on to show
-// while the engine works on it; "" is none.
+// olderError returns a fingerprint of a failure that the node had before a request and still shows
+// while the engine works on the request. "" means that there is none.
 func (p media) olderError(ctx context.Context, s *scope) (string, error) {
 	if s.node.LastError == "" {
 		return "", nil
@@ -209,11 +213,13 @@ func (p media) olderError(ctx context.Context, s *scope) (string, error) {
 	return fingerprint(n.LastError), nil
 }
 
-// check records the outcome of a request that the engine has ended. A machine that has its image then is powered on at once, because
-// not every BMC shows such a drive as full. Some engines keep the
-// message of an older failure, so that the BMC decides when there is one, or, where the engine does
-// not show its drives, whether the message is an older one. That decides, too, where the BMC cannot tell about a machine that had
-// the image before, which is not kept off for that.
+// check records the outcome of a request that the engine has ended. A machine that has its image
+// then is powered on at once, because not every BMC shows such a drive as full.
+//
+// If the node shows a failure, the BMC decides whether the request succeeded, because some engines
+// keep the message of an older failure. If the engine does not show its drives, the request
+// succeeded only if the message is that of an older failure. The same holds if the BMC cannot tell
+// and the machine had the image before: that machine is not kept off for it.
 func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	attach := request.Action == v1alpha1.DataImageAttach
 	if s.node.LastError != "" {
@@ -239,7 +245,7 @@ func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, reque
 	return attach && err == nil, result{requeueAfter: soon, stop: true}, err
 }
 
-// fail records that a request failed, which keeps the machine off, unless it had the image before.
+// fail records that a request failed. That keeps the machine off, unless it had the image before.
 func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest, why string) (bool, result, error) {
 	failures := 1
 	if last := d.Status.Error; last != nil && last.URL == request.URL {

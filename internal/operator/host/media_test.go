@@ -182,8 +182,8 @@ func (e lostDrive) AttachImage(context.Context, string, string) error {
 	return fmt.Errorf("%w: 404 Not Found", provisioner.ErrInvalid)
 }
 
-// TestMachineThatHadItsImageIsPoweredOnWithoutIt has a BMC that has lost an image which nobody serves any more, and one that
-// cannot list its drives.
+// TestMachineThatHadItsImageIsPoweredOnWithoutIt has a BMC that lost an image which nobody serves
+// any more, and a BMC that cannot list its drives.
 func TestMachineThatHadItsImageIsPoweredOnWithoutIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		read            error
@@ -253,7 +253,8 @@ func (e *drive) DetachImage(context.Context, string) error {
 	return nil
 }
 
-// silentDrive is an engine that accepts images, and whose drives are empty until they cannot be read any more.
+// silentDrive is an engine that accepts images. Its drives are empty, until they cannot be read any
+// more.
 type silentDrive struct {
 	nodeView
 	read error
@@ -268,8 +269,8 @@ func (*silentDrive) Reread(context.Context, string) (provisioner.Node, error) {
 
 const olderFailure = "the drive is stuck"
 
-// TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt has a request for an image accepted, and then drives
-// that cannot be read.
+// TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt has an engine that
+// accepts a request for an image, and after that drives that cannot be read.
 func TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lastError       string
@@ -318,8 +319,8 @@ func TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt(t *
 	}
 }
 
-// TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt has an image attached once more when somebody else decides
-// that the machine is to have another one, or is to be deployed anew.
+// TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt attaches an image once more
+// while somebody decides that the machine gets another image, or is deployed anew.
 func TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt(t *testing.T) {
 	const a, b = "https://images/a.iso", "https://images/b.iso"
 	for name, tt := range map[string]struct {
