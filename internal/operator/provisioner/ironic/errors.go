@@ -10,10 +10,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// faults maps refusals of the engine to the kinds that the operator distinguishes. The
-// first row that matches counts. The API has one status for refusals that end by
-// themselves and for others, so that only the text of the fault tells them apart; this
-// file is the only place that reads such texts. Rows without an engine's name hold for both.
+// faults maps refusals of the engine to the kinds that the operator distinguishes. The first row
+// that matches counts. The API has one status for refusals that end by themselves and for others,
+// so only the text of the fault tells them apart. No other file reads such texts. Rows without an
+// engine's name hold for both engines.
 var faults = []struct {
 	client   error  // kind of the client's error
 	status   int    // HTTP status; 0 for any
@@ -23,15 +23,19 @@ var faults = []struct {
 	{ironic.ErrNotFound, 0, "", provisioner.ErrNotFound},
 
 	{ironic.ErrConflict, 409, "is locked by host", provisioner.ErrBusy},
-	{ironic.ErrConflict, 409, "state transition is in progress", provisioner.ErrBusy}, // Ironic: patch during work
-	{ironic.ErrConflict, 409, "Cannot update node", provisioner.ErrBusy},              // Ironic: patch while an inspection begins
-	{ironic.ErrConflict, 409, "wait until the work ends", provisioner.ErrBusy},        // Ingot: the same
-	{ironic.ErrConflict, 409, "cannot be interrupted", provisioner.ErrBusy},           // Ingot: a step that writes firmware
-	{ironic.ErrConflict, 409, "took the node over", provisioner.ErrBusy},              // Ingot: another conductor
-	{ironic.ErrConflict, 404, "", provisioner.ErrBusy},                                // a list that changed while it was read
+	// Ironic: a patch during work, or while an inspection begins.
+	{ironic.ErrConflict, 409, "state transition is in progress", provisioner.ErrBusy},
+	{ironic.ErrConflict, 409, "Cannot update node", provisioner.ErrBusy},
+	// Ingot: the same; a step that writes firmware; another conductor has the node.
+	{ironic.ErrConflict, 409, "wait until the work ends", provisioner.ErrBusy},
+	{ironic.ErrConflict, 409, "cannot be interrupted", provisioner.ErrBusy},
+	{ironic.ErrConflict, 409, "took the node over", provisioner.ErrBusy},
+	// A list that changed while it was read.
+	{ironic.ErrConflict, 404, "", provisioner.ErrBusy},
 	{ironic.ErrConflict, 0, "", provisioner.ErrConflict},
 
-	{ironic.ErrRejected, 400, "can not be performed on node", provisioner.ErrConflict}, // a verb in the wrong state
+	// A verb in the wrong state.
+	{ironic.ErrRejected, 400, "can not be performed on node", provisioner.ErrConflict},
 	{ironic.ErrRejected, 400, "in maintenance", provisioner.ErrConflict},
 	{ironic.ErrRejected, 400, "does not support", provisioner.ErrUnsupported},
 	{ironic.ErrRejected, 400, "is not supported", provisioner.ErrUnsupported},
@@ -49,8 +53,8 @@ var faults = []struct {
 	{ironic.ErrProtocol, 0, "", provisioner.ErrUnreachable},
 }
 
-// refusesFields reports whether the engine refused a request only for the fields that it
-// chooses.
+// refusesFields reports whether the engine refused a request only because of the fields that the
+// request chooses.
 func refusesFields(err error) bool {
 	var failed *ironic.Error
 	if !errors.As(err, &failed) || !errors.Is(err, ironic.ErrRejected) {
@@ -59,8 +63,8 @@ func refusesFields(err error) bool {
 	return strings.Contains(failed.Message, "is not a valid field") || strings.Contains(failed.Message, "are not valid")
 }
 
-// translate gives an error of the client the kind that the operator distinguishes, and
-// keeps its text.
+// translate gives an error of the client the kind that the operator distinguishes. The text of the
+// error stays.
 func translate(err error) error {
 	var failed *ironic.Error
 	if !errors.As(err, &failed) {
@@ -74,8 +78,8 @@ func translate(err error) error {
 	return err
 }
 
-// translateOfBMC is translate for a call that the BMC answers while the engine waits. Both
-// engines pass its refusal on as an internal error.
+// translateOfBMC is translate for a call that the BMC answers while the engine waits. Both engines
+// pass a refusal of the BMC on as an internal error.
 func translateOfBMC(err error) error {
 	var failed *ironic.Error
 	if errors.As(err, &failed) && failed.Status == http.StatusInternalServerError {
@@ -84,12 +88,12 @@ func translateOfBMC(err error) error {
 	return translate(err)
 }
 
-// laterOfBMC begin the sentences with which Ingot says that a BMC may tell its boot device later: it has failed, or is busy
-// with earlier calls.
+// laterOfBMC are the beginnings of the sentences with which Ingot says that a BMC may tell its boot
+// device later: the BMC has failed, or is busy with earlier calls.
 var laterOfBMC = []string{"read boot device: ", "call the BMC of node "}
 
-// translateOfAccess is translateOfBMC for reading the boot device. An engine that is away has the same status as a BMC
-// that may answer later.
+// translateOfAccess is translateOfBMC for reading the boot device. The status is the same if an
+// engine is away and if the BMC may answer later, so the text decides.
 func translateOfAccess(err error) error {
 	var failed *ironic.Error
 	if errors.As(err, &failed) && errors.Is(err, ironic.ErrOverloaded) &&
