@@ -13,17 +13,17 @@ type ClaimKind string
 const (
 	MAC ClaimKind = "mac" // a network interface of the machine
 	BMC ClaimKind = "bmc" // an IP address of its BMC
-	// InspectedBMC is an IP address of the BMC of a machine while it is inspected.
-	// Only such a claim finds the node of a machine; the others of its BMC say that
+	// InspectedBMC is an IP address of the BMC of a machine while the machine is inspected. Of the
+	// claims on BMC addresses only these lead to the node of a machine. The others only say that
 	// the machine is not unknown.
 	InspectedBMC ClaimKind = "inspected bmc"
 	// Machine is the system UUID or the serial number of the machine that a node stands for.
 	Machine ClaimKind = "machine"
 )
 
-// Sources of claims. A node may claim the same address for several reasons, and
-// keeps it until the last of them is gone. A port is a reason too, but needs no
-// row here: MatchClaims looks at the ports as well.
+// Sources of claims. A node may claim the same address for several reasons, and keeps the address
+// until the last of them is gone. A port is a reason as well, but needs no row here, because
+// MatchClaims also looks at the ports.
 const (
 	fromInventory  = "inventory"   // its machine posted it
 	fromDriverInfo = "driver_info" // a client configured it
@@ -31,26 +31,29 @@ const (
 	fromIdentity   = "identity"    // its BMC told it when the machine was managed or inspected
 )
 
-// Claim ties an address to a node: whoever posts it speaks for that node.
+// Claim ties an address to a node. Whoever posts an address of kind MAC or InspectedBMC speaks for
+// the node.
 type Claim struct {
-	Kind    ClaimKind
-	Address string // MAC in lower case with colons, IP in canonical form, or text in lower case of a machine
+	Kind ClaimKind
+	// Address is a MAC in lower case with colons, an IP in canonical form, or for Machine a UUID or
+	// serial number in lower case.
+	Address string
 }
 
-// ClaimMatch is a node that claims an address somebody posted.
+// ClaimMatch is a node that claims an address that was asked for.
 type ClaimMatch struct {
 	Kind   ClaimKind
 	NodeID int64
 	UUID   string
 	State  node.State
-	// Provisional is that of the node: its claim yields to those of other nodes.
+	// Provisional means that the node is provisional: its claim yields to those of other nodes.
 	Provisional bool
 	Port        bool // a port of the node has one of the addresses
 }
 
-// MatchClaims returns the nodes that claim any of the addresses or have a port
-// with one, one row for each node and kind. In a write, nobody else who asks for one
-// of the addresses gets an answer before the commit.
+// MatchClaims returns the nodes that claim any of the addresses or have a port with one, with one
+// row for each node and kind. In a write, no other write that asks for one of the addresses gets an
+// answer before the commit.
 func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	if err := tx.lockAddresses(claims); err != nil {
 		return nil, err
@@ -104,9 +107,10 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	return matches, nil
 }
 
-// matchLists is the query of MatchClaims where addresses and their kinds are two lists. It has one text for any
-// number of them, and OFFSET 0 leaves the server no other way than to find each by its index. A server whose
-// statistics are from when the tables were empty would else read all claims, ports and nodes for each machine.
+// matchLists is the query of MatchClaims in which addresses and their kinds are two lists. It has
+// one text for any number of addresses. OFFSET 0 makes the server find each address by its index.
+// Otherwise a server whose statistics are from when the tables were empty would read all claims,
+// ports and nodes for each machine.
 const matchLists = `SELECT DISTINCT asked.kind, claimant.id, claimant.uuid, claimant.provision_state, claimant.provisional, found.port
 	FROM unnest(?::text[], ?::text[]) AS asked (address, kind)
 	CROSS JOIN LATERAL (
@@ -115,8 +119,8 @@ const matchLists = `SELECT DISTINCT asked.kind, claimant.id, claimant.uuid, clai
 	) AS found
 	CROSS JOIN LATERAL (SELECT id, uuid, provision_state, provisional FROM nodes WHERE nodes.id = found.node_id OFFSET 0) AS claimant`
 
-// ClaimInventory claims every address of a node's inventory in place of those of
-// an earlier inventory.
+// ClaimInventory claims every address of a node's inventory, in place of those of an earlier
+// inventory.
 func (tx *Tx) ClaimInventory(nodeID int64, claims []Claim) error {
 	return tx.replaceClaims(nodeID, fromInventory, claims)
 }
@@ -138,12 +142,12 @@ func (tx *Tx) ClaimMachine(nodeID int64, claims []Claim) error {
 	return tx.replaceClaims(nodeID, fromIdentity, claims)
 }
 
-// unclaimedTable has what is needed of a node to claim the machine that it stands for.
+// unclaimedTable has the columns of a node that are needed to claim the machine that it stands for.
 var unclaimedTable = nodeTable.part("id", "driver_internal_info")
 
-// UnclaimedMachines returns up to limit nodes with keys above another, in their order, that have noted which machine
-// they stand for and claim none: an engine of a release without such claims has noted it. Other fields than ID
-// and DriverInternalInfo are empty.
+// UnclaimedMachines returns up to limit nodes with keys above after, ordered by key, that have
+// noted which machine they stand for and claim none. Such a note is from an engine of a release
+// without such claims. Only the fields ID and DriverInternalInfo are set.
 func (tx *Tx) UnclaimedMachines(after int64, limit int) ([]*node.Node, error) {
 	scan := unclaimedTable.scanner()
 	var nodes []*node.Node
@@ -157,7 +161,8 @@ func (tx *Tx) UnclaimedMachines(after int64, limit int) ([]*node.Node, error) {
 	return nodes, err
 }
 
-// AddMachine claims a machine for a node that has no claim on one, beside what another replica may claim meanwhile.
+// AddMachine claims a machine for a node that claims none. A claim that another replica makes
+// meanwhile stays.
 func (tx *Tx) AddMachine(nodeID int64, claims []Claim) error {
 	return tx.claim(nodeID, fromIdentity, claims...)
 }
@@ -198,9 +203,9 @@ func (tx *Tx) MACsOf(nodeID int64) ([]string, error) {
 	return macs, err
 }
 
-// InventoryOwners returns which of the MAC addresses the inventories of other nodes claim
-// that are not provisional, with the UUID of one such node. Those that the node itself has a
-// port with are left out.
+// InventoryOwners returns which of the MAC addresses the inventories of other nodes claim, with the
+// UUID of one such node for each. It leaves out claims of provisional nodes, and addresses that the
+// node itself has a port with.
 func (tx *Tx) InventoryOwners(nodeID int64, macs []string) (map[string]string, error) {
 	owners := map[string]string{}
 	for some := range slices.Chunk(macs, maxRows) {

@@ -15,35 +15,36 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// A database can be put back as it was earlier, and machines cannot. So engines sign
-// the database from time to time, and remember elsewhere how often it was signed: a
-// data folder in its lock file, which is no part of the database, and a process in
-// its memory. A database that was signed less often than that is an older one.
+// A database can be put back to an earlier state, and machines cannot. So engines sign the database
+// from time to time, and remember the number of signatures outside of the database: for a data
+// folder in its lock file, which is no part of the database, and for PostgreSQL in the memory of
+// the process. A database with fewer signatures than that is an older one.
 //
-// A file that Backup wrote carries the time in the header, as SQLite's user_version,
-// which no running database has. On PostgreSQL, whatever fills the tables from a dump
-// writes the signature's row in a transaction of its own, and not in the one that the
-// row names.
+// Two kinds of copies give themselves away. The file of a backup has the time of the backup in its
+// header, as SQLite's user_version; a running database never has one. On PostgreSQL the row of the
+// signature names the transaction that wrote it. Whatever fills the tables from a dump writes that
+// row in a transaction of its own.
 
 // Copied says that a database is a copy of an older state.
 type Copied struct {
 	How string // what gives it away, for people; goes on after "because", without a period
 }
 
-// memory keeps how often a database was signed, outside of it.
+// memory keeps, outside of a database, how often the database was signed.
 type memory interface {
 	// recall returns 0 when nothing is remembered.
 	recall() int64
 	remember(signatures int64)
 }
 
-// ahead is by how many signatures a copy that was found out gets ahead of all that anybody
-// remembers: other processes remember a few more than the one that found it out.
+// ahead is added to the signatures of a database that was found to be a copy. Other processes may
+// remember a few signatures more than the one that found it out. ahead takes the copy past all of
+// them.
 const ahead = 1_000_000
 
-// Sign notes that an engine uses the database, and returns what gives it away as a
-// copy of an older state, nil when nothing does. It tells that once: in the same
-// commit, what follows from it has to be stored.
+// Sign notes that an engine uses the database. It returns what gives the database away as a copy of
+// an older state, or nil. It reports a copy only once, so what follows from that has to be stored
+// in the same commit.
 func (tx *Tx) Sign() (*Copied, error) {
 	if err := tx.LockBound("lineage"); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (tx *Tx) Sign() (*Copied, error) {
 			return nil, err
 		}
 	} else {
-		// The commit of this signature may fail: the one before is on disk.
+		// The commit of this signature may fail, but the previous signature is on disk.
 		tx.memory.remember(signatures)
 	}
 	writtenIn := "NULL"
@@ -87,8 +88,9 @@ func (tx *Tx) Sign() (*Copied, error) {
 		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", next)
 }
 
-// reviveConductors has the conductors of a copy count as alive from now on: that they were silent since the
-// copy was taken says nothing, and each has its time to register again. A data folder has no other one.
+// reviveConductors has the conductors of a copy count as alive from now on. That they were silent
+// since the copy was taken says nothing, and each gets its time to register again. A data folder
+// has no conductor besides the one that uses it.
 func (tx *Tx) reviveConductors() error {
 	if tx.shared == nil {
 		return nil
@@ -96,21 +98,23 @@ func (tx *Tx) reviveConductors() error {
 	return tx.exec("UPDATE conductors SET updated_at = ?", tx.Now().UnixMicro())
 }
 
-// Older reports whether the database was put back under a running engine, which the next
-// signature will say. Until then nothing is begun that it asks for, and Store.Older tells
-// that a signature is due. A data folder is locked while an engine runs.
+// Older reports whether the database was put back to an older state under a running engine. The
+// next signature will report that as a copy. Until then the engine begins nothing that the database
+// asks for, and Store.Older tells that a signature is due. Older is always false for a data folder,
+// because it is locked while an engine runs.
 func (tx *Tx) Older() (bool, error) {
 	if tx.shared == nil {
 		return false, nil
 	}
-	if tx.shared.now(); tx.shared.session.cause != nil { // no trip without the answer
+	// The first trip to the server, which now makes if it was not made yet, reads the signatures.
+	if tx.shared.now(); tx.shared.session.cause != nil {
 		return false, tx.shared.session.cause
 	}
 	older := tx.shared.signatures < tx.memory.recall()
 	if older {
 		select {
 		case tx.shared.writer.older <- struct{}{}:
-		default: // it is told already
+		default: // the engine knows already
 		}
 	}
 	return older, nil
@@ -122,9 +126,9 @@ func (tx *Tx) hasNodes() bool {
 	return found && err == nil
 }
 
-// MarkRestored suspends the work in a database, as engines do that find out that it is
-// a copy of an older state, and returns on how many nodes. It is for copies that they
-// cannot know as such. Engines may be using it on PostgreSQL only.
+// MarkRestored suspends the work in a database, as engines do when they find that it is a copy of
+// an older state. It returns on how many nodes. It is for copies that engines cannot recognize as
+// such. Engines may be using the database meanwhile on PostgreSQL, but not on SQLite.
 func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
 	if opts.URL == "" { // opening it would create one
 		path := filepath.Join(opts.Dir, databaseFile)
@@ -137,7 +141,7 @@ func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
 		return 0, err
 	}
 	err = s.Write(ctx, func(tx *Tx) error {
-		if _, err := tx.Sign(); err != nil { // what it tells is told here, and not again
+		if _, err := tx.Sign(); err != nil { // Sign reports a copy only once, which is here
 			return err
 		}
 		if _, _, err := tx.Suspend(node.Restored, "ingot engine mark-restored has said so"); err != nil {
@@ -149,7 +153,7 @@ func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
 	return nodes, errors.Join(err, s.Close())
 }
 
-// marked returns what the mark of a backup says, which it removes.
+// marked removes the mark of a backup and returns what it says, or nil if there is no mark.
 func (tx *Tx) marked() (*Copied, error) {
 	if tx.shared != nil {
 		return nil, nil
@@ -161,8 +165,8 @@ func (tx *Tx) marked() (*Copied, error) {
 	return &Copied{How: "it is a backup that was taken at " + timeOfMark(mark).Format(time.RFC3339)}, tx.exec("PRAGMA user_version = 0")
 }
 
-// markStatement marks a database file as a copy of the state at a time. The header
-// has 32 bits for it: seconds since 1970 without a sign, until the year 2106.
+// markStatement returns the statement that marks a database file as a copy of the state at a time.
+// The header has 32 bits for the time: seconds since 1970 without a sign, until the year 2106.
 func markStatement(at time.Time) string {
 	return fmt.Sprintf("PRAGMA user_version = %d", int32(uint32(at.Unix())))
 }
@@ -188,8 +192,8 @@ func (m folderMemory) recall() int64 {
 	return signatures
 }
 
-// remember does without a number that cannot be written: an older copy is then known
-// by an older one.
+// remember ignores a number that cannot be written. An older copy is then recognized by an older
+// number.
 func (m folderMemory) remember(signatures int64) {
 	_, _ = m.file.WriteAt(fmt.Appendf(nil, "%*d\n", memorySize-1, signatures), 0)
 }

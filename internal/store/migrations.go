@@ -16,7 +16,7 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings the schema forward and refuses one from the future.
+// migrate brings the schema to the newest version. It refuses a schema of a newer program.
 func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
 	provider, err := migrations(db, dialect)
 	if err != nil {
@@ -32,8 +32,8 @@ func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
 	return nil
 }
 
-// versions returns the version of the schema and that of the last migration. It refuses a
-// schema from the future.
+// versions returns the version of the schema and that of the last migration. It refuses a schema of
+// a newer program.
 func versions(ctx context.Context, provider *goose.Provider) (current, newest int64, err error) {
 	sources := provider.ListSources()
 	newest = sources[len(sources)-1].Version
@@ -58,8 +58,8 @@ func migrations(db *sql.DB, dialect database.Dialect) (*goose.Provider, error) {
 	return goose.NewProvider(dialect, db, files)
 }
 
-// translated shows migrations, which are written for SQLite, as PostgreSQL wants
-// them. The head of the first migration has the rules for their authors.
+// translated shows the migrations, which are written for SQLite, in the words of PostgreSQL. The
+// head of the first migration has the rules for authors of migrations.
 type translated struct{ fs.FS }
 
 func (t translated) Open(name string) (fs.File, error) {
@@ -92,8 +92,8 @@ type translatedFile struct {
 func (f *translatedFile) Stat() (fs.FileInfo, error) { return f.info, nil }
 func (f *translatedFile) Close() error               { return nil }
 
-// postgresRules turn SQLite's words into PostgreSQL's, in this order. Text is
-// compared byte by byte, as SQLite does, whatever the locale of the server.
+// postgresRules turn words of SQLite into words of PostgreSQL, in this order. Text is compared byte
+// by byte, as SQLite does, whatever the locale of the server.
 var postgresRules = []struct {
 	from *regexp.Regexp
 	to   string

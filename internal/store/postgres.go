@@ -22,20 +22,19 @@ const (
 	readTimeout    = 15 * time.Second // of one read, waiting included
 )
 
-// sessionSettings make each connection keep the store's promises whatever the
-// server's defaults are. The server ends a write that a paused or vanished
-// process leaves open, so that the others wait no longer than that for it, and
-// nobody waits for a lock for ever.
+// sessionSettings make each connection keep the promises of the store, whatever the defaults of the
+// server are. The server ends a write that a paused or vanished process leaves open, so others wait
+// for it no longer than that. Nobody waits for a lock for ever.
 //
-// Rows are found by indexes, and pages come from them in the order of the list. The
-// server prefers to read whole tables while it has no statistics of new ones, which it
-// takes for small, and keeps such plans while a first storm fills them; likewise bitmap
-// scans, which read every row that fits and sort them for the first ten. What has to
-// read a whole table does so all the same, but looks expensive to the server, which
-// then would compile it.
+// The store finds rows by indexes, and pages come from the indexes in the order of the list. While
+// the server has no statistics of new tables, it takes them for small and prefers to read them
+// whole, and it keeps such plans while a first storm fills the tables. It prefers bitmap scans
+// likewise, which read every row that fits and sort all of them for the first ten. So both are off.
+// A statement that has to read a whole table still does so. But it looks expensive to the server,
+// which would then compile it, so compiling is off as well.
 //
-// Documents of inspections are compressed, which takes the default method of the
-// server several times as long as one that nearly every server has.
+// Inspection documents are compressed. For them the default method of the server takes several
+// times as long as lz4, which nearly every server has.
 //
 // The server notices within half a minute that the machine of a process is gone.
 const sessionSettings = `
@@ -143,10 +142,10 @@ func prepareSession(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// prepareWrites is prepareSession for writes, whose first attempt is short of patience. All
-// of their statements go by keys, so a plan that fits any values is as good as one for these
-// values; left to itself the server plans the search for addresses anew each time, since
-// it takes the fewer addresses of a machine for less work than the number that it guesses.
+// prepareWrites is prepareSession for writes. The first attempt at a write waits for a lock only
+// briefly. All statements of writes go by keys, so a plan that fits any values is as good as one
+// for these values. Left to itself, the server plans the search for addresses anew each time: a
+// machine has fewer addresses than the server guesses, and fewer addresses look like less work.
 func prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	if err := prepareSession(ctx, conn); err != nil {
 		return err
@@ -155,12 +154,13 @@ func prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// askRun names the time that a server runs without a crash. Behind a crash it starts
-// again, or ends all sessions and begins to count anew, and may give the numbers of
-// transactions again of which nothing was on disk.
+// askRun returns a text that stays the same as long as a server runs without a crash. After a crash
+// the server starts again, or it ends all sessions and begins to count anew. It may then give the
+// numbers of transactions again of which nothing was on disk.
 const askRun = "SELECT pg_postmaster_start_time() || ', ' || coalesce((SELECT stats_reset::text FROM pg_stat_bgwriter), '')"
 
-// runKey is where a connection keeps the answer to askRun. No connection outlasts it.
+// runKey is the key under which a connection keeps the answer to askRun. No connection outlasts
+// that run.
 const runKey = "run"
 
 func runOf(conn *pgx.Conn) any { return conn.PgConn().CustomData()[runKey] }
@@ -176,8 +176,8 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 	return checkVersion(version, shown, encoding)
 }
 
-// checkVersion judges a server by its version, as a number and as people read it, and by
-// the encoding of the database.
+// checkVersion refuses a server by its version, given as a number and as people read it, or by the
+// encoding of the database.
 func checkVersion(version int, shown, encoding string) error {
 	switch {
 	case version < oldestPostgres*10000:
@@ -197,8 +197,8 @@ func (p *postgres) read(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// readSingle runs fn without a transaction, and in one when it asks for more than one
-// statement.
+// readSingle runs fn without a transaction. If fn asks for more than one statement, readSingle runs
+// it again, in a transaction.
 func (p *postgres) readSingle(ctx context.Context, fn func(*Tx) error) error {
 	again, err := p.readIn(ctx, "", fn)
 	if again {
@@ -207,8 +207,8 @@ func (p *postgres) readSingle(ctx context.Context, fn func(*Tx) error) error {
 	return err
 }
 
-// readIn runs fn in a transaction that begins with a statement. Without one it runs no
-// more than one query, and reports whether fn asked for more.
+// readIn runs fn in a transaction that the statement begin starts. With an empty begin it runs at
+// most one query, without a transaction, and more reports whether fn asked for another.
 func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error) (more bool, err error) {
 	deadline := time.Now().Add(readTimeout)
 	bounded, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -270,9 +270,9 @@ func (p *postgres) close() error {
 	return nil
 }
 
-// serverClock knows the server's time from this machine's and their difference,
-// which each write measures anew. Leases are judged in writes, by the time that
-// the server itself tells there.
+// serverClock derives the server's time from the time of this machine and the difference between
+// them, which each write measures anew. Leases are judged in writes, by the time that the server
+// itself tells there.
 type serverClock struct {
 	injected func() time.Time // used instead when not nil
 	ahead    atomic.Int64     // nanoseconds by which the server is ahead
@@ -285,8 +285,8 @@ func (c *serverClock) now() time.Time {
 	return time.Now().Add(time.Duration(c.ahead.Load()))
 }
 
-// measured takes what the server's clock showed a moment ago and returns the time
-// of the transaction.
+// measured stores the difference to the time that the server's clock showed a moment ago. It
+// returns the time of the transaction.
 func (c *serverClock) measured(server time.Time) time.Time {
 	if c.injected != nil {
 		return c.injected()
