@@ -13,14 +13,15 @@ import (
 // Keys of the intent of clean-up work.
 const (
 	abortedIntent     = "aborted"      // the kind of work that was aborted
-	abortedMarkIntent = "aborted_mark" // which work that was, see workMark
-	// settingsIntent, when true, reads the machine's settings, which steps of that work may have changed.
+	abortedMarkIntent = "aborted_mark" // the workMark of that work
+	// settingsIntent is true when the machine's settings are to be read, because steps of the
+	// aborted work may have changed them.
 	settingsIntent = "settings"
 )
 
-// abort ends the work that the node waits in. The state changes at once; the work
-// that is returned cleans up afterwards. A step that cannot be interrupted ends
-// first.
+// abort ends the work that the node waits in. The state changes at once, and the returned
+// work cleans up afterwards. While a step runs that cannot be interrupted, abort only notes
+// the request in the step, and the work ends after that step.
 func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if n.ProvisionState == node.ServiceFailed { // nothing runs: the instance is declared healthy
 		return nil, c.Move(tx, n, node.OnAbort)
@@ -69,8 +70,8 @@ func (c *Conductor) voidToken(n *node.Node) {
 	}
 }
 
-// forgetAgentProcess forgets the agent of a machine that was switched off. A token that the
-// machine's medium has stays valid: the next agent reads it there.
+// forgetAgentProcess forgets the agent of a machine that was switched off. A token on the
+// machine's virtual medium stays valid, because the next agent reads it there.
 func (c *Conductor) forgetAgentProcess(n *node.Node) {
 	if agent.Pregenerated(n) != "" {
 		n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)
@@ -104,14 +105,15 @@ func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error 
 	return nil
 }
 
-// abortedKind is the kind of the work that was aborted.
+// abortedKind returns the kind of the work that was aborted.
 func abortedKind(w *store.Work) store.WorkKind {
 	var aborted store.WorkKind
 	w.Intent.Get(abortedIntent, &aborted)
 	return aborted
 }
 
-// failCleanUp puts a node into maintenance when its rescue system may still run.
+// failCleanUp puts a node into maintenance when its rescue system may still run, and returns
+// the sentences for last_error.
 func failCleanUp(n *node.Node, reason string) string {
 	if n.ProvisionState == node.RescueFailed {
 		n.Maintenance, n.Fault, n.MaintenanceReason = true, node.FaultRescueAbortFailure, reason

@@ -18,26 +18,32 @@ type Agents interface {
 	Answers(ctx context.Context, e agent.Endpoint) error
 }
 
-// Bounds of calls to agents. Anybody on the network of the ramdisks can cause them.
+// Limits of calls to agents. Anybody on the network of the ramdisks can cause such calls.
 const (
-	maxAgentCalls = 8                // at once, one to a node, shared by those who ask; beyond that lookups are told to retry
-	agentCallTime = 5 * time.Second  // a lost packet is sent again twice
-	answerCounts  = time.Minute      // how long an answer spares the agent further calls
-	silenceCounts = 10 * time.Second // how long silence counts for the next lookup, when who asked has gone
+	// maxAgentCalls is how many calls run at once, at most one of them to each node. The networks
+	// that lookups come from share them. A lookup that gets no call is told to retry.
+	maxAgentCalls = 8
+	// agentCallTime limits a call. It leaves the time to send a lost packet again twice.
+	agentCallTime = 5 * time.Second
+	// answerCounts is how long an agent that has answered is not called again.
+	answerCounts = time.Minute
+	// silenceCounts is how long the lack of an answer counts. The client of a lookup may have
+	// gone before the call ended; its next lookup then gets the result.
+	silenceCounts = 10 * time.Second
 )
 
-// agentCalls calls agents whose token may be replaced, and remembers who answered.
+// agentCalls calls agents whose token may be replaced, and remembers their replies for a while.
 type agentCalls struct {
 	agents Agents
 	now    func() time.Time
-	slots  *fairqueue.Queue[fairqueue.Network] // by who asks
+	slots  *fairqueue.Queue[fairqueue.Network] // by the network that a lookup comes from
 
 	mu      sync.Mutex
 	running map[string]bool      // by the UUID of the node
-	known   map[string]knownCall // by token; those that no longer count are dropped
+	known   map[string]knownCall // by token; end drops those that no longer count
 }
 
-// knownCall is the result of a call, for those who ask for the same agent soon.
+// knownCall is the result of a call, kept for further lookups for the same agent.
 type knownCall struct {
 	reply agent.Reply
 	until time.Time
@@ -50,9 +56,9 @@ func newAgentCalls(agents Agents, now func() time.Time) *agentCalls {
 	}
 }
 
-// call calls the agent that has the node's token, for somebody at source. It takes
-// agentCallTime at most, also when whoever asked has gone: the next one gets the result. It
-// must not be made in a transaction.
+// call calls the agent that has the node's token, for a lookup from source. It takes
+// agentCallTime at most. It goes on when the client of the lookup has gone, because the next
+// lookup gets the result. It must not be made in a transaction.
 func (a *agentCalls) call(ctx context.Context, n *node.Node, source netip.Addr) agent.Call {
 	token := n.DriverInternalInfo.Text(agent.TokenKey)
 	leave, ok := a.slots.TryEnter(fairqueue.NetworkOf(source))
@@ -74,7 +80,9 @@ func (a *agentCalls) call(ctx context.Context, n *node.Node, source netip.Addr) 
 	return agent.Call{Token: token, Reply: reply}
 }
 
-// begin takes the turn of a node, unless there is no need or no room for a call.
+// begin reserves the call to a node. mayCall is false when an earlier reply still counts, which it
+// returns. It is also false, with agent.NotCalled, when a call to the node is under way or there
+// is no room for one.
 func (a *agentCalls) begin(uuid, token string, room bool) (reply agent.Reply, mayCall bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

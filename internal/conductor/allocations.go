@@ -14,10 +14,11 @@ import (
 // under work, before it fails.
 const longestAllocation = time.Minute
 
-// allocationRetry is the time between two attempts for such an allocation.
+// allocationRetry is the time between two attempts for an allocation that still waits.
 const allocationRetry = time.Second
 
-// allocatePoll is the longest pause of the loop: other conductors may leave allocations.
+// allocatePoll is the longest pause of allocateLoop. Other conductors may leave allocations
+// behind, which wake nobody.
 const allocatePoll = 2 * time.Second
 
 // Allocations serves the allocations. A new one waits in state allocating until any
@@ -41,7 +42,8 @@ func (c *Conductor) createdAllocation(tx *store.Tx, a *node.Allocation) error {
 	return nil
 }
 
-// findCandidates puts UUIDs in place of the names of candidates.
+// findCandidates replaces the names of candidate nodes by their UUIDs. An unknown candidate
+// is a *node.ValidationError.
 func findCandidates(tx *store.Tx, a *node.Allocation) error {
 	candidates := a.CandidateNodes.List()
 	for i, ident := range candidates {
@@ -55,8 +57,9 @@ func findCandidates(tx *store.Tx, a *node.Allocation) error {
 	return nil
 }
 
-// backfill creates an allocation for the node that it names, which runs an instance
-// already. One that has none must be chosen among all that are available.
+// backfill gives a new allocation the node that it names, which must run an instance
+// already. A node without an instance cannot be named: the allocation chooses among all
+// available nodes, or among its candidates.
 func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 	if _, err := ownerOf(tx, a.NodeUUID); err != nil {
 		return err
@@ -95,9 +98,9 @@ func (c *Conductor) backfill(tx *store.Tx, a *node.Allocation) error {
 // which choose deploy templates.
 const instanceTraits = "traits"
 
-// assign gives a node to an allocation, and accepts it by that. The traits of the
-// allocation replace those of an earlier instance, also when it has none. The caller
-// stores the allocation.
+// assign gives a node to an allocation. A discovered node is accepted by that, see
+// acceptNode. The traits of the allocation replace those of an earlier instance, even when
+// the allocation has none. The caller stores the allocation.
 func (c *Conductor) assign(tx *store.Tx, a *node.Allocation, n *node.Node) error {
 	a.NodeID, a.NodeUUID, a.State, a.LastError = n.ID, n.UUID, node.AllocationActive, ""
 	after := *n
@@ -109,8 +112,9 @@ func (c *Conductor) assign(tx *store.Tx, a *node.Allocation, n *node.Node) error
 	return tx.UpdateNode(n, &after)
 }
 
-// deletedAllocation releases the node of an allocation. That is a conflict while a
-// verb is in progress on the node, unless the node is in maintenance.
+// deletedAllocation releases the node of an allocation that is deleted. It returns a
+// *node.ConflictError while the node is active or a verb is in progress on it, unless the
+// node is in maintenance.
 func deletedAllocation(tx *store.Tx, a *node.Allocation) error {
 	if a.NodeID == 0 {
 		return nil
@@ -166,8 +170,9 @@ func (c *Conductor) wakeAllocator() {
 	}
 }
 
-// allocateLoop finds nodes for waiting allocations: for new ones at once, for those
-// that another conductor left behind after a while.
+// allocateLoop finds nodes for waiting allocations until ctx ends. It serves a new allocation
+// of this conductor at once, and one that another conductor left behind after allocatePoll at
+// most.
 func (c *Conductor) allocateLoop(ctx context.Context) {
 	for {
 		wait, err := c.allocateAll(ctx)
@@ -183,8 +188,9 @@ func (c *Conductor) allocateLoop(ctx context.Context) {
 	}
 }
 
-// allocateAll tries every waiting allocation once, the oldest first, and returns
-// when to try again. Those in a database that was restored are suspended.
+// allocateAll tries every waiting allocation once, the oldest first, and returns how long
+// to wait before the next try. It leaves out the allocations that a restored database came
+// with, because they are suspended.
 func (c *Conductor) allocateAll(ctx context.Context) (time.Duration, error) {
 	var waiting []*node.Allocation
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -212,8 +218,8 @@ func (c *Conductor) allocateAll(ctx context.Context) (time.Duration, error) {
 // candidates is how many nodes an allocation tries before it waits.
 const candidates = 10
 
-// allocateOne finds a node for one allocation, or fails it; again is true when
-// it still waits. It searches in a read transaction.
+// allocateOne gives a node to one allocation, or makes the allocation fail. again is true
+// when it still waits. The search for nodes runs in a read transaction.
 func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, err error) {
 	var found []*node.Node
 	err = c.store.Read(ctx, func(tx *store.Tx) error {
@@ -239,9 +245,10 @@ func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, e
 	return again, nil
 }
 
-// allocateFrom gives an allocation the node that was found for it, if that still
-// fits; again is true when it does not, or not yet. Without a node the allocation
-// fails.
+// allocateFrom gives an allocation the node that was found for it, if the node still fits.
+// again is true when it no longer fits, or is under work and the allocation may still wait,
+// see longestAllocation. The allocation fails when found is nil, when it has waited too long,
+// or when its UUID is the instance of another node.
 func (c *Conductor) allocateFrom(ctx context.Context, uuid string, found *node.Node) (again bool, err error) {
 	err = c.store.Write(ctx, func(tx *store.Tx) error {
 		again = false
@@ -267,7 +274,7 @@ func (c *Conductor) allocateFrom(ctx context.Context, uuid string, found *node.N
 		switch {
 		case chosen != nil:
 			err := c.assign(tx, &after, chosen)
-			var taken *node.ConflictError // its UUID is the instance of another node
+			var taken *node.ConflictError // the allocation's UUID is the instance of another node
 			if errors.As(err, &taken) {
 				after = *before
 				after.State, after.LastError = node.AllocationError, taken.Reason

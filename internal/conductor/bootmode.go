@@ -10,12 +10,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// matchBootMode gives a machine the boot mode that its instance, or its node, asks for before
-// it boots a ramdisk or an image: in another mode it may not start that, or the instance that
-// is written then. A machine that shows another mode is switched off first, since it would be
-// restarted for the change otherwise. Machines whose mode the engine cannot set are left as
-// they are, and the node's history says so where their BMC refuses it: some modes are set in
-// the firmware alone, and the machine may start all the same.
+// matchBootMode gives a machine the boot mode that its instance asks for, or else its node,
+// before the machine boots a ramdisk or an image. In another mode the machine may fail to start
+// it, or the instance that is written to its disk afterwards. A machine that shows another mode is
+// switched off first, because the change would restart it otherwise. A machine whose mode the
+// engine cannot set is left as it is. If its BMC refuses the change, the node's history says so
+// and the work goes on: some modes can be set in the firmware alone, and the machine may start all
+// the same.
 func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	asked := n.BootModeCapability()
 	_, err := c.bootModes(n)
@@ -36,8 +37,8 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	return []runner.Operation{off, match}
 }
 
-// withoutSecureBoot has a machine boot its ramdisk without the secure boot that its instance asks
-// for. It is switched off first, as for another boot mode.
+// withoutSecureBoot disables the secure boot that the instance asks for, so that the machine boots
+// its ramdisk without it. The machine is switched off first, as for a change of its boot mode.
 func (c *Conductor) withoutSecureBoot(n *node.Node) []runner.Operation {
 	off, disable := c.switchTo(n, node.PowerOff), c.changeSecureBoot(n, false)
 	off.Name = "power off for secure boot"
@@ -45,8 +46,9 @@ func (c *Conductor) withoutSecureBoot(n *node.Node) []runner.Operation {
 	return []runner.Operation{off, disable}
 }
 
-// changeSecureBoot enables the secure boot that an instance asks for, from the next start of the
-// machine on, or disables it before a ramdisk or when the instance goes.
+// changeSecureBoot enables the secure boot that the instance asks for, from the next start of the
+// machine on. If on is false, it disables secure boot: for a ramdisk, or when the instance is
+// removed.
 func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 	name := "disable secure boot"
 	if on {
@@ -58,12 +60,12 @@ func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 		})
 	operation.Shown = true
 	_, err := c.secureBoot(n)
-	operation.Skip = !n.AsksSecureBoot() || err != nil // what was read of the machine last may be old
+	operation.Skip = !n.AsksSecureBoot() || err != nil // n.SecureBoot may be out of date
 	return operation
 }
 
-// secureAgain enables secure boot on a machine that stays on while its BMC may still write firmware.
-// If it cannot, the machine is left without, and the node's history says so.
+// secureAgain enables secure boot on a machine that stays on because its BMC may still write
+// firmware. If that fails, secure boot stays disabled, and the node's history says so.
 func (c *Conductor) secureAgain(n *node.Node) runner.Operation {
 	enable := c.changeSecureBoot(n, true)
 	enable.Optional = func(cause error) runner.Write {

@@ -13,17 +13,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/runner"
 )
 
-// bootRetries is how often a machine is started again whose ramdisk was not heard. It is fixed:
-// operations of work under way must not vanish with a setting.
+// bootRetries is how many times a machine is started again when nothing is heard of its ramdisk.
+// It is no setting: a change of it would take operations away from work under way.
 const bootRetries = 2
 
-// bootRetryKey is the key of driver_internal_info for the number of the retry, from 1, which
-// starts the machine again.
+// bootRetryKey is the key of driver_internal_info for the number of the last retry that was
+// begun, a string that counts from 1.
 const bootRetryKey = "ramdisk_boot_retry"
 
-// retryBoot gives the ramdisk that a machine boots Limits.BootRetry to be heard, and then starts
-// the machine again, as Ironic's boot_retry_timeout does: firmware that got no answer from the
-// network may never ask again. It is not for starts between steps, which may write firmware.
+// retryBoot returns the operations that start a machine again when its ramdisk was not heard
+// within Limits.BootRetry, as Ironic's [pxe]boot_retry_timeout does: firmware that got no answer
+// from the network may never ask again. It is not for starts between steps, because the machine
+// may write firmware during such a start.
 func (c *Conductor) retryBoot(n *node.Node, item string, skip bool) (operations []runner.Operation) {
 	skip = skip || kept(n) || !c.switches(n, node.PowerOn)
 	for retry := range bootRetries {
@@ -33,13 +34,15 @@ func (c *Conductor) retryBoot(n *node.Node, item string, skip bool) (operations 
 			Skip: seen(n) || c.cfg.Limits.BootRetry <= 0,
 		}
 		again := slices.Concat([]runner.Operation{c.offForRamdisk(n), c.bootRamdiskOperation(n)}, c.restart(n))
-		again = labelled(again, "", n.DriverInternalInfo.Text(bootRetryKey) != number) // whatever the setting is now
+		// A retry that has begun goes on to its end, whatever the setting is now.
+		again = labelled(again, "", n.DriverInternalInfo.Text(bootRetryKey) != number)
 		operations = append(operations, labelled(append([]runner.Operation{wait}, again...), item+" retry "+number, skip)...)
 	}
 	return operations
 }
 
-// awaitBoot waits until something is heard of the ramdisk, or it is time for that retry.
+// awaitBoot returns the change that waits until something is heard of the ramdisk, or until it
+// is time for the retry of that number.
 func (c *Conductor) awaitBoot(number string) runner.Change {
 	return func(_ context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		limit := c.cfg.Limits.BootRetry
@@ -59,18 +62,23 @@ func (c *Conductor) awaitBoot(number string) runner.Change {
 	}
 }
 
-// seen reports whether the ramdisk has made a lookup or sent a heartbeat, also one that was
-// refused. A token that the machine's medium has says nothing of that.
+// seen reports whether the ramdisk has made a lookup or sent a heartbeat with its token, even one
+// that was refused. That the node has a token shows a lookup, unless the token is on the machine's
+// virtual medium.
 func seen(n *node.Node) bool {
 	return agent.EndpointOf(n).URL != "" || agent.Pregenerated(n) == "" && n.DriverInternalInfo.Text(agent.TokenKey) != "" ||
 		slices.ContainsFunc(node.HeartbeatRefusals(n.DriverInternalInfo), func(r node.HeartbeatRefusal) bool { return r.Reason.HadToken() })
 }
 
-// maxHearingTimes bounds leftToBeHeard: an engine that starts again and again must go on, too.
+// maxHearingTimes bounds the time that leftToBeHeard adds to its limit, as a multiple of the time
+// for which the engine must have listened. Without it, work of an engine that restarts again and
+// again would wait forever.
 const maxHearingTimes = 5
 
-// leftToBeHeard returns how much longer a ramdisk may be silent that was awaited for the time
-// elapsed: until the limit, and until HeartbeatTimeout after the engine began to listen.
+// leftToBeHeard returns how much longer a ramdisk may be silent that was awaited for the elapsed
+// time; 0 or less when that time is over. The ramdisk may be silent until the limit. It may also
+// be silent until the engine has listened for HeartbeatTimeout, or for the limit if that is
+// shorter, because the engine did not hear what was sent before.
 func (c *Conductor) leftToBeHeard(limit, elapsed time.Duration) time.Duration {
 	left, hearing := limit-elapsed, min(c.cfg.HeartbeatTimeout, limit)
 	if elapsed < limit+maxHearingTimes*hearing {

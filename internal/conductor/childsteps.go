@@ -14,8 +14,8 @@ import (
 )
 
 // listedSteps returns the client's list of steps, completed from the drivers'
-// descriptions of them. A step for child nodes lists all of them from now on, so that
-// children that are added or removed later change nothing.
+// descriptions of them. A step for child nodes gets the UUIDs of the children that it runs
+// on, so that children that are added or removed later change nothing.
 func listedSteps(tx *store.Tx, w *store.Work, n *node.Node, offered []node.Step) ([]node.Step, error) {
 	steps, err := node.ListedSteps(askedSteps(w), offered)
 	if err != nil || !slices.ContainsFunc(steps, func(step node.Step) bool { return step.ExecuteOnChildNodes }) {
@@ -36,7 +36,8 @@ func listedSteps(tx *store.Tx, w *store.Work, n *node.Node, offered []node.Step)
 	return steps, nil
 }
 
-// chooseChildren returns the UUIDs of the children that a step runs on.
+// chooseChildren returns the UUIDs of the children that a step runs on: those that it names,
+// or all when it names none.
 func chooseChildren(step node.Step, children []*node.Node) ([]string, error) {
 	var chosen []string
 	if len(step.LimitChildNodeExecution) == 0 {
@@ -84,9 +85,9 @@ func (c *Conductor) childOperations(f flow, i int, step node.Step, of runner.Ope
 	return operations
 }
 
-// checkChild refuses a node that is no child any more, that only other conductors
-// reach, or whose own work goes on, even while that waits without a lease. The last
-// may pass.
+// checkChild refuses a node that is no longer a child of the parent, or that only other
+// conductors reach. It also refuses a child whose own work goes on, even while that work
+// waits without a lease. This refusal alone may pass, so it is no *node.ValidationError.
 func (c *Conductor) checkChild(tx *store.Tx, parent, child *node.Node) error {
 	if child.ParentNode != parent.UUID {
 		return node.Invalid("it is no longer a child of node %s.", parent.UUID)

@@ -37,8 +37,8 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
 
-// automatedSteps are the steps of automated cleaning, among those that a node's drivers and its
-// agent offer.
+// automatedSteps returns the steps of automated cleaning in their order, out of the steps that
+// the drivers and the agent of a node offer. Config.CleanPriorities applies.
 func (c *Conductor) automatedSteps(offered []node.Step) []node.Step {
 	steps := slices.Clone(offered)
 	for i, step := range steps {
@@ -81,14 +81,15 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 	return append(operations, c.startInstance(t.Node, !without), c.readSettings(true)), nil
 }
 
-// leaveServiced starts the instance of a machine whose servicing failed, unless its BMC may
-// still write firmware. Where the agent restarts the machine its logs are not asked for, as a long
-// list of what it has answered makes the restart fail.
+// leaveServiced starts the instance of a machine whose servicing failed. A machine whose BMC may
+// still write firmware is left on instead, without a restart. Where the agent restarts the
+// machine, its logs are not collected: the restart fails when the list of the agent's answers
+// has become long.
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	logs, read := c.collectLogs(t, true), c.readSettingsLeft(t.Node, serviceFlow)
 	if writesFirmware(t.Node) {
 		boot := c.ofSameMachine(c.bootInstance(t.Node, ""))
-		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in its place
+		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in place of the image
 		secure := c.ofSameMachine(c.secureAgain(t.Node))
 		secure.Skip = secure.Skip || !startedRamdisk(t.Node, workMark(t.Work))
 		return []runner.Operation{
@@ -100,8 +101,8 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	return append(append([]runner.Operation{logs}, back...), read)
 }
 
-// leaveCleaned withdraws the ramdisk and switches a machine off whose cleaning failed, unless
-// its BMC may still write firmware, which must not lose its power.
+// leaveCleaned withdraws the ramdisk of a machine whose cleaning failed, and switches the machine
+// off. A machine whose BMC may still write firmware stays on, because it must not lose power.
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
 	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || writesFirmware(t.Node)

@@ -70,8 +70,8 @@ func (l collection[T]) Create(ctx context.Context, record *T) (*T, error) {
 	return &created, nil
 }
 
-// Update changes a record. Requests for the same one follow one another and all
-// take effect.
+// Update changes a record. Requests for the same record run one after the other, and all
+// of them take effect.
 func (l collection[T]) Update(ctx context.Context, ident string, change func(*T) error) (*T, error) {
 	var after T
 	err := l.write(ctx, func(tx *store.Tx) error {
@@ -112,8 +112,8 @@ func (l collection[T]) Delete(ctx context.Context, ident string) error {
 	})
 }
 
-// write runs fn in a transaction. While a node that it needs is under work, it tries
-// again for at most LockWait.
+// write runs fn in a transaction. While a node that fn needs is under work, it tries again,
+// for at most LockWait.
 func (l collection[T]) write(ctx context.Context, fn func(*store.Tx) error) error {
 	return l.c.whenFree(ctx, func() error { return l.c.store.Write(ctx, fn) })
 }

@@ -32,11 +32,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/unixcrypt"
 )
 
-// Config says how a conductor works. Every field must be set; package engine has
-// the defaults.
+// Config says how a conductor works. Package engine has the defaults; only the fields whose
+// comments say so have a default here.
 type Config struct {
 	Hostname string // name in leases, unique among conductors of one database
-	Group    string // nodes it serves
+	Group    string // conductor group whose nodes it serves
 
 	Workers     int           // jobs that may use the processor at once, at least 1
 	WorkTimeout time.Duration // bound of one attempt of such a job
@@ -57,8 +57,8 @@ type Config struct {
 	// RefusedCleanSteps are steps that clients may not ask for, as
 	// interface.step. Automated cleaning runs them all the same.
 	RefusedCleanSteps []string
-	// CleanPriorities are those of steps of the deploy interface in automated cleaning, by
-	// their names, in place of what drivers and agents say. 0 leaves a step out.
+	// CleanPriorities are priorities in automated cleaning of steps of the deploy interface, by
+	// the name of the step. They replace those of drivers and agents. 0 leaves a step out.
 	CleanPriorities map[string]int
 
 	Logs RamdiskLogs // of ramdisks
@@ -69,7 +69,7 @@ type Config struct {
 	HeartbeatTimeout time.Duration // silence after which an agent counts as gone
 	FastTrack        bool          // whether ramdisks are kept between phases
 	AgentRules       agent.Rules
-	Agents           Agents // calls agents before their tokens are replaced
+	Agents           Agents // finds out whether agents still live
 	Discovery        Discovery
 	Inspection       Inspection
 	Inventories      Inventories
@@ -77,15 +77,15 @@ type Config struct {
 	Limits           Limits   // zero fields have defaults
 }
 
-// Discovery says whether and how unknown machines are enrolled. The callback is
-// unauthenticated, so everything about it is bounded.
+// Discovery says whether and how unknown machines are enrolled. Their inspection posts are
+// not authenticated, so everything about them is bounded.
 type Discovery struct {
 	Enabled  bool
 	Driver   string  // hardware type of enrolled nodes
-	MaxNodes int     // number of discovered nodes beyond which posts get node.ErrBusy
+	MaxNodes int     // discovered nodes; beyond it, posts of unknown machines get node.ErrBusy
 	MaxPorts int     // MAC addresses and ports of a node that no person has accepted, at least 1
-	Rate     float64 // inspection posts per second, known machines included
-	Burst    int     // posts accepted at once
+	Rate     float64 // unknown machines enrolled per second, in the long run
+	Burst    int     // unknown machines enrolled at once
 	Allow    inspect.AllowList
 	// Scope becomes properties.inspection_scope of enrolled nodes; empty for none.
 	Scope string
@@ -115,7 +115,7 @@ type Conductor struct {
 
 	enrolments *enrolmentRate
 	refusals   *loglimit.Logger
-	ignored    *loglimit.Logger // parts of inventories
+	ignored    *loglimit.Logger // for parts of inventories that are ignored
 	calls      *agentCalls
 	discovered discovered
 	allocate   chan struct{} // wakes allocateLoop
@@ -123,7 +123,7 @@ type Conductor struct {
 
 	registered registrations
 
-	suspendedSince time.Time // of the last suspension that was told of; for Start and registerLoop
+	suspendedSince time.Time // of the last suspension that was logged; for Start and registerLoop
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -171,8 +171,8 @@ func jitter(d time.Duration) time.Duration {
 }
 
 // Start registers the conductor, takes back the leases of an earlier process of the
-// same name, and begins to work. Requests may come when it has returned. In a database
-// that is a copy of an older state, it suspends the work.
+// same name, and begins to work. Requests may come once it has returned. In a database
+// that is a copy of an older state, it suspends the work, unless ResumeAfterRestore is set.
 func (c *Conductor) Start(ctx context.Context) error {
 	var copied bool
 	var at time.Time
@@ -245,13 +245,13 @@ func (c *Conductor) Stop(ctx context.Context) error {
 
 // Times of conductors.
 const (
-	aliveFor      = time.Minute      // one that has not registered for longer counts as dead
-	registerTick  = 20 * time.Second // how often one registers again
-	registerAgain = 2 * time.Second  // how soon, when that failed
+	aliveFor      = time.Minute      // a conductor that has not registered for longer counts as dead
+	registerTick  = 20 * time.Second // how often a conductor registers again
+	registerAgain = 2 * time.Second  // how soon it tries again when that failed
 )
 
-// registerLoop shows again and again that this conductor is alive, and at once when the
-// database was found to be an older one.
+// registerLoop registers this conductor every registerTick, and at once when the database was
+// found to be a copy of an older state.
 func (c *Conductor) registerLoop(ctx context.Context) {
 	timer := time.NewTimer(registerTick)
 	defer timer.Stop()
@@ -272,8 +272,8 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 	}
 }
 
-// showLife registers this conductor, and notices when the database became an older one
-// or somebody suspended work meanwhile.
+// showLife registers this conductor. It also notices when an older copy has replaced the
+// database, or when somebody has suspended work.
 func (c *Conductor) showLife(ctx context.Context) error {
 	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
@@ -290,8 +290,8 @@ func (c *Conductor) showLife(ctx context.Context) error {
 	return c.followSuspension(ctx, true)
 }
 
-// ListeningSince is since when this process hears agents without a break, by the database's
-// clock. What was not heard before may have been sent.
+// ListeningSince returns the time since which this process has heard agents without a break, by
+// the database's clock. Agents may have sent heartbeats before that time which it did not hear.
 func (c *Conductor) ListeningSince() time.Time { return c.runner.ListeningSince() }
 
 // Ready returns an error while the database does not answer.
@@ -335,8 +335,9 @@ func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
 	})
 }
 
-// errWaiters refuses a request of a ramdisk that would have to wait for a lease, an agent
-// or its enrolment; ramdisks retry it.
+// errWaiters refuses a request of a ramdisk that would have to wait for a lease or for its
+// enrolment, while too many others wait. Ramdisks retry the request. It is also the
+// reason why the logs in a post are not kept then.
 var errWaiters = fmt.Errorf("wait for others: too many requests do: %w", node.ErrBusy)
 
 // lastingError is a *node.LockedError for which waiting would be useless.

@@ -24,7 +24,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 		switch {
 		case c.bootsImage(n):
 			return liveSteps(n, offered, templates, asked)
-		case c.deploysInRamdisk(n): // its agent has not told of its steps yet
+		case c.deploysInRamdisk(n): // the agent has not reported its steps yet
 			templates, asked = node.KnownSteps(templates, offered), node.KnownSteps(asked, offered)
 		}
 		return node.DeploySteps(offered, templates, asked)
@@ -33,7 +33,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 }
 
 // leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
-// off, unless it is to be examined.
+// off, unless Limits.KeepPowerOn keeps it on to be examined.
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 	off := c.leftIn(t.Node, node.PowerOff)
 	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
@@ -46,7 +46,7 @@ func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
 // deployment that has not ended. Cleaning follows.
 func (c *Conductor) undeployOperations(t runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
-		c.checkBeforeLeaving(t.Node), // a BMC that does not answer keeps nothing served
+		c.checkBeforeLeaving(t.Node), // passes if the BMC is silent, so that nothing stays served
 		c.withdrawBoot(t.Node),
 		c.checkIdentity(t.Node),
 		changeBy(c, "tear down", node.DeployInterface, "deployment", driver.Deploy.TearDown),

@@ -7,33 +7,33 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// How exactly discovered nodes are counted. Other conductors enrol machines, too: far
-// from the bound, a count may miss enrolments within the last interval; near it, every
-// enrolment counts in its own transaction, which makes the bound exact.
+// How exactly discovered nodes are counted. Other conductors enrol machines, too. Far from the
+// limit, a count is used for a while, see countInterval, and misses what they enrol meanwhile.
+// Near the limit, every enrolment counts anew in its own transaction, which makes the limit exact.
 const (
-	countBelow = 2000                   // machines that may still be enrolled
-	countEvery = 100 * time.Millisecond // when there is room for so many, and less often when there is more
-	countAfter = time.Second            // however much room there is
+	countBelow = 2000                   // with room for fewer machines, every enrolment counts anew
+	countEvery = 100 * time.Millisecond // how long a count is used with that room; longer with more
+	countAfter = time.Second            // how long a count is used at most
 )
 
-// countInterval is how long a count may be used that left so much room.
+// countInterval returns how long a count may be used that left room for so many machines.
 func countInterval(left int) time.Duration {
 	return min(countEvery*time.Duration(max(left/countBelow, 1)), countAfter)
 }
 
-// discovered counts the nodes that auto-discovery enrolled. Each node is counted only
-// once: new nodes have higher keys than those that existed a while ago.
+// discovered counts the nodes that auto-discovery enrolled. Nodes up to the key last are counted
+// only once, because new nodes have higher keys than those that existed a while ago.
 type discovered struct {
 	mu    sync.Mutex
-	count int       // up to last
-	newer int       // after last, which are counted again each time
+	count int       // nodes up to last
+	newer int       // nodes after last, which are counted again each time
 	last  int64     // key up to which no node can be added any more
 	at    time.Time // when the database was read last
-	stale bool      // counted nodes may be deleted: the next count starts from zero
+	stale bool      // counted nodes may have been deleted: the next count starts from zero
 }
 
-// room returns how many machines may be enrolled before there are limit discovered
-// nodes. Near the bound it keeps others from enrolling until the commit.
+// room returns how many machines may still be enrolled before there are limit discovered
+// nodes. Near the limit, other enrolments wait until the transaction commits.
 func (d *discovered) room(tx *store.Tx, limit int) (int, error) {
 	left, err := d.left(tx, limit, false)
 	if err != nil || left >= countBelow {
@@ -45,8 +45,8 @@ func (d *discovered) room(tx *store.Tx, limit int) (int, error) {
 	return d.left(tx, limit, true)
 }
 
-// left is the limit minus the number of discovered nodes. They are counted now if
-// now is set or the last count is too old.
+// left returns the limit minus the number of discovered nodes. It counts them if now is set or
+// the last count is stale or too old, and otherwise uses the last count.
 func (d *discovered) left(tx *store.Tx, limit int, now bool) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *discovered) left(tx *store.Tx, limit int, now bool) (int, error) {
 	return limit - d.count - d.newer, err
 }
 
-// recount counts all nodes, also those that other replicas deleted.
+// recount counts all nodes anew, so that nodes which other conductors deleted no longer count.
 func (d *discovered) recount(tx *store.Tx) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

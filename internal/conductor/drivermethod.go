@@ -9,7 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// identifyMethod reads which machine a BMC belongs to, before any node has its address.
+// identifyMethod is the vendor method that reads which machine a BMC belongs to, before any
+// node has the BMC's address.
 const identifyMethod = "identify"
 
 var identifyDescription = node.VendorMethod{
@@ -19,8 +20,8 @@ var identifyDescription = node.VendorMethod{
 }
 
 // DriverMethods lists the vendor methods of a hardware type, which need no node. A type
-// whose BMCs tell too little has none: the GUID of IPMI is often another than the UUID
-// that an operating system finds.
+// whose BMCs tell too little has none: the GUID of IPMI often differs from the UUID that an
+// operating system finds.
 func (c *Conductor) DriverMethods(name string) map[string]node.VendorMethod {
 	methods := map[string]node.VendorMethod{}
 	if _, err := c.machineReader(c.unregistered(name, node.Object{})); err == nil {
@@ -29,7 +30,7 @@ func (c *Conductor) DriverMethods(name string) map[string]node.VendorMethod {
 	return methods
 }
 
-// unregistered is a node that is not stored, with the default interfaces of a driver.
+// unregistered returns a node that is not stored, with the default interfaces of a driver.
 func (c *Conductor) unregistered(driverName string, info node.Object) *node.Node {
 	n := &node.Node{UUID: "(none)", Driver: driverName, DriverInfo: info}
 	if t, ok := c.drivers.Type(driverName); ok {
@@ -42,8 +43,8 @@ func (c *Conductor) machineReader(n *node.Node) (driver.MachineReader, error) {
 	return driver.Ability[driver.MachineReader](c.drivers, n, node.ManagementInterface, "telling the facts of its machine")
 }
 
-// CallDriver runs a vendor method of a hardware type and returns a JSON value. A BMC that
-// cannot be read is a *node.ValidationError: the request says which BMC it is.
+// CallDriver runs a vendor method of a hardware type and returns a JSON value. If the BMC
+// cannot be read, the error is a *node.ValidationError, because the request names the BMC.
 func (c *Conductor) CallDriver(ctx context.Context, name string, call node.VendorCall) ([]byte, error) {
 	if _, known := c.DriverMethods(name)[call.Method]; !known {
 		return nil, node.Invalid("The driver %s has no vendor method %q.", name, node.CutText(call.Method))

@@ -20,8 +20,8 @@ const (
 	maxEnrolmentWaiting = 256
 )
 
-// enrolmentRate bounds how many unknown machines are enrolled in a second, and shares
-// that among their sources. It is safe for concurrent use.
+// enrolmentRate bounds how many unknown machines are enrolled in a second, and shares that
+// rate among the networks that they post from. It is safe for concurrent use.
 type enrolmentRate struct {
 	limit *rate.Limiter
 	turns *fairqueue.Queue[fairqueue.Network]
@@ -34,14 +34,14 @@ func newEnrolmentRate(perSecond float64, burst int) *enrolmentRate {
 	}
 }
 
-// take reports whether a machine may be enrolled at once.
+// take reports whether a machine may be enrolled at once, and counts it if so.
 func (e *enrolmentRate) take(now time.Time) bool { return e.limit.AllowN(now, 1) }
 
 // errEnrolmentRate says that more machines want to be enrolled than may be.
 var errEnrolmentRate = errors.New("more unknown machines than auto_discovery.rate allows")
 
-// wait waits until a machine of the source may be enrolled. It returns
-// errEnrolmentRate when that takes too long.
+// wait waits until a machine of the source may be enrolled. It returns errEnrolmentRate when
+// that takes longer than maxEnrolmentWait, or when too many machines wait already.
 func (e *enrolmentRate) wait(ctx context.Context, now func() time.Time, source netip.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, maxEnrolmentWait)
 	defer cancel()

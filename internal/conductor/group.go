@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// serving returns the conductors that may work on a group's nodes, of those that are
-// alive: the ones of the group, or all when the group has none.
+// serving returns the conductors that may work on a group's nodes: the group's conductors
+// that are alive, or all that are alive when the group has none.
 func serving(group string, conductors []node.Conductor) []node.Conductor {
 	alive := slices.DeleteFunc(slices.Clone(conductors), func(c node.Conductor) bool { return !c.Alive })
 	own := slices.DeleteFunc(slices.Clone(alive), func(c node.Conductor) bool { return c.Group != group })
@@ -49,7 +49,8 @@ func (r *registrations) add(at time.Time) {
 	}
 }
 
-// since is the time that others are measured by, false without registrations.
+// since returns the registration that the silence of other conductors is measured at: the one
+// before the last, or the only one. It is false without registrations.
 func (r *registrations) since() (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,9 +60,10 @@ func (r *registrations) since() (at time.Time, ok bool) {
 	return r.before, true
 }
 
-// conductors returns the conductors of the database. For what they work on, another one
-// counts as dead when it was silent for aliveFor while this conductor was not: a database
-// that does not answer lets none of them register, and then one is the first.
+// conductors returns the conductors of the database, and whether they count as alive when work
+// is shared among them. Another conductor counts as dead only if it was silent for aliveFor while
+// this one was not. While a database does not answer, no conductor can register; the one that
+// registers first afterwards must not take the others for dead.
 func (c *Conductor) conductors(tx *store.Tx) ([]node.Conductor, error) {
 	conductors, err := tx.Conductors(aliveFor)
 	if since, ok := c.registered.since(); ok {

@@ -57,8 +57,9 @@ func (c *Conductor) readSettings(wanted bool) runner.Operation {
 	}
 }
 
-// readSettingsLeft is readSettings after steps that failed or were aborted. Volumes that a RAID step may have left have
-// the time that the step had to read them.
+// readSettingsLeft is readSettings after steps that failed or were aborted. If a RAID step is
+// among them, the reading has as much time as that step had for the volumes, because the step may
+// have left some.
 func (c *Conductor) readSettingsLeft(n *node.Node, f flow) runner.Operation {
 	read := c.readSettings(leavesSettings(n, f))
 	if hasStepOf(n, f, node.RAIDInterface.String()) {
@@ -123,8 +124,8 @@ func (c *Conductor) readHardware(ctx context.Context, n *node.Node) (r settingsR
 	return r, err
 }
 
-// readBy reads something with an ability of one of the node's interfaces, unless that
-// lacks it.
+// readBy reads something with an ability of one of the node's interfaces, unless the
+// interface lacks that ability.
 func readBy[A any](c *Conductor, n *node.Node, kind node.InterfaceKind, what string, read func(A) error) error {
 	ability, unable := driver.Ability[A](c.drivers, n, kind, what)
 	if unable != nil {
@@ -136,12 +137,14 @@ func readBy[A any](c *Conductor, n *node.Node, kind node.InterfaceKind, what str
 	return nil
 }
 
-// maxSettings and maxSetting bound what is kept of one list of a machine's settings and of
-// one entry, as JSON, in bytes.
+// maxSettings is the limit of one list of a machine's settings, and maxSetting that of one
+// entry, as JSON, in bytes.
 const maxSettings, maxSetting = 1 << 20, 32 << 10
 
-// bounded returns what is kept of a list that was read, with the error of the reading and one about
-// entries that are left out, because no machine has such. A list without any other is not kept at all.
+// bounded returns the entries of a list that fit into maxSettings and maxSetting. No real machine
+// exceeds them. The error joins unread, which is what went wrong while the list was read, with the
+// number of entries that are left out. If all are left out, the list is nil, as if it could not be
+// read.
 func bounded[T any](list []T, unread error) ([]T, error) {
 	kept, left := make([]T, 0, len(list)), maxSettings
 	for _, entry := range list {
@@ -160,8 +163,8 @@ func bounded[T any](list []T, unread error) ([]T, error) {
 	return kept, errors.Join(unread, fmt.Errorf("%d of %d entries are left out: one may have %d bytes, and all of them %d", len(list)-len(kept), len(list), maxSetting, maxSettings))
 }
 
-// vendorProperty is the property with the manufacturer of the machine. One that is set
-// stays: manufacturers do not change.
+// vendorProperty is the property with the manufacturer of the machine. A value that is set
+// stays, because the manufacturer does not change.
 const vendorProperty = "vendor"
 
 // store writes a reading into the node.
@@ -200,8 +203,8 @@ func (r settingsReading) store(tx *store.Tx, n *node.Node) error {
 	return tx.SetHardware(n.ID, hardware)
 }
 
-// joined returns the firmware that was read, and after it what is known of other components, as far
-// as both are kept.
+// joined returns the firmware that was read, followed by what is known of other components, as
+// far as bounded keeps it.
 func joined(read, known []node.FirmwareComponent) []node.FirmwareComponent {
 	shown := map[string]bool{}
 	for _, one := range read {

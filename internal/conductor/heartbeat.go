@@ -47,9 +47,10 @@ func (c *Conductor) HeartbeatRefused(ctx context.Context, ident string, reason n
 	c.noteRefusal(ctx, ident, reason, callbackURL)
 }
 
-// noteRefusal notes in the node, at most once a minute, why a heartbeat was refused:
-// last_error, errors of drivers and clients tell people of it. A node under work is left
-// alone, because agents send the next heartbeat soon.
+// noteRefusal notes in the node why a heartbeat was refused, so that last_error, errors of
+// drivers and clients can tell people. It notes one refusal a minute at most of heartbeats with
+// the node's token, and one of those without. A node under work is left alone, because agents
+// send the next heartbeat soon.
 func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.RefusalReason, callbackURL string) {
 	var n *node.Node
 	due := func(tx *store.Tx) (due bool, err error) {
@@ -78,8 +79,9 @@ func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.R
 	}
 }
 
-// believed returns the node whose heartbeat is to be recorded; nil when its state does
-// not ask for one. Addresses are those of its inventory, none to leave that check out.
+// believed returns the node whose heartbeat is to be recorded; nil when the node's state ignores
+// heartbeats. addresses returns the addresses in the node's inventory, which the callback URL is
+// checked against. If it returns none, that check is left out.
 func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if errors.Is(err, node.ErrNotFound) {
@@ -103,7 +105,7 @@ func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, ad
 	return n, nil
 }
 
-// heartbeat returns the work that waited for the agent, if any.
+// heartbeat records a heartbeat, and returns the work that waited for the agent, if any.
 func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*runner.Job, error) {
 	before, err := c.believed(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
 	if err != nil || before == nil {
@@ -119,9 +121,8 @@ func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (
 }
 
 // resumeByHeartbeat records that the ramdisk of a waiting node is alive, and resumes the work that
-// waits for it, unless that is suspended. A ramdisk posts its inventory before its first
-// heartbeat: while an inspection waits for the inventory, a heartbeat does not extend
-// the wait.
+// waits for it, unless that work is suspended. A ramdisk posts its inventory before its first
+// heartbeat. Therefore a heartbeat does not extend the wait of an inspection for the inventory.
 func (c *Conductor) resumeByHeartbeat(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if n.ProvisionState.Class() != node.Waiting || n.ProvisionState == node.InspectWait {
 		return nil, nil

@@ -14,7 +14,8 @@ func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, k
 	return c.addEvent(tx, &node.Event{NodeID: n.ID, Severity: severity, Type: kind, Message: message})
 }
 
-// addEvent completes and stores a row of history, without credentials of URLs.
+// addEvent completes and stores a row of history. It masks credentials in URLs, and trims the
+// history when that is due.
 func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
 	e.Message = node.MaskURLs(e.Message)
 	e.UUID, e.Conductor = store.NewUUID(), c.cfg.Hostname
@@ -28,8 +29,8 @@ func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
 	return tx.TrimEvents(e.NodeID, keep)
 }
 
-// eventType is the event type of history rows about a kind of work. The two kinds of
-// work of an inspection have the same one.
+// eventType returns the event type of history rows about a kind of work. All kinds of work
+// of an inspection share one type.
 func eventType(kind store.WorkKind) string {
 	if kind == workInspection || kind == oldInspection {
 		kind = workProcess
@@ -56,7 +57,7 @@ func (c *Conductor) recordRequest(tx *store.Tx, request node.VerbRequest, before
 	})
 }
 
-// awaitedEnd says what an abort waits for.
+// awaitedEnd returns the clause that says what an abort waits for.
 func (c *Conductor) awaitedEnd(n *node.Node) string {
 	for _, f := range flows {
 		step, running := node.StepOf(*f.shown(n))
