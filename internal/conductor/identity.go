@@ -12,23 +12,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Operations about which machine the BMC of a node belongs to.
+// Names and items of the operations that check which machine the BMC of a node belongs to.
 const (
 	noteIdentityName  = "note identity"
 	checkIdentityName = "check identity"
 	checkOwnerName    = "check whose machine it is"
-	beforeLeaving     = "before leaving" // item of a check when work has failed
+	beforeLeaving     = "before leaving" // item of the checks after work has failed
 )
 
-// identifierOf returns what tells which machine the node's BMC belongs to, where something
-// does.
+// identifierOf returns the management interface of the node, if that interface can tell which
+// machine the BMC belongs to.
 func (c *Conductor) identifierOf(n *node.Node) (driver.Identifier, bool) {
 	identifier, err := driver.Ability[driver.Identifier](c.drivers, n, node.ManagementInterface, "telling which machine it is")
 	return identifier, err == nil
 }
 
-// noteIdentity returns the operation that stores which machine the node stands for from now
-// on. Without an answer it stays the one that it was.
+// noteIdentity returns the operation that stores which machine the node stands for from now on. If
+// the BMC does not tell, the stored identity stays as it is.
 func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
 	_, ok := c.identifierOf(n)
 	return runner.Operation{Ref: runner.Ref{Name: noteIdentityName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -40,13 +40,14 @@ func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
 	}}
 }
 
-// ofOwnMachine has each attempt of a change begin with the check whose machine it is.
+// ofOwnMachine puts checkOwner before each attempt of a change.
 func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
 	return afterCheck(c.checkOwner, change)
 }
 
-// ofSameMachine has each attempt of an operation which leaves the machine of failed work in order begin with the
-// check which machine it is. The one before leaving may have had no answer.
+// ofSameMachine puts the check which machine it is before each attempt of an operation that leaves
+// the machine of failed work in order. checkBeforeLeaving does not suffice, because the BMC may not
+// have answered it.
 func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
 	operation.Change = afterCheck(func(ctx context.Context, n *node.Node) error {
 		_, err := c.sameMachine(ctx, n)
@@ -55,8 +56,9 @@ func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
 	return operation
 }
 
-// afterCheck has each attempt of a change begin with a check: the addresses of BMCs may have been given out anew
-// since the one before, or while no BMC answered.
+// afterCheck puts a check before each attempt of a change, because the addresses of BMCs may have
+// been reassigned since the last attempt, or while no BMC answered. Turns that continue an attempt
+// are not checked.
 func afterCheck(check func(context.Context, *node.Node) error, change runner.Change) runner.Change {
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		if turn.Attempt != driver.Continued {
@@ -68,7 +70,8 @@ func afterCheck(check func(context.Context, *node.Node) error, change runner.Cha
 	}
 }
 
-// checkOwnerBeforeLeaving keeps a failed change of power from the machine of another node.
+// checkOwnerBeforeLeaving returns the check that ends a failed power change before anything more is
+// done to the machine of another node.
 func (c *Conductor) checkOwnerBeforeLeaving(n *node.Node) runner.Operation {
 	_, ok := c.identifierOf(n)
 	return whenLeaving(runner.Operation{Ref: runner.Ref{Name: checkOwnerName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -76,9 +79,9 @@ func (c *Conductor) checkOwnerBeforeLeaving(n *node.Node) runner.Operation {
 	}})
 }
 
-// checkOwner returns an *otherMachineError when a node's BMC belongs to the machine of another node. A
-// machine for which no node stands is refused by checkIdentity alone, so that one whose main board was
-// replaced can be switched on.
+// checkOwner returns an *otherMachineError when the node's BMC belongs to the machine of another
+// node. It accepts a machine for which no node stands, so that a machine whose main board was
+// replaced can be switched on. Only checkIdentity refuses such a machine.
 func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
 	identifier, ok := c.identifierOf(n)
 	if !ok {
@@ -91,9 +94,11 @@ func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
 	return c.refuseMachineOfAnother(ctx, n, found)
 }
 
-// refuseMachineOfAnother returns an *otherMachineError when a node's BMC belongs to a machine for
-// which another node stands, and not this one. A vendor may have given both the same UUID; then the other one has the
-// serial number that was found, else it is this machine that tells another one now.
+// refuseMachineOfAnother returns an *otherMachineError when the node's BMC belongs to a machine for
+// which another node stands. A vendor may have given the same UUID to the machines of both nodes.
+// Then the serial number that was found decides: if the other node has it, the machine is that of
+// the other node. Otherwise the machine is still that of this node and reports another serial
+// number now.
 func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, found node.MachineIdentity) error {
 	known := identityOf(n)
 	same := known.Known() && known.Compare(found) == ""
@@ -115,8 +120,9 @@ func (c *Conductor) refuseMachineOfAnother(ctx context.Context, n *node.Node, fo
 	}}
 }
 
-// nodeOfMachine returns a node other than n that stands for a machine that is known; nil for none. Of machines with the
-// same UUID and other serial numbers the vendor has set the UUID of all, so they are not the same.
+// nodeOfMachine returns a node other than n that stands for a known machine, or nil when there is
+// none. Machines with the same UUID but different serial numbers are different machines whose
+// vendor gave the same UUID to all.
 func nodeOfMachine(tx *store.Tx, n *node.Node, machine node.MachineIdentity) (*node.Node, error) {
 	matches, err := tx.MatchClaims(machineClaims(machine.Spellings()...))
 	if err != nil {
@@ -152,12 +158,12 @@ func machineClaims(texts ...string) []store.Claim {
 	return claims
 }
 
-// serialOf is an identity by the serial number alone.
+// serialOf returns the identity reduced to its serial number.
 func serialOf(machine node.MachineIdentity) node.MachineIdentity {
 	return node.MachineIdentity{SerialNumber: machine.SerialNumber}
 }
 
-// readIdentity reads which machine the BMC belongs to. What it does not tell is empty.
+// readIdentity reads which machine the BMC belongs to. A field that the BMC does not tell is empty.
 func (c *Conductor) readIdentity(ctx context.Context, n *node.Node) node.MachineIdentity {
 	identifier, ok := c.identifierOf(n)
 	if !ok {
@@ -170,9 +176,10 @@ func (c *Conductor) readIdentity(ctx context.Context, n *node.Node) node.Machine
 	return found
 }
 
-// checkIdentity returns the operation that ends work before anything is done to another
-// machine than the one that was managed or inspected: an address was given to another BMC,
-// or driver_info has that of another machine.
+// checkIdentity returns the operation that ends work before anything is done to another machine
+// than the one that was managed or inspected. The BMC is that of another machine when its address
+// was given to another BMC, or when somebody put the address of another machine into driver_info.
+// If the node has no identity yet, the operation stores the one that the BMC tells.
 func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 	_, ok := c.identifierOf(n)
 	return runner.Operation{Ref: runner.Ref{Name: checkIdentityName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
@@ -184,8 +191,8 @@ func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 	}}
 }
 
-// sameMachine returns which machine a node's BMC belongs to, and an *otherMachineError when that is another one
-// than the node stands for.
+// sameMachine returns the identity of the machine that the node's BMC belongs to. The error is an
+// *otherMachineError when the node stands for another machine.
 func (c *Conductor) sameMachine(ctx context.Context, n *node.Node) (node.MachineIdentity, error) {
 	identifier, ok := c.identifierOf(n)
 	if !ok {
@@ -201,13 +208,14 @@ func (c *Conductor) sameMachine(ctx context.Context, n *node.Node) (node.Machine
 	return found, err
 }
 
-// checkBeforeLeaving keeps failed work from leaving another machine in order.
+// checkBeforeLeaving returns the check that keeps failed work from changing another machine when it
+// leaves its own machine in order.
 func (c *Conductor) checkBeforeLeaving(n *node.Node) runner.Operation {
 	return whenLeaving(c.checkIdentity(n))
 }
 
-// whenLeaving returns a check of a machine for work that has failed: a BMC that does not answer now is
-// no other machine.
+// whenLeaving adapts a check of the machine to work that has failed: a BMC that does not answer is
+// not taken for the BMC of another machine, so the work goes on.
 func whenLeaving(check runner.Operation) runner.Operation {
 	check.Item = beforeLeaving
 	read := check.Read
@@ -222,15 +230,15 @@ func whenLeaving(check runner.Operation) runner.Operation {
 	return check
 }
 
-// checkMachine is what fails when a BMC belongs to another machine.
+// checkMachine is the Op of the error about a BMC that belongs to another machine.
 const checkMachine = "check which machine it is"
 
-// otherMachineError is a BMC that belongs to another machine.
+// otherMachineError means that the BMC belongs to another machine.
 type otherMachineError struct{ *node.DriverError }
 
 func (e *otherMachineError) Unwrap() error { return e.DriverError }
 
-// compareIdentities returns an *otherMachineError when they are of different machines.
+// compareIdentities returns an *otherMachineError when the identities are those of two machines.
 func compareIdentities(known, found node.MachineIdentity) error {
 	difference := known.Compare(found)
 	if difference == "" {
@@ -243,7 +251,8 @@ func compareIdentities(known, found node.MachineIdentity) error {
 	}}
 }
 
-// identityOf returns which machine a node stands for. An earlier release may have noted values that tell nothing.
+// identityOf returns which machine a node stands for. It leaves out placeholders of vendors, which
+// an earlier release may have stored.
 func identityOf(n *node.Node) node.MachineIdentity {
 	var known node.MachineIdentity
 	n.DriverInternalInfo.Get(node.MachineIdentityKey, &known)
@@ -254,8 +263,9 @@ func storeIdentity(found node.MachineIdentity) runner.Write {
 	return func(tx *store.Tx, n *node.Node) error { return setIdentity(tx, n, found) }
 }
 
-// setIdentity notes in a node which machine it stands for, if that is known and another node has not
-// noted it meanwhile: the next work of this one then finds that and is refused.
+// setIdentity stores in a node which machine it stands for. It stores nothing when the machine is
+// unknown, or when another node has claimed it meanwhile: the next work on this node finds the
+// other node and is refused.
 func setIdentity(tx *store.Tx, n *node.Node, found node.MachineIdentity) error {
 	if !found.Known() {
 		return nil
@@ -270,8 +280,9 @@ func setIdentity(tx *store.Tx, n *node.Node, found node.MachineIdentity) error {
 // claimBatch is how many nodes get claims in one commit.
 const claimBatch = 100
 
-// claimNotedMachines claims the machines that nodes stand for according to engines of a release without such claims.
-// A node whose note tells nothing is read again at the next start.
+// claimNotedMachines claims the machines of nodes whose identity was stored by a release without
+// such claims. A node whose stored identity is a placeholder gets no claim, so the next start reads
+// it again.
 func (c *Conductor) claimNotedMachines(ctx context.Context) error {
 	for last, more := int64(0), true; more; {
 		var nodes []*node.Node

@@ -29,9 +29,9 @@ func (c *Conductor) inventoryReader(n *node.Node) (driver.InventoryReader, bool)
 // which takes a call for each processor, interface and disk.
 const inventoryWithin = 3 * time.Minute
 
-// outOfBandOperations read the hardware through the BMC, store it as the document of the
-// machine, and go on with that as with one that a ramdisk has posted. The machine is
-// neither started nor stopped.
+// outOfBandOperations returns the operations that read the hardware through the BMC, store it as
+// the inspection document of the machine, and run the hooks over it as over a posted document. They
+// neither start nor stop the machine.
 func (c *Conductor) outOfBandOperations(t runner.Task) []runner.Operation {
 	return []runner.Operation{
 		c.noteIdentity(t.Node),
@@ -44,8 +44,8 @@ func (c *Conductor) outOfBandOperations(t runner.Task) []runner.Operation {
 	}
 }
 
-// readInventory reads the hardware and stores it, with what the result of an earlier
-// inspection has and the BMC does not tell. As with a post, provisional nodes give up the
+// readInventory reads the hardware through the BMC and stores it. It adds what the BMC does not
+// tell from the result of an earlier inspection. As after a post, provisional nodes give up the
 // addresses of the machine.
 func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.Node) (runner.Write, error) {
 	reader, err := driver.Ability[driver.InventoryReader](c.drivers, n, node.InspectInterface, "inspection through the BMC")
@@ -81,7 +81,8 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 	}, nil
 }
 
-// isGone reports whether there is no earlier result, or no way to it that waiting could open.
+// isGone reports whether an earlier result is out of reach for good: there is none, or it is in an
+// object store that is no longer configured.
 func isGone(err error) bool {
 	return errors.Is(err, node.ErrNotFound) || errors.Is(err, errNoObjectStore)
 }
@@ -103,8 +104,8 @@ func (c *Conductor) yieldTo(tx *store.Tx, n *node.Node, macs []string) error {
 	return nil
 }
 
-// processShown runs the hooks over the document that readInventory has stored. The commit
-// before may have deleted provisional nodes.
+// processShown runs the hooks over the document that readInventory has stored. It first drops what
+// this process remembers of discovered nodes, because the commit before may have deleted some.
 func (c *Conductor) processShown(ctx context.Context, t runner.Task) (runner.Write, error) {
 	c.discovered.forget()
 	c.wakeGarbage()

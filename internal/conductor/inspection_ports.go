@@ -16,10 +16,11 @@ import (
 // portsOfBMCName names the operation that makes the first ports of a node.
 const portsOfBMCName = "add ports that the BMC shows"
 
-// portsOfBMC returns the operation that gives a node without ports those of the interfaces
-// that its BMC shows, if that shows any: the boot service finds a machine by its ports alone,
-// and would send it on to its next boot device. A failure ends nothing: machines that boot
-// from virtual media, or from the network boot of others, are found in other ways.
+// portsOfBMC returns the operation that creates ports for a node that has none, from the network
+// interfaces that its BMC shows. The boot service finds a machine by its ports alone; it would send
+// a machine without ports on to its next boot device. A failure does not end the inspection:
+// machines that boot from virtual media, or from the network boot service of somebody else, are
+// found in other ways.
 func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
 	reader, err := driver.Ability[driver.NetworkReader](c.drivers, n, node.ManagementInterface, "showing its network interfaces")
 	return runner.Operation{
@@ -54,8 +55,8 @@ func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
 	}
 }
 
-// addFirstPorts makes ports of addresses that are no ports of other nodes, unless the node got
-// some meanwhile.
+// addFirstPorts creates ports with those of the addresses that no port of another node has. It
+// creates none when the node has got ports meanwhile.
 func (c *Conductor) addFirstPorts(macs []string) runner.Write {
 	return func(tx *store.Tx, n *node.Node) error {
 		ports, err := tx.PortsOf(n.ID)

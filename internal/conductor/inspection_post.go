@@ -27,11 +27,11 @@ const discoveredKey = "auto_discovered"
 // select nodes.
 const inspectionScopeKey = "inspection_scope"
 
-// ContinueInspection accepts the inspection document that a ramdisk posted. For the
-// one node that it matches, or for a new node when the machine is unknown, it stores
-// the document, the claims, the state and the work that processes the document in
-// one commit, and then answers; hooks run afterwards. Every refusal is the same "not
-// found" to the machine; the log has the reason.
+// ContinueInspection accepts the inspection document that a ramdisk posted. The document is for the
+// one node that it matches, or for a new node when the machine is unknown. One commit stores the
+// document, the claims, the state and the work that processes the document. The ramdisk is answered
+// after that commit; the hooks run later. Every refusal is the same "not found" to the machine; the
+// log has the reason.
 func (c *Conductor) ContinueInspection(ctx context.Context, posted node.InspectionPost) (answer *node.LookupAnswer, err error) {
 	p := &post{InspectionPost: posted}
 	defer func() { c.observer.PostEnded(postOutcome(p.enrolled, err)) }()
@@ -62,8 +62,8 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 	return p.answer, nil
 }
 
-// writePost takes the post. An unknown machine beyond the rate waits for its turn first,
-// outside the transaction, which then decides anew.
+// writePost decides about the post in a transaction. An unknown machine that exceeds the enrolment
+// rate waits for its turn outside the transaction, and then a new transaction decides anew.
 func (c *Conductor) writePost(ctx context.Context, p *post) error {
 	take := func() error {
 		p.asked = time.Now()
@@ -142,9 +142,9 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	return nil
 }
 
-// starting returns a *node.LockedError while a conductor still starts the ramdisk of
-// the node: the machine was faster and must try again. Where no conductor has the node now,
-// there is no end of its work to wait for.
+// starting returns a *node.LockedError while a conductor is still starting the ramdisk of the node:
+// the machine was faster than the conductor and must try again. The error is a lastingError when no
+// conductor holds the node, because then there is no end of work to wait for.
 func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	n, err := tx.Node(uuid)
 	if err != nil || n.ProvisionState != node.Inspecting {
@@ -167,8 +167,8 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 
 // Bounds of inspection data, in bytes.
 const (
-	maxUnknownDocument = 4 << 20   // of an unknown machine, which anybody can invent
-	keptDocument       = 256 << 10 // up to which it stays in memory until its work begins; see runner.Runner.Enqueue
+	maxUnknownDocument = 4 << 20   // of unknown machines, which anybody can invent
+	keptDocument       = 256 << 10 // a larger one is read again when its work begins, see runner.NewJob
 )
 
 // refusesUnknown returns why an unknown machine is not enrolled, "" when it may be.
@@ -225,8 +225,8 @@ func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, hardware *invent
 	return facts, nil
 }
 
-// askedClaims extends the BMC addresses of a document by the claims that find a waiting
-// inspection by them.
+// askedClaims adds to the BMC addresses of a document the claims by which they lead to a waiting
+// inspection.
 func askedClaims(bmcs []store.Claim) []store.Claim {
 	asked := bmcs
 	for _, claim := range bmcs {
@@ -235,8 +235,8 @@ func askedClaims(bmcs []store.Claim) []store.Claim {
 	return asked
 }
 
-// enrol creates a node for an unknown machine. It stays in enroll until a client
-// requests manage.
+// enrol creates a node for an unknown machine. The node stays in enroll until a client requests
+// manage.
 func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 	room, err := c.discovered.room(tx, c.cfg.Discovery.MaxNodes)
 	if err != nil {
@@ -274,8 +274,8 @@ func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 	return c.storePost(tx, p, n)
 }
 
-// accept continues the inspection of a node that waits for this post. Suspended work is
-// replaced by work on the post, which is suspended like it.
+// accept continues the inspection of a node that waits for this post. Suspended work is replaced by
+// work that processes the post and is suspended, too.
 func (c *Conductor) accept(tx *store.Tx, p *post, verdict inspect.Verdict) error {
 	tx.ExpectWork()
 	before, err := changeable(tx, verdict.Accept)
@@ -363,9 +363,10 @@ func storeDocument(tx *store.Tx, n *node.Node, document *inventory.Document, mac
 	return id, tx.ClaimInventory(n.ID, slices.Concat(macClaims(macs), bmcsOf(&document.Hardware)))
 }
 
-// answerPost decides what the ramdisk is answered: with a token if it understands one
-// and the node has none. A post proves nothing about who sends it, so it voids no token:
-// a ramdisk whose node has one gets its own with its lookup, see agent.DecideToken.
+// answerPost prepares the answer to the ramdisk. The answer has a new token when the ramdisk
+// understands tokens and the node has none. A post does not prove who sends it, so it voids no
+// token: if the node has a token, the ramdisk gets one of its own by a lookup, see
+// agent.DecideToken.
 func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	p.answer = &node.LookupAnswer{Node: n, HeartbeatTimeout: c.cfg.HeartbeatTimeout, SkipBMCDetect: c.drivers.Attributes(n).SkipBMCDetect}
 	switch {
@@ -378,9 +379,9 @@ func (c *Conductor) answerPost(tx *store.Tx, p *post, n *node.Node) {
 	}
 }
 
-// chooseMACs decides which MAC addresses of its machine the node claims: all that identify
-// it, but a provisional one only the first auto_discovery.max_ports. The node tells how many
-// are left out.
+// chooseMACs chooses the MAC addresses of the machine that the node claims: all that identify the
+// machine, or, for a provisional node, only the first auto_discovery.max_ports of these. It stores
+// in the node how many are left out.
 func (c *Conductor) chooseMACs(p *post, n *node.Node) {
 	p.macs, p.leftOut = c.claimedBy(n, p.document)
 	if p.leftOut > 0 || !p.enrolled { // a new node has no such key

@@ -23,23 +23,22 @@ const (
 	keptIntent     = "kept"     // its MAC addresses that other nodes keep, with their UUIDs
 )
 
-// processing is the state of processing a document, which a machine posted or its BMC
-// showed.
+// processing is the state of processing a document that a machine posted or that was read through
+// its BMC.
 type processing struct {
 	documentID int64
 	node       *node.Node // as it was when the work began
 	input      inspect.Input
 	kept       map[string]string // MAC addresses that other nodes keep, with their UUIDs
 	previous   string            // key of the object with the node's last result; empty unless it is needed
-	// failed makes the reason why the node's inspection fails.
+	// failed turns a cause into the error with which the inspection fails.
 	failed func(cause error) error
 }
 
-// processOperations switch the machine off, because its ramdisk is no longer needed,
-// withdraw that, and run the hooks over the posted document. A machine that is rebooted
-// instead needs its ramdisk withdrawn before. When the machine cannot be
-// switched off, the hooks run all the same. Work that waited for the object store does not
-// switch it off again.
+// processOperations returns the operations that switch the machine off, withdraw its ramdisk, which
+// is no longer needed, and run the hooks over the posted document. When the machine is rebooted
+// instead, its ramdisk is withdrawn before. The hooks run even when the machine cannot be switched
+// off. Work that waited for the object store does not switch the machine off again.
 func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error) {
 	off, reboot := c.stopInspected(t.Node)
 	for stop, verb := range map[*runner.Operation]string{&off: "switched off", &reboot: "rebooted"} {
@@ -184,8 +183,8 @@ func inspectedPorts(stored []*node.Port) []inspect.Port {
 	return ports
 }
 
-// previousInventory returns the inventory of the node's last successful inspection,
-// or the key of the object that has it; neither when there was none.
+// previousInventory returns the inventory of the node's last successful inspection, or the key of
+// the object that holds it. Both are empty when no inspection was successful.
 func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, string, error) {
 	data, key, err := storedInspection(tx, n)
 	switch {
@@ -198,8 +197,8 @@ func previousInventory(tx *store.Tx, n *node.Node) (*inventory.Inventory, string
 	return hardware, "", err
 }
 
-// fetchPrevious reads the inventory of the node's last successful inspection from
-// the object store; nil when it does not exist there any more.
+// fetchPrevious reads the inventory of the node's last successful inspection from the object store.
+// It returns nil when the object is gone or no object store is configured.
 func (c *Conductor) fetchPrevious(ctx context.Context, in *processing) (*inventory.Inventory, error) {
 	data, err := c.fetchInspection(ctx, in.node, in.previous)
 	switch {

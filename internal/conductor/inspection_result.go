@@ -30,20 +30,20 @@ const (
 // Inventories says where inspection results are kept.
 type Inventories struct {
 	Backend InventoryBackend // empty means InDatabase
-	// Objects is the object store. With other backends it may be nil; otherwise it
-	// serves and removes results that were stored earlier.
+	// Objects is the object store. With other backends than InObjectStore it may be nil. If it is
+	// not, results that were stored there earlier are still served and removed.
 	Objects ObjectStore
 	Prefix  string        // beginning of the keys of objects
 	Timeout time.Duration // bound of one call, which Objects enforces itself
 	MaxWait time.Duration // how long an inspection waits while the object store fails
 }
 
-// writeTime is how long after its reservation an object may still be written, also by
-// an attempt that has lost its lease since.
+// writeTime is how long an object may still be written after its reservation, even by an attempt
+// that has lost its lease since.
 func (i Inventories) writeTime() time.Duration { return 2 * i.Timeout }
 
-// removalDelay is how long an object is kept before it is removed: an attempt that
-// seemed dead must not write it after its removal.
+// removalDelay is how long an object is kept before its removal. It exceeds writeTime, so that an
+// attempt that seemed dead cannot write the object after the removal.
 func (i Inventories) removalDelay() time.Duration { return 2 * i.writeTime() }
 
 // ObjectStore stores objects by key. Each call has a deadline of its own.
@@ -55,7 +55,8 @@ type ObjectStore interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// warnWithoutObjectStore logs a warning when inventories are in an object store and none is configured.
+// warnWithoutObjectStore logs a warning when the database lists inventories in an object store. It
+// is for a conductor without an object store.
 func (c *Conductor) warnWithoutObjectStore(ctx context.Context) error {
 	count := 0
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -215,9 +216,9 @@ func withAddresses(info node.Object, hardware *inventory.Inventory) node.Object 
 	return info.With(map[string]any{addressesKey: addresses})
 }
 
-// inventoryAddresses returns the IP addresses in the last document that the machine
-// posted; none without one. A document in the database is newer than the addresses
-// in driver_internal_info.
+// inventoryAddresses returns the IP addresses in the last inspection document of the node, and none
+// without such a document. A document in the database is newer than the addresses in
+// driver_internal_info.
 func inventoryAddresses(tx *store.Tx, n *node.Node) ([]netip.Addr, error) {
 	document, err := tx.LastDocument(n)
 	if errors.Is(err, node.ErrNotFound) {

@@ -26,8 +26,9 @@ type Inspection struct {
 	Resolver inspect.Resolver
 }
 
-// inspectionOperations inspect the machine through its BMC, or start its ramdisk and
-// wait for the inspection document; its post then ends this work.
+// inspectionOperations returns the operations that inspect the machine through its BMC, or start
+// its ramdisk and wait for the inspection document. In the second case, the post of the document
+// ends this work.
 func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, error) {
 	if _, reads := c.inventoryReader(t.Node); reads {
 		return c.outOfBandOperations(t), nil
@@ -58,8 +59,8 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	}...), nil
 }
 
-// endInspection ends the inspection of a machine without a document. With one, the hooks
-// have ended it.
+// endInspection ends an inspection without a document. An inspection with a document has been ended
+// by the hooks.
 func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) error {
 	if !inspected(n.ProvisionState) {
 		return nil
@@ -68,8 +69,8 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 	return c.Move(tx, n, node.OnDone)
 }
 
-// leaveInspected withdraws the ramdisk of a machine and stops it when its inspection
-// has failed.
+// leaveInspected returns the operations that withdraw the ramdisk and stop the machine after its
+// inspection has failed.
 func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	off, reboot := c.stopInspected(t.Node)
 	boot, err := c.inspectionBoot(t.Node)
@@ -84,9 +85,9 @@ func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 // machine's post is matched to its node, as clients of the Bare Metal API know it.
 const bmcAddressesKey = "lookup_bmc_addresses"
 
-// resolveBMC resolves the addresses of the node's BMCs, which the node and the index
-// of lookups keep until the inspection ends. An inspection goes on when a name cannot
-// be resolved: most machines are matched by the addresses of their ports.
+// resolveBMC resolves the addresses of the node's BMCs. The node and the index of lookups keep the
+// addresses until the inspection ends. The inspection goes on when a name cannot be resolved: most
+// machines are matched by the addresses of their ports.
 func (c *Conductor) resolveBMC(ctx context.Context, n *node.Node) (runner.Write, error) {
 	addresses, problems := inspect.ResolveBMC(ctx, c.cfg.Inspection.Resolver, n.DriverInfo)
 	for _, problem := range problems {
@@ -128,11 +129,11 @@ func dropBMCAddresses(tx *store.Tx, n *node.Node) error {
 // inspected reports whether a node in this state is being inspected.
 func inspected(state node.State) bool { return state == node.Inspecting || state == node.InspectWait }
 
-// bootWay says what starts the ramdisk of a machine that is to be inspected.
+// bootWay says what starts the ramdisk of a machine.
 type bootWay int
 
 const (
-	noRamdisk     bootWay = iota // inspection needs none
+	noRamdisk     bootWay = iota // nothing: none is needed, or none can be started
 	managedBoot                  // the node's boot interface
 	unmanagedBoot                // a network boot environment that the engine does not manage
 )
@@ -150,7 +151,8 @@ func (c *Conductor) inspectionBoot(n *node.Node) (bootWay, error) {
 	return c.bootWay(n)
 }
 
-// askForStart asks people, in the history, to start a machine that the engine cannot switch on.
+// askForStart writes into the history that a person has to start the machine, because the engine
+// cannot switch it on.
 func (c *Conductor) askForStart(tx *store.Tx, n *node.Node) error {
 	return c.record(tx, n, node.SeverityInfo, "inspection", fmt.Sprintf(
 		"The power interface %q cannot switch this machine on: boot it into the ramdisk by hand now.", n.Interfaces[node.PowerInterface]))
@@ -181,8 +183,8 @@ func (c *Conductor) chooses(n *node.Node, device string) bool {
 // networkDevice is the boot device for booting from the network.
 const networkDevice = "pxe"
 
-// powerOnAnew powers a machine on that was switched off before, or reboots one that
-// must not be switched off.
+// powerOnAnew switches on a machine that was switched off before. It reboots a machine that must
+// not be switched off.
 func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	target := node.PowerOn
 	if n.DisablePowerOff {
@@ -194,8 +196,9 @@ func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.T
 // rebootName names the operation of rebootInspected.
 const rebootName = "reboot after inspection"
 
-// stopInspected switches the machine off after its inspection, or reboots one that must not be
-// switched off. Work has both operations, so that it goes on if the node is changed meanwhile.
+// stopInspected returns the operations that switch the machine off after its inspection, or reboot
+// it if it must not be switched off. Work has both operations, so that it can go on when the node
+// is changed meanwhile.
 func (c *Conductor) stopInspected(n *node.Node) (off, reboot runner.Operation) {
 	off, reboot = c.switchTo(n, node.PowerOff), c.rebootInspected(n)
 	stays := !c.leavesRamdisk(n)
@@ -203,15 +206,17 @@ func (c *Conductor) stopInspected(n *node.Node) (off, reboot runner.Operation) {
 	return off, reboot
 }
 
-// rebootInspected takes a machine out of its ramdisk that must not be switched off.
+// rebootInspected returns the reboot that takes a machine out of its ramdisk when the machine must
+// not be switched off.
 func (c *Conductor) rebootInspected(n *node.Node) runner.Operation {
 	return runner.Operation{
 		Ref: runner.Ref{Name: rebootName}, Skip: !n.DisablePowerOff || !c.switches(n, node.Rebooting), Change: c.powerChange(node.Rebooting, 0),
 	}
 }
 
-// leavesRamdisk reports whether the node's machine leaves its ramdisk after its inspection,
-// which it does not when the ramdisk is kept between phases or could not be started again.
+// leavesRamdisk reports whether the machine leaves its ramdisk after its inspection. It stays in
+// the ramdisk when Inspection.KeepPowerOn is set, when the ramdisk is kept between phases or could
+// not be started again, and when the node was only discovered.
 func (c *Conductor) leavesRamdisk(n *node.Node) bool {
 	return n.ProvisionState == node.Inspecting && !c.cfg.Inspection.KeepPowerOn && !agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
 }

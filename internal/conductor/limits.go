@@ -11,20 +11,20 @@ import (
 // means the default that its comment gives.
 type Limits struct {
 	CallbackTimeout time.Duration // time without a heartbeat after which a waiting state fails: 30 minutes
-	// BootRetry is the time without a sign of the ramdisk after which its machine is started
-	// again: never.
+	// BootRetry is the time without a sign of the ramdisk after which its machine is started again.
+	// The default is never.
 	BootRetry    time.Duration
 	PowerTimeout time.Duration // a power change: 1 minute
 	SoftPowerOff time.Duration // a soft power off, which the operating system may refuse: 10 minutes
 	MaxDeploying int           // nodes being deployed or undeployed at once: 250
 	MaxCleaning  int           // nodes being cleaned at once: 50
-	// HistoryEntries is how many rows of history a node keeps, the newest: 300.
-	// Between two trims there may be a tenth more.
+	// HistoryEntries is the number of history rows that a node keeps: the newest 300. Between two
+	// trims there may be a tenth more.
 	HistoryEntries int
 	// KeepPowerOn leaves a machine on after a failed deployment, so that it can be examined.
 	KeepPowerOn bool
-	// StepTimeout bounds a step of the ramdisk's agent: 72 hours. Its driver keeps to it; here
-	// it is only told to people.
+	// StepTimeout bounds a step of the ramdisk's agent: 72 hours. The deploy driver enforces it;
+	// the conductor only mentions it in the history.
 	StepTimeout time.Duration
 
 	PowerSync      time.Duration // how often power states are read: 2 minutes; below 0 never

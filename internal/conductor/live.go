@@ -35,7 +35,8 @@ func (c *Conductor) checkImage(n *node.Node) error {
 	return boot.CheckImage(n)
 }
 
-// liveSteps plans a deployment without a ramdisk, which refuses steps that run in one.
+// liveSteps returns the steps of a deployment without a ramdisk. It refuses steps that run in a
+// ramdisk.
 func liveSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step, error) {
 	for _, steps := range [][]node.Step{templates, asked} {
 		if step, found := node.InRamdisk(steps, offered); found {
@@ -46,8 +47,9 @@ func liveSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step
 	return node.DeploySteps(node.WithoutRamdisk(offered), templates, asked)
 }
 
-// startImage restarts a machine into the image of its instance. The agent of a ramdisk that
-// was kept restarts a machine without a BMC; else somebody has to.
+// startImage returns the operations that restart a machine into the image of its instance. A
+// machine without a BMC is restarted by the agent of the ramdisk that was kept, or else by a
+// person.
 func (c *Conductor) startImage(n *node.Node) []runner.Operation {
 	byHand := !c.switches(n, node.PowerOn)
 	off, on, byAgent := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn), c.restartByAgent(n)
@@ -68,13 +70,14 @@ func (c *Conductor) startImage(n *node.Node) []runner.Operation {
 // configDriveKey is the key of instance_info for the config drive.
 const configDriveKey = "configdrive"
 
-// tellOfConfigDrive says in the history that nothing becomes of the config drive.
+// tellOfConfigDrive writes into the history that the instance gets no config drive.
 func (c *Conductor) tellOfConfigDrive(tx *store.Tx, n *node.Node) error {
 	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
 		"The instance gets no config drive: it is an image that is booted as it is. Put into the image what it needs.")
 }
 
-// askForImage asks people, in the history, to restart a machine that the engine cannot restart.
+// askForImage writes into the history that a person has to restart the machine, because the engine
+// cannot.
 func (c *Conductor) askForImage(tx *store.Tx, n *node.Node) error {
 	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
 		"This machine has no BMC and no agent that could restart it: restart it by hand now, so that it boots its image.")

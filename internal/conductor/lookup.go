@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// errNoMatch is the answer to every ramdisk that is refused, so that unknown,
-// ambiguous and wrong state cannot be told apart.
+// errNoMatch is the answer to every ramdisk that is refused, so that nobody can tell an unknown
+// machine from an ambiguous one or from a node in the wrong state.
 var errNoMatch = &node.NotFoundError{Kind: "Node", Ident: "for this machine"}
 
 // Lookup returns the node that a ramdisk runs on, with a new agent token when one is
@@ -116,8 +116,8 @@ func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr
 	c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused lookup", append(attrs, slog.String("reason", reason))...)
 }
 
-// lookupToken is lookup with the token that is due; "" means that the agent must have it
-// already.
+// lookupToken is lookup that also makes and stores the token that is due. An empty token means that
+// the agent must have it already.
 func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest, call agent.Call) (*node.Node, string, error) {
 	before, due, err := c.lookup(tx, request, call)
 	switch {
@@ -149,7 +149,7 @@ func (c *Conductor) AwaitsRamdisk(ctx context.Context, uuid string) (awaits bool
 	return awaits, err
 }
 
-// reissued says in the history why a token was replaced, and for whom.
+// reissued returns the text for the history about why a token was replaced, and for whom.
 func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 	source, was := "an unknown address", "never sent a heartbeat"
 	if request.Source.IsValid() {
@@ -162,9 +162,9 @@ func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 		source, agent.Silence(n, now).Round(time.Second), was)
 }
 
-// matchMachine returns the nodes that claim addresses of one machine. A MAC address that
-// does not identify it counts only if no other leads to a node, and only for nodes that are known by a port
-// with it.
+// matchMachine returns the nodes that claim addresses of one machine. MAC addresses that do not
+// identify the machine count only if no other MAC address leads to a node, and only for registered
+// nodes that are known by a port with such an address.
 func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim) ([]store.ClaimMatch, error) {
 	isMAC := func(m store.ClaimMatch) bool { return m.Kind == store.MAC }
 	matches, err := tx.MatchClaims(slices.Concat(macClaims(identifying), bmcs))
@@ -190,10 +190,11 @@ func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim)
 	return matches, nil
 }
 
-// knownByPort reports whether a node is known by one of these addresses of its ports although other machines may have
-// the same: if it has no other, or boots from ports with such addresses only.
-// Earlier releases made ports of all addresses, so that the ports of other interfaces may have those of links to
-// BMCs, from which no machine boots.
+// knownByPort reports whether a node is known by one of these addresses of its ports, although
+// other machines may have the same address. That is so when none of the node's addresses identifies
+// one machine, or when the node boots from such a port and from no port whose address does. Ports
+// that it does not boot from do not count: earlier releases created ports for all addresses, so
+// these ports may have the addresses of links to BMCs, from which no machine boots.
 func knownByPort(tx *store.Tx, nodeID int64, macs []string) (bool, error) {
 	own, err := tx.MACsOf(nodeID)
 	if err != nil || !slices.ContainsFunc(own, identifies) {

@@ -10,8 +10,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Validate checks every driver interface of a node, the deploy interface also for the deployment
-// of the instance that the node has. It changes nothing.
+// Validate checks every driver interface of a node. For the deploy interface, it also checks
+// whether the present instance of the node could be deployed. It changes nothing.
 func (c *Conductor) Validate(ctx context.Context, ident string) (map[node.InterfaceKind]node.Validation, error) {
 	n, err := c.Node(ctx, ident)
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *Conductor) BootDevice(ctx context.Context, ident string) (node.BootDevi
 	return device, err
 }
 
-// direct makes a quick change to a machine while the client waits. A node under work is
-// refused before the client waits for the BMC, which that work may occupy.
+// direct makes a quick change to a machine while the client waits. It refuses a node under work
+// before it waits for the BMC, because that work may occupy the BMC.
 func (c *Conductor) direct(ctx context.Context, ident string, change runner.Change) error {
 	return c.whenFree(ctx, func() error {
 		var n *node.Node
@@ -81,8 +81,8 @@ func (c *Conductor) direct(ctx context.Context, ident string, change runner.Chan
 	})
 }
 
-// SetBootDevice sets the boot device of the node. One that the node does not support
-// is a *node.ValidationError.
+// SetBootDevice sets the boot device of the node. It returns a *node.ValidationError for a device
+// that the node does not support.
 func (c *Conductor) SetBootDevice(ctx context.Context, ident string, device node.BootDevice) error {
 	return c.direct(ctx, ident, func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		management, err := c.management(n)
@@ -136,9 +136,9 @@ func (c *Conductor) virtualMedia(n *node.Node) (driver.VirtualMedia, error) {
 	return driver.Ability[driver.VirtualMedia](c.drivers, n, node.ManagementInterface, "virtual media")
 }
 
-// SetRAIDConfig stores the RAID configuration that the next cleaning creates, also
-// when the node's RAID interface is not built, which only that cleaning will report.
-// A node with the interface no-raid is a *node.NotFoundError, as clients expect.
+// SetRAIDConfig stores the RAID configuration that the next cleaning creates. It does so even when
+// the node's RAID interface is not built; only that cleaning reports it. For a node with the
+// interface no-raid it returns a *node.NotFoundError, as clients expect.
 func (c *Conductor) SetRAIDConfig(ctx context.Context, ident string, config node.Object) error {
 	_, err := c.UpdateNode(ctx, ident, func(n *node.Node) error {
 		if !driver.Has(n, node.RAIDInterface) {

@@ -116,8 +116,8 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 	return tx.ClaimBMC(after.ID, bmcClaims(after.DriverInfo))
 }
 
-// checkSameMachine refuses a change that would make work go on with another machine. New
-// credentials are welcome.
+// checkSameMachine refuses a change of driver_info after which work would go on with another
+// machine. New credentials for the same machine are allowed.
 func (c *Conductor) checkSameMachine(tx *store.Tx, before, after *node.Node) error {
 	if c.drivers.SameMachine(before, after) {
 		return nil
@@ -177,9 +177,9 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	return nil
 }
 
-// checkRemovable refuses a node with work that its deletion would break off. Suspended
-// work is deleted with its node. Work that only a newer version can do protects its node, too, except in maintenance, because
-// there may be no newer version any more.
+// checkRemovable refuses to delete a node when that would break off its work. Suspended work is
+// deleted with its node. Work that only a newer version can do protects its node, too, except in
+// maintenance, because there may be no newer version any more.
 func (c *Conductor) checkRemovable(tx *store.Tx, n *node.Node) error {
 	if n.Lease.Suspended() && !n.Lease.Busy(tx.Now()) {
 		return nil
@@ -217,8 +217,8 @@ func deletable(n *node.Node) error {
 	return nil
 }
 
-// unleased returns a node that is not under a lease and whose work is not suspended,
-// else a *node.LockedError or a *node.SuspendedError.
+// unleased returns a node that is not under a lease and whose work is not suspended. For other
+// nodes it returns a *node.LockedError or a *node.SuspendedError.
 func unleased(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if err != nil {
@@ -234,8 +234,9 @@ func checkUnleased(tx *store.Tx, n *node.Node) error {
 	return nil
 }
 
-// changeable returns a node that is not under a lease, else a *node.LockedError. Its work
-// may be suspended: changes of the stored node alone do not interfere with it then.
+// changeable returns a node that is not under a lease, and a *node.LockedError for other nodes.
+// Work of the node may be suspended: changes of the stored node alone do not interfere with
+// suspended work.
 func changeable(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if err != nil {
@@ -251,9 +252,9 @@ func checkChangeable(tx *store.Tx, n *node.Node) error {
 	return checkUnleased(tx, n)
 }
 
-// idle returns a node without a lease and without work, else an error, for requests that
-// must not interfere with it. Work that waits for long or is to be tried again has no
-// lease meanwhile.
+// idle returns a node without a lease and without work, and an error for other nodes. It is for
+// requests that must not interfere with work. Checking the lease does not suffice, because work has
+// no lease while it waits for long or is to be tried again.
 func (c *Conductor) idle(tx *store.Tx, ident string) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if err != nil {
@@ -274,8 +275,8 @@ func (c *Conductor) checkIdle(tx *store.Tx, n *node.Node) error {
 	return err
 }
 
-// underWay returns the refusal of a request to a node whose work waits for long without a
-// lease.
+// underWay returns the refusal of a request to a node whose work has no lease now, because it waits
+// for long or is to be tried again.
 func (c *Conductor) underWay(n *node.Node) error {
 	return lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Before operations had names, releases numbered those of a script and stored the
-// number. The lists below are what they numbered. They never change, even if the
+// Before operations had names, releases numbered the operations of a script and stored the number.
+// The lists below have the operations in the order of those numbers. They never change, even if the
 // scripts do.
 
 // numberedScript lists the numbered operations of one kind of work.
@@ -51,7 +51,8 @@ func numberedOperations(kind store.WorkKind) func(runner.Task, bool) []runner.Re
 	}
 }
 
-// numberedSteps returns the planning and each step, a step on children once for each child.
+// numberedSteps returns the planning of steps, followed by each step. A step that runs on child
+// nodes is listed once for each child.
 func numberedSteps(n *node.Node, f *flow) []runner.Ref {
 	if f == nil {
 		return nil

@@ -37,10 +37,10 @@ type objectsWait struct {
 // object store.
 func waitedForObjects(w *store.Work) bool { return w.Intent.Get(waitIntent, new(objectsWait)) }
 
-// awaitObjects handles a failure of an inspection. For a failure of the object store
-// it returns an error that has the inspection tried again later, and says so in the
-// node, until that has lasted too long; then the inspection fails. Other causes are
-// returned unchanged.
+// awaitObjects handles a failure of an inspection. After a failure of the object store, it returns
+// an error that makes the runner try the inspection again later and that writes this into the node.
+// When the object store has failed for MaxWait, the inspection fails. awaitObjects returns other
+// causes unchanged.
 func (c *Conductor) awaitObjects(ctx context.Context, w *store.Work, cause error) error {
 	var failure *objectsError
 	if !errors.As(cause, &failure) || ctx.Err() != nil {
@@ -109,9 +109,9 @@ func (c *Conductor) removeGarbage(ctx context.Context) (wait time.Duration) {
 	return wait
 }
 
-// claimGarbage claims objects to remove and returns when to try again. When none is
-// due, it only reads. In a database that was restored, nothing is removed until a person
-// has decided that it stays: the database that it replaced may need the objects.
+// claimGarbage claims objects to remove and returns when to try again. When no object is due, it
+// only reads. In a restored database it claims nothing until a person has decided to keep that
+// database: the database that it replaced may need the objects.
 func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wait time.Duration, err error) {
 	wait = garbagePoll
 	err = c.store.Read(ctx, func(tx *store.Tx) error {
@@ -137,8 +137,8 @@ func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wa
 	return batch, time.Millisecond, nil // there may be more; what is claimed is not due again soon
 }
 
-// dropGarbage removes objects and records that. When it fails to record, they are
-// removed again.
+// dropGarbage removes objects and records their removal. If it cannot record that, the objects are
+// removed again later.
 func (c *Conductor) dropGarbage(ctx context.Context, batch []store.Garbage) error {
 	removed, waits := c.deleteObjects(ctx, batch)
 	return c.store.Write(ctx, func(tx *store.Tx) error {

@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// waitsForPerson reports whether the work that is stored for a node is suspended, or will be:
-// nothing that a database asks for is begun when it was put back and no signature has told so yet.
+// waitsForPerson reports whether the stored work of a node is suspended or is about to be. It is
+// about to be when the database was put back to an older state and no signature has noticed that
+// yet: until then, nothing that the database asks for may begin.
 func waitsForPerson(tx *store.Tx, n *node.Node) (bool, error) {
 	if n.Lease.Suspended() {
 		return true, nil
@@ -27,8 +28,9 @@ func (c *Conductor) unhold(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	return c.wakeParked(tx, n, func(step string) (string, bool, error) { return step, true, nil })
 }
 
-// wakeParked resumes the parked work of a node with the checkpoint that wake returns
-// for the stored one, unless wake refuses. It returns nil when there is none.
+// wakeParked resumes the parked work of a node. Wake turns the stored checkpoint into the one to
+// resume from, or refuses. wakeParked returns nil when there is no parked work, when wake refuses,
+// or when other conductors serve the node and will find the work in the database.
 func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string) (string, bool, error)) (*runner.Job, error) {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
@@ -57,7 +59,7 @@ func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string
 	return nil, nil
 }
 
-// dropParked removes the parked work of a node that was ended in another way.
+// dropParked removes the parked work of a node when something else has ended that work.
 func (c *Conductor) dropParked(tx *store.Tx, nodeID int64) error {
 	return tx.DropWork(nodeID, slices.DeleteFunc(c.kinds(), func(kind store.WorkKind) bool { return !c.drivesState(kind) }))
 }

@@ -71,8 +71,8 @@ func portsOfGroup(tx *store.Tx, uuid string) ([]*node.Port, error) {
 	return tx.Ports(node.Query{Filters: []node.Filter{{Field: "portgroup_uuid", Value: uuid}}})
 }
 
-// checkMembership checks the rules between a port and the group that it joins or is
-// in; before is the port before the change, nil for a new one.
+// checkMembership checks the rules between a port and its port group. Before is the port before the
+// change, nil for a new port.
 func checkMembership(tx *store.Tx, before, p *node.Port) error {
 	if p.PortgroupUUID == "" {
 		return nil

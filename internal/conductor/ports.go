@@ -28,9 +28,9 @@ func (c *Conductor) Port(ctx context.Context, ident string) (*node.Port, error) 
 	return port, err
 }
 
-// CreatePort stores a port of the node that NodeUUID names, also while the node is
-// under work. A provisional node with the address gives it up, and so does the inventory
-// of a registered one.
+// CreatePort stores a port of the node that NodeUUID names, even while the node is under work. A
+// provisional node with the address gives it up, and so do the inventories of other registered
+// nodes.
 func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, error) {
 	created := *p
 	if created.UUID == "" {
@@ -74,9 +74,9 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	return &created, nil
 }
 
-// UpdatePort changes a port of a node that is not under work. A change of NodeUUID
-// moves the port to that node. A provisional node gives up an address that the node of
-// the port gets by that, and the inventory of a registered one that of the port.
+// UpdatePort changes a port of a node that is not under work. A change of NodeUUID moves the port
+// to that node. Provisional nodes give up the addresses that the node of the port gains by the
+// change. The inventories of registered nodes give up the address of the port.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
 	var y *yielding
@@ -95,7 +95,8 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
-		// It moves first, so that it stays when the node that it leaves is dissolved.
+		// The port moves first: if the node that it leaves is dissolved, the port must not be
+		// deleted with it.
 		moved := *before
 		moved.NodeID, moved.NodeUUID = updated.NodeID, updated.NodeUUID
 		if err := tx.UpdatePort(before, &moved); err != nil {

@@ -21,8 +21,8 @@ const (
 // poweredByEngine are the states in which only the engine may change the power.
 var poweredByEngine = []node.State{node.Cleaning, node.CleanWait}
 
-// SetPower requests a power change and returns when the request is durable. A
-// zero timeout means the engine's default.
+// SetPower requests a power change and returns when the request is durable. A zero timeout means
+// the engine's default.
 func (c *Conductor) SetPower(ctx context.Context, ident string, target node.PowerState, timeout time.Duration) error {
 	var started *runner.Job
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
@@ -80,7 +80,7 @@ func (c *Conductor) permitPower(n *node.Node, target node.PowerState) error {
 	return power.Validate(n)
 }
 
-// reachedBy is the power state after a change to target.
+// reachedBy returns the power state after a change to target.
 func reachedBy(target node.PowerState) node.PowerState {
 	if target == node.PowerOff || target == node.SoftPowerOff {
 		return node.PowerOff
@@ -106,8 +106,8 @@ func endPower(_ *store.Tx, _ runner.Task, n *node.Node) error {
 	return nil
 }
 
-// leavePower reads the power state of a machine after a failed change. One that a reboot
-// has left off, or that does not tell, is switched on.
+// leavePower returns the operations that read the power state of a machine after a failed change.
+// After a failed reboot they switch the machine on, unless it tells that it is on.
 func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
 	var target node.PowerState
 	t.Work.Intent.Get(powerTargetIntent, &target)
@@ -133,15 +133,15 @@ func failPower(n *node.Node, reason string) string {
 	return fmt.Sprintf("Failed to change power state to '%s'. %s", target, reason)
 }
 
-// powerChange changes the power to target. A machine that already has the wanted state
-// is not changed; a reboot is always done. A zero timeout means the engine's default.
+// powerChange returns the change of the power to target. It leaves a machine alone that is to be on
+// or off and already is; it always does a reboot. A zero timeout means the engine's default.
 func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) runner.Change {
 	if timeout <= 0 {
 		timeout = c.cfg.Limits.powerTimeout(target)
 	}
 	reached := func(n *node.Node) {
 		n.PowerState = reachedBy(target)
-		if target != node.PowerOn { // the ramdisk that ran is no more, and the next one needs a token
+		if target != node.PowerOn { // the ramdisk has ended, and the next one needs a token
 			c.forgetAgentProcess(n)
 		}
 	}
@@ -179,13 +179,13 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 	}
 }
 
-// leftIn leaves the machine of failed work on or off.
+// leftIn returns the operation that leaves the machine of failed work on or off.
 func (c *Conductor) leftIn(n *node.Node, target node.PowerState) runner.Operation {
 	return c.ofSameMachine(c.switchTo(n, target))
 }
 
-// switchTo switches a machine on or off where its power interface can do that and
-// the node allows it.
+// switchTo returns the operation that switches a machine on or off, if its power interface can do
+// that and the node allows it.
 func (c *Conductor) switchTo(n *node.Node, target node.PowerState) runner.Operation {
 	name := powerOnName
 	if target == node.PowerOff {
@@ -194,8 +194,8 @@ func (c *Conductor) switchTo(n *node.Node, target node.PowerState) runner.Operat
 	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: c.powerChange(target, 0), Shown: true}
 }
 
-// switches reports whether a machine can and may be switched on or off. It is true for
-// a power interface that is not built, so that its use fails with that reason.
+// switches reports whether a machine can and may be switched on or off. It returns true for a power
+// interface that is not built, so that the use of that interface fails with the reason.
 func (c *Conductor) switches(n *node.Node, target node.PowerState) bool {
 	power, err := c.drivers.Power(n)
 	if err != nil {

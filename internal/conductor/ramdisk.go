@@ -33,24 +33,24 @@ const (
 	afterSteps  = "after steps"
 )
 
-// ramdiskKeptKey is the key of driver_internal_info that says that the ramdisk of an
-// earlier phase goes on.
+// ramdiskKeptKey is the key of driver_internal_info that says whether the ramdisk of an earlier
+// phase goes on.
 const ramdiskKeptKey = "ramdisk_kept"
 
-// ramdiskStartedKey is the key of driver_internal_info for the work that started the ramdisk,
-// see workMark. It outlives that work, so that whatever cleans up after it knows.
+// ramdiskStartedKey is the key of driver_internal_info for the workMark of the work that started
+// the ramdisk. It outlives that work, so that the work that cleans up afterwards knows it.
 const ramdiskStartedKey = "ramdisk_started_by"
 
 // workMark names a piece of work in driver_internal_info.
 func workMark(w *store.Work) string { return strconv.FormatInt(w.ID, 10) }
 
-// startedRamdisk reports whether the work of that mark has started the node's ramdisk.
+// startedRamdisk reports whether the work with this mark has started the node's ramdisk.
 func startedRamdisk(n *node.Node, mark string) bool {
 	return mark != "" && n.DriverInternalInfo.Text(ramdiskStartedKey) == mark
 }
 
-// ramdiskOf returns the deploy interface of a node whose steps run in the ramdisk; false
-// for others.
+// ramdiskOf returns the deploy interface of a node whose steps run in the ramdisk, and false for
+// other nodes.
 func (c *Conductor) ramdiskOf(n *node.Node) (driver.Ramdisk, bool) {
 	implementation, err := c.drivers.Implementation(n, node.DeployInterface)
 	if err != nil {
@@ -60,8 +60,9 @@ func (c *Conductor) ramdiskOf(n *node.Node) (driver.Ramdisk, bool) {
 	return ramdisk, ok
 }
 
-// needsRamdisk reports whether work in steps needs the ramdisk. Once it has started it, this
-// stays so, whatever becomes of the settings of node and engine: it has to be ended, too.
+// needsRamdisk reports whether work in steps needs the ramdisk. Work that has started the ramdisk
+// needs it until its end, even if the settings of the node or the engine change, because the work
+// has to end the ramdisk, too.
 func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 	if startedRamdisk(t.Node, workMark(t.Work)) {
 		return true
@@ -80,9 +81,9 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 	return !node.OutOfBand(askedSteps(t.Work), c.drivers.Steps(t.Node, f.kind))
 }
 
-// startRamdisk starts the ramdisk of a node, unless that of an earlier phase goes on, and
-// asks its agent for the steps of a flow. Item tells its operations from those of another
-// start in the same script; skip leaves all out.
+// startRamdisk returns the operations that start the ramdisk of a node, unless the ramdisk of an
+// earlier phase goes on, and ask its agent for the steps of a flow. Item tells these operations
+// from those of another start in the same script. If skip is true, all are skipped.
 func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
 	n, fetch := t.Node, c.fetchRamdisk(t.Node)
 	fetch.Skip = fetch.Skip || c.mayKeepRamdisk(n)
@@ -100,16 +101,17 @@ func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) 
 	}, item, skip))
 }
 
-// ramdiskFetcher is a boot interface that fetches what the ramdisk is booted from, which may take long
-// or fail.
+// ramdiskFetcher is a boot interface that fetches the files that the ramdisk boots from. The fetch
+// may take long or fail.
 type ramdiskFetcher interface {
-	// FetchRamdisk makes a turn of fetching what BootRamdisk serves. It changes neither the node nor
-	// its machine.
+	// FetchRamdisk makes a turn of fetching the files that BootRamdisk serves. It changes neither
+	// the node nor its machine.
 	FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error)
 }
 
-// fetchRamdisk has what the ramdisk is booted from fetched, before the work counts as the one that has
-// started it and before anything is done to the machine: an instance runs on meanwhile, and when that fails.
+// fetchRamdisk returns the operation that fetches the files that the ramdisk boots from. It comes
+// before the work is marked as the one that started the ramdisk, and before any change of the
+// machine. So an instance runs on during the fetch, and also when the fetch fails.
 func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
 	operation := changeBy(c, fetchRamdiskName, node.BootInterface, "fetching a ramdisk", ramdiskFetcher.FetchRamdisk)
 	operation.Harmless = true
@@ -123,9 +125,10 @@ func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
 	return operation
 }
 
-// offForRamdisk switches a machine off before it is told to boot the ramdisk: some BMCs refuse
-// that while the machine starts, which one that hangs never ends, and a start by somebody else
-// would use up what is for one boot.
+// offForRamdisk returns the operation that switches a machine off before it is told to boot the
+// ramdisk. Some BMCs refuse to change what the machine boots while it starts, and a machine that
+// hangs never ends its start. If somebody else started the machine in between, that start would use
+// up a setting for one boot.
 func (c *Conductor) offForRamdisk(n *node.Node) runner.Operation {
 	off := c.switchTo(n, node.PowerOff)
 	off.Name = offForRamdiskName
@@ -133,9 +136,9 @@ func (c *Conductor) offForRamdisk(n *node.Node) runner.Operation {
 	return off
 }
 
-// restart switches a machine off and on again so that it boots the ramdisk, or asks
-// people to. It is off already unless somebody has switched it on since, or the work began in a
-// release without offForRamdisk.
+// restart returns the operations that switch a machine off and on again so that it boots the
+// ramdisk, or ask a person to do so. The machine is off already, unless somebody has switched it on
+// since, or the work began in a release without offForRamdisk.
 func (c *Conductor) restart(n *node.Node) []runner.Operation {
 	byHand := !c.switches(n, node.PowerOn)
 	off, on := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn)
@@ -147,7 +150,7 @@ func (c *Conductor) restart(n *node.Node) []runner.Operation {
 	}
 }
 
-// labelled gives operations an item and leaves them out when skip is true.
+// labelled gives operations an item, and skips them when skip is true.
 func labelled(operations []runner.Operation, item string, skip bool) []runner.Operation {
 	for i := range operations {
 		operations[i].Item = item
@@ -163,10 +166,10 @@ func kept(n *node.Node) bool {
 	return kept
 }
 
-// chooseRamdisk decides whether the ramdisk that runs goes on. If not, what is known of its
-// agent is forgotten, so that the next one gets a token; a machine without a BMC cannot be
-// stopped, and keeps it. An agent may have died since its last heartbeat: where the engine
-// can start the ramdisk anew, it asks the agent first.
+// chooseRamdisk decides whether the running ramdisk goes on. If not, it forgets the agent, so that
+// the next agent gets a token. A machine without a BMC cannot be stopped, so its agent keeps its
+// token. An agent may have died since its last heartbeat: if the engine can start the ramdisk anew,
+// it calls the agent first.
 func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		keep := c.mayKeepRamdisk(n)
@@ -186,15 +189,17 @@ func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 	}
 }
 
-// mayKeepRamdisk reports whether the ramdisk of an earlier phase is to go on if it lives.
+// mayKeepRamdisk reports whether the ramdisk of an earlier phase goes on, provided that it is
+// alive.
 func (c *Conductor) mayKeepRamdisk(n *node.Node) bool {
 	ramdisk, ok := c.ramdiskOf(n)
 	return ok && agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack) && ramdisk.Running(n) &&
 		!instanceLeftRunning(n) && n.PowerState != node.PowerOff
 }
 
-// awaitKeptRamdisk waits for the first heartbeat of a ramdisk that is kept and has only posted
-// its inventory. When none comes in time, the ramdisk is started anew after all.
+// awaitKeptRamdisk returns the operation that waits for the first heartbeat of a kept ramdisk that
+// has only posted its inventory. If no heartbeat comes in time, the ramdisk is started anew after
+// all.
 func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 	return runner.Operation{
 		Ref: runner.Ref{Name: "wait for kept ramdisk"}, Harmless: true,
@@ -214,19 +219,20 @@ func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 	}
 }
 
-// forgetEndpoint forgets where the agent of a node is called, so that only a heartbeat that is
-// still to come says that the ramdisk runs.
+// forgetEndpoint forgets the callback URL of the node's agent, so that only a later heartbeat says
+// that the ramdisk runs. It also voids the token, see voidToken.
 func (c *Conductor) forgetEndpoint(n *node.Node) {
 	c.voidToken(n)
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey, agent.VerifyCAKey)
 }
 
-// restartRamdisk starts the ramdisk again, for the step of that item. The step before it has
-// ended: what the node shows meanwhile is the start of the ramdisk, which can be aborted and
-// during which no command runs.
+// restartRamdisk returns the operations that start the ramdisk again before the step of that item.
+// The step before has ended. Meanwhile the node shows the start of the ramdisk as its step: that
+// start can be aborted, and no command runs during it.
 func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.Operation {
 	byAgent := c.restartByAgent(n)
-	byAgent.Skip = byAgent.Skip || agent.EndpointOf(n).URL == "" // it has restarted the machine for a step
+	// Without a URL, the agent has restarted the machine for a step and is forgotten.
+	byAgent.Skip = byAgent.Skip || agent.EndpointOf(n).URL == ""
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
 			if byAgent.Skip { // else the restart forgets it
@@ -243,9 +249,9 @@ func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.O
 	return labelled(append(operations, awaitRamdiskOperation), "before "+item, false)
 }
 
-// restartByAgent has the agent restart a machine that nothing else can switch off and on. The
-// agent is forgotten with that, so that its last heartbeats are not taken for those of the
-// next ramdisk.
+// restartByAgent returns the operation in which the agent restarts a machine that nothing else can
+// switch off and on. The operation also forgets the agent, so that its last heartbeats are not
+// taken for those of the next ramdisk.
 func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
 	restart := c.stepChange(deployFlow, node.Step{Interface: node.DeployInterface.String(), Step: node.StepBootInstance})
 	return runner.Operation{
@@ -260,7 +266,8 @@ func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
 	}
 }
 
-// bootRamdiskOperation makes the machine boot the ramdisk at its next start.
+// bootRamdiskOperation returns the operation that makes the machine boot the ramdisk at its next
+// start.
 func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
 	boot, err := c.bootWay(n)
 	byHand := !c.switches(n, node.PowerOn)
@@ -277,8 +284,7 @@ func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
 // awaitRamdiskOperation waits for the first heartbeat of the ramdisk.
 var awaitRamdiskOperation = runner.Operation{Ref: runner.Ref{Name: awaitRamdiskName}, Change: awaitRamdisk, Harmless: true}
 
-// awaitRamdisk waits until the agent of the ramdisk has sent a heartbeat that says where it
-// is called.
+// awaitRamdisk waits until the agent of the ramdisk has sent a heartbeat with its callback URL.
 func awaitRamdisk(_ context.Context, n *node.Node, _ driver.Turn) (driver.Outcome, error) {
 	if agent.EndpointOf(n).URL == "" || n.DriverInternalInfo.Text(agent.TokenKey) == "" {
 		return driver.Outcome{Callback: true}, nil
@@ -304,8 +310,8 @@ func (c *Conductor) askSteps(f flow) runner.Read {
 	}
 }
 
-// coreOperations are the operations of a core step of a deployment through the ramdisk: the
-// step itself and what the engine does besides; false for other steps.
+// coreOperations returns the operations of a core step of a deployment through the ramdisk: the
+// step itself and what the engine does besides. It returns false for other steps.
 func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step, itself runner.Operation) ([]runner.Operation, bool) {
 	core := f.kind == driver.DeploySteps && step.Interface == node.DeployInterface.String()
 	switch {
@@ -324,22 +330,24 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 		return []runner.Operation{itself, c.bootInstance(t.Node, item)}, true
 	case node.StepTearDownAgent:
 		off := c.switchTo(t.Node, node.PowerOff)
-		off.Skip = off.Skip || !hasBMC // its agent restarts it, which must not boot the ramdisk again
+		// Without a BMC, the agent restarts the machine, which must not boot the ramdisk again.
+		off.Skip = off.Skip || !hasBMC
 		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off, c.changeSecureBoot(t.Node, true)}, item, false)...), true
 	case node.StepBootInstance:
-		itself.Skip = hasBMC // switching it on is enough
+		itself.Skip = hasBMC // a BMC only has to switch the machine on
 		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true
 	}
 	return nil, false
 }
 
-// forgetRamdisk removes what is known of an agent that the instance has replaced.
+// forgetRamdisk forgets the agent of a ramdisk that the instance has replaced.
 func (*Conductor) forgetRamdisk(_ *store.Tx, n *node.Node) error {
 	n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo).Without(ramdiskKeptKey)
 	return nil
 }
 
-// replanDeployment puts the steps of the agent behind those that were run.
+// replanDeployment plans the deployment again with the steps of the agent, behind the steps that
+// have run.
 func (c *Conductor) replanDeployment(w *store.Work, i int) runner.Write {
 	return func(tx *store.Tx, n *node.Node) error {
 		run := deployFlow.stored(n)[:i+1]
@@ -357,8 +365,9 @@ func (c *Conductor) replanDeployment(w *store.Work, i int) runner.Write {
 	}
 }
 
-// restartedBy are the interfaces whose steps through a BMC restart the machine, so that the ramdisk
-// has to be started again before the next step that runs in it. RAID steps of the agent run in it themselves.
+// restartedBy are the interfaces whose steps through a BMC restart the machine. After such a step,
+// the ramdisk has to be started again before the next step that runs in it. RAID steps of the agent
+// run in the ramdisk themselves.
 var restartedBy = []string{node.BIOSInterface.String(), node.FirmwareInterface.String(), node.RAIDInterface.String()}
 
 // restartsBefore reports whether the ramdisk has to be started again before a step, because
@@ -399,7 +408,7 @@ func (c *Conductor) checkBoot(n *node.Node) error {
 }
 
 // instanceLeftRunning reports whether a machine without a BMC still runs an instance that was
-// undeployed: nothing but its restart into the ramdisk ends that.
+// undeployed. Only the restart of the machine into the ramdisk ends that instance.
 func instanceLeftRunning(n *node.Node) bool {
 	var left bool
 	n.DriverInternalInfo.Get(instanceLeftKey, &left)

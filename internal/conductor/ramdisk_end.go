@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// endRamdisk withdraws what was served for the ramdisk and switches the machine off,
-// unless its ramdisk is kept for the next phase.
+// endRamdisk returns the operations that withdraw what was served for the ramdisk and switch the
+// machine off, unless its ramdisk is kept for the next phase.
 func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
 	off := c.switchTo(n, node.PowerOff)
 	off.Skip = off.Skip || c.keepsRamdisk(n)
@@ -24,8 +24,8 @@ func (c *Conductor) keepsRamdisk(n *node.Node) bool {
 	return agent.FastTrack(n, c.drivers.Attributes(n), c.cfg.FastTrack)
 }
 
-// leaveRamdisk withdraws what is served for the ramdisk. It leaves an instance that is on no
-// disk what it boots from.
+// leaveRamdisk returns the operation that withdraws what is served for the ramdisk. It skips the
+// image of an instance that is on no disk, because the instance boots from that image.
 func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
 	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
 	boot, served := node.RamdiskBootOf(n)
@@ -33,7 +33,8 @@ func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
 	return operation
 }
 
-// withdrawBoot is leaveRamdiskIfItCan where no instance is left either.
+// withdrawBoot is leaveRamdiskIfItCan for work after which there is no instance: it withdraws the
+// image of an instance, too.
 func (c *Conductor) withdrawBoot(n *node.Node) runner.Operation {
 	operation := c.leaveRamdiskIfItCan(n)
 	_, served := node.RamdiskBootOf(n)
@@ -41,9 +42,9 @@ func (c *Conductor) withdrawBoot(n *node.Node) runner.Operation {
 	return operation
 }
 
-// leaveRamdiskIfItCan is leaveRamdisk where the work goes on when the boot interface cannot
-// do it, because media cannot be detached for instance. The engine serves nothing for that
-// boot any more all the same.
+// leaveRamdiskIfItCan is leaveRamdisk for work that goes on when the boot interface fails, for
+// instance because media cannot be detached. Even then the engine serves nothing for that boot any
+// more.
 func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 	operation := c.leaveRamdisk(n)
 	operation.Optional = func(cause error) runner.Write {
@@ -57,8 +58,8 @@ func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 	return operation
 }
 
-// bootInstance makes the machine boot its instance from now on, where something can
-// choose that.
+// bootInstance returns the operation that makes the machine boot its instance from now on, if
+// anything can choose what the machine boots.
 func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 	operation := changeBy(c, bootInstanceName, node.BootInterface, "booting an instance", driver.InstanceBoot.BootInstance)
 	if c.bootsImage(n) {
@@ -77,19 +78,20 @@ func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 	return operation
 }
 
-// backToInstance withdraws the ramdisk that the work of a mark has started on a machine with
-// an instance, and starts the instance. It leaves a machine on that runs its instance.
+// backToInstance returns the operations that withdraw the ramdisk that the work with this mark has
+// started on a machine with an instance, and start the instance. A machine that runs its instance
+// stays on.
 func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
 	started := startedRamdisk(n, mark)
 	off, secure, boot := c.leftIn(n, node.PowerOff), c.ofSameMachine(c.changeSecureBoot(n, true)), c.ofSameMachine(c.bootInstance(n, ""))
 	off.Skip, secure.Skip, boot.Skip = off.Skip || !started, secure.Skip || !started, boot.Skip || !started
 	byAgent := c.restartByAgent(n)
-	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nobody has started the ramdisk yet
+	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nothing has started the ramdisk yet
 	return []runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n), off, secure, boot, byAgent, c.ofSameMachine(c.startInstance(n, started))}
 }
 
-// startInstance switches a machine on. One that must not be switched off runs the ramdisk
-// still, when there was one, and is restarted.
+// startInstance returns the operation that switches a machine on. After a ramdisk, it restarts a
+// machine that must not be switched off, because that machine still runs the ramdisk.
 func (c *Conductor) startInstance(n *node.Node, ramdisk bool) runner.Operation {
 	on := c.switchTo(n, node.PowerOn)
 	if ramdisk {

@@ -17,24 +17,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// CollectLogs says when the logs of ramdisks are kept, in the words of the Bare Metal service's
+// CollectLogs says when the logs of ramdisks are kept. The values are those of Ironic's
 // configuration.
 type CollectLogs string
 
 // When logs are kept.
 const (
 	CollectNever     CollectLogs = "never"
-	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deploying, servicing or rescuing, or of an inspection by a ramdisk
-	CollectAlways    CollectLogs = "always"     // at the end of these, too, while the agent lives
+	CollectOnFailure CollectLogs = "on_failure" // of cleaning, deployment, servicing, rescue or inspection by a ramdisk
+	CollectAlways    CollectLogs = "always"     // also at their successful end, while the agent lives
 )
 
-// CollectPolicies are all there are.
+// CollectPolicies are all values of CollectLogs.
 var CollectPolicies = []CollectLogs{CollectNever, CollectOnFailure, CollectAlways}
 
 // LogFolder keeps logs.
 type LogFolder interface {
-	// Keep keeps an archive under a name of ramdisklog.Name, without secrets. It waits no
-	// longer than ctx.
+	// Keep keeps an archive, without the secrets, under a name of ramdisklog.Name. It waits at most
+	// until ctx ends.
 	Keep(ctx context.Context, name string, archive []byte, secrets []string) error
 }
 
@@ -47,10 +47,11 @@ type RamdiskLogs struct {
 // logsWithin bounds how long logs may delay what follows them.
 const logsWithin = 45 * time.Second
 
-// collectLogs keeps the logs of a ramdisk whose work has failed, or is about to end, if its
-// agent lives. That they cannot be had ends nothing. The agent of a machine that
-// nothing else can switch on is asked after a failure only: it has to restart the machine at
-// the end, which fails when the list of what it has answered is too long to be read.
+// collectLogs returns the operation that keeps the logs of a ramdisk when its work has failed or is
+// about to end, provided that its agent lives. Missing logs do not end the work. The agent of a
+// machine that nothing else can switch on is asked for logs only after a failure: this agent has to
+// restart the machine at the end, and that fails when the list of its command results, with the
+// logs among them, is too long to be read.
 func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 	policy := c.cfg.Logs.Collect
 	wanted := failed && policy == CollectOnFailure || policy == CollectAlways && (failed || c.switches(t.Node, node.PowerOn))
@@ -62,13 +63,13 @@ func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 	}
 }
 
-// agentLives reports whether the agent of a node can be called, as far as its heartbeats tell.
+// agentLives reports whether the agent of a node can be called, judging by its heartbeats.
 func (c *Conductor) agentLives(n *node.Node) bool {
 	ramdisk, ok := c.ramdiskOf(n)
 	return ok && agent.EndpointOf(n).URL != "" && n.DriverInternalInfo.Text(agent.TokenKey) != "" && ramdisk.Running(n)
 }
 
-// keepLogs asks the agent for its logs and keeps them.
+// keepLogs returns the function that asks the agent for its logs and keeps them.
 func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		source, err := driver.Ability[driver.LogSource](c.drivers, n, node.DeployInterface, "logs of the ramdisk")
@@ -89,24 +90,24 @@ func (c *Conductor) keepLogs(t runner.Task) runner.Read {
 	}
 }
 
-// keptLogs says in the history where logs are.
+// keptLogs returns the text for the history about where the logs are.
 func (c *Conductor) keptLogs(name string) string {
 	return fmt.Sprintf("The logs of the ramdisk are in the file %s, in the folder agent.deploy_logs_local_path of the engine %s.", name, c.cfg.Hostname)
 }
 
-// missingLogs says in the history that logs could not be had.
+// missingLogs returns the text for the history about logs that could not be kept.
 func missingLogs(cause error) string {
 	return node.CutText(fmt.Sprintf("The logs of the ramdisk could not be kept: %v", cause))
 }
 
-// postedLogsWithin bounds how long logs may delay the end of a failed inspection, or the answer to a
-// post, which may have waited for its turn and its node before: agents wait for half a minute by
-// default (http_request_timeout).
+// postedLogsWithin bounds how long logs may delay the end of a failed inspection, or the answer to
+// a post. The post may have waited for its turn and its node before, and agents wait for half a
+// minute by default (http_request_timeout).
 const postedLogsWithin = 5 * time.Second
 
-// keepPostedLogs keeps the logs that a ramdisk posted with its inventory, if it reports an
-// error of its own or all logs are kept. Anybody may invent an unknown machine: its logs are not
-// kept, because they would take the place of others.
+// keepPostedLogs keeps the logs that a ramdisk posted with its inventory, if the ramdisk reports an
+// error of its own or all logs are kept. It does not keep the logs of unknown machines: anybody may
+// invent such a machine, and its logs would take the place of others.
 func (c *Conductor) keepPostedLogs(ctx context.Context, p *post) {
 	policy := c.cfg.Logs.Collect
 	if !p.enrolled && (policy == CollectAlways || policy == CollectOnFailure && inspect.ReportsError(p.document)) {
@@ -114,16 +115,17 @@ func (c *Conductor) keepPostedLogs(ctx context.Context, p *post) {
 	}
 }
 
-// keepLogsOfFailedHooks keeps the logs of a ramdisk whose inspection the hooks fail, unless that
-// was done when it posted them. Unknown machines are not under inspection.
+// keepLogsOfFailedHooks keeps the logs of a ramdisk when the hooks fail its inspection, unless the
+// logs were kept when the ramdisk posted them. Unknown machines are not under inspection, so their
+// logs are not kept.
 func (c *Conductor) keepLogsOfFailedHooks(ctx context.Context, n *node.Node, document *inventory.Document) {
 	if c.cfg.Logs.Collect == CollectOnFailure && !inspect.ReportsError(document) && inspected(n.ProvisionState) {
 		c.keepLogsOf(ctx, n, document)
 	}
 }
 
-// keepLogsOf keeps the logs in a document. They are stored nowhere else, so an engine that ends
-// meanwhile loses them. Other posts get the slot of the one that brings them before.
+// keepLogsOf keeps the logs in a document. They are stored nowhere else, so they are lost if the
+// engine ends meanwhile. The post that brings them gives its slot to other posts first.
 func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inventory.Document) {
 	if document.Logs == nil || c.cfg.Logs.Folder == nil {
 		return
@@ -153,7 +155,7 @@ func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inve
 	}
 }
 
-// noteMissingLogs says in the history that the logs could not be had.
+// noteMissingLogs writes into the history that the logs could not be kept.
 func (c *Conductor) noteMissingLogs(t runner.Task) func(error) runner.Write {
 	return func(cause error) runner.Write {
 		return func(tx *store.Tx, n *node.Node) error {

@@ -2,12 +2,12 @@ package conductor
 
 import "log/slog"
 
-// How often the log says why a ramdisk was refused, which machines themselves are not
-// told, and as often which parts of an inventory were ignored.
+// Limits of the log about refused ramdisks. The log says why, because the machines are not told.
+// The first two also limit, separately, the log about ignored parts of inventories.
 const (
 	refusalsASecond = 10
 	refusalsAtOnce  = 200
-	shownAddresses  = 8 // of a machine, in one line
+	shownAddresses  = 8 // addresses of a machine in one line
 )
 
 // shown shortens a list of addresses for the log.

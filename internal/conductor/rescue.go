@@ -46,7 +46,7 @@ func (c *Conductor) rescuesInRamdisk(n *node.Node) bool {
 	return ok
 }
 
-// rescueOperations start the rescue system.
+// rescueOperations returns the operations that start the rescue system.
 func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) {
 	if !c.rescuesInRamdisk(t.Node) {
 		return []runner.Operation{
@@ -69,8 +69,8 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 		changeBy(c, "set rescue password", node.RescueInterface, "rescue", driver.RamdiskRescue.SetRescuePassword)), nil
 }
 
-// beginRamdiskRescue forgets the agent of an earlier rescue system: its ramdisk is never kept,
-// because it has ended its agent or runs with another password.
+// beginRamdiskRescue forgets the agent of an earlier rescue system. The ramdisk of that system is
+// never kept, because it has ended its agent or has another password.
 func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	return func(_ *store.Tx, n *node.Node) error {
 		c.forgetEndpoint(n)
@@ -79,14 +79,14 @@ func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	}
 }
 
-// leaveRescued withdraws the rescue system after a failure and switches the machine off, unless it
-// runs its instance still.
+// leaveRescued returns the operations that withdraw the rescue system after a failure and switch
+// the machine off, unless it still runs its instance.
 func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
 	off := c.leftIn(t.Node, node.PowerOff)
-	inRamdisk := startedRamdisk(t.Node, workMark(t.Work)) || agent.EndpointOf(t.Node).URL != "" // that of an earlier rescue
+	inRamdisk := startedRamdisk(t.Node, workMark(t.Work)) || agent.EndpointOf(t.Node).URL != "" // the agent of an earlier rescue
 	off.Skip = off.Skip || !inRamdisk
 	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
 }
@@ -103,7 +103,7 @@ func failRescue(n *node.Node, reason string) string {
 	return reason
 }
 
-// unrescueOperations start the instance again.
+// unrescueOperations returns the operations that start the instance again.
 func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error) {
 	if !c.rescuesInRamdisk(t.Node) {
 		return []runner.Operation{

@@ -94,12 +94,12 @@ func (c *Conductor) drivesState(kind store.WorkKind) bool { return c.scripts[kin
 // kinds are the kinds of work that this version knows.
 func (c *Conductor) kinds() []store.WorkKind { return slices.Sorted(maps.Keys(c.scripts)) }
 
-// moveDone ends work that means nothing but the next provision state.
+// moveDone ends work whose only result is the next provision state.
 func (c *Conductor) moveDone(tx *store.Tx, _ runner.Task, n *node.Node) error {
 	return c.Move(tx, n, node.OnDone)
 }
 
-// keepNode ends work that changes nothing in the node.
+// keepNode ends work whose operations have already stored its whole result.
 func keepNode(*store.Tx, runner.Task, *node.Node) error { return nil }
 
 // Script, BMC, Scope, Move, Failed, Noted and Ended are the methods that the runner calls.
@@ -130,9 +130,9 @@ func (c *Conductor) Move(tx *store.Tx, n *node.Node, on node.Trigger) error {
 	return nil
 }
 
-// Failed writes into the node that work has failed for good: last_error and history
-// say why, and a working state becomes its failed one. A state without a failed one,
-// such as a discovered node's enroll, stays.
+// Failed stores in the node that work has failed for good. The reason goes into last_error and the
+// history, and a working state becomes its failed state. A state without a failed state, such as
+// the enroll of a discovered node, stays.
 func (c *Conductor) Failed(tx *store.Tx, w *store.Work, n *node.Node, reason string) error {
 	if c.drivesState(w.Kind) {
 		if err := c.Move(tx, n, node.OnFail); err != nil && !isTransition(err) {
@@ -144,13 +144,13 @@ func (c *Conductor) Failed(tx *store.Tx, w *store.Work, n *node.Node, reason str
 	return c.record(tx, n, node.SeverityError, eventType(w.Kind), reason)
 }
 
-// Noted writes into the history what an operation has to say of a machine.
+// Noted writes a text of an operation about the machine into the history.
 func (c *Conductor) Noted(tx *store.Tx, w *store.Work, n *node.Node, text string) error {
 	return c.record(tx, n, node.SeverityInfo, eventType(w.Kind), node.CutText(text))
 }
 
-// Ended writes into the history that the node has reached the state that its verb
-// leads to. A failure has its own row.
+// Ended writes into the history that the node has reached the state that its verb leads to. Failed
+// writes the row about a failure.
 func (c *Conductor) Ended(tx *store.Tx, w *store.Work, before, after *node.Node) error {
 	return c.recordArrival(tx, w, before, after)
 }
@@ -163,8 +163,8 @@ func isTransition(err error) bool {
 // abilityChange makes one turn of a change through an ability.
 type abilityChange[A any] func(a A, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error)
 
-// changeBy returns the operation of that name, which is done by the ability A of the
-// node's interface of that kind.
+// changeBy returns the operation with this name that makes its change through the ability A of the
+// node's interface of this kind.
 func changeBy[A any](c *Conductor, name string, kind node.InterfaceKind, what string, do abilityChange[A]) runner.Operation {
 	return runner.Operation{
 		Ref: runner.Ref{Name: name},

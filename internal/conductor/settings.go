@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// ask stores work for a node that is not under work, if check allows it. Requests of this
-// kind are carried out in the order in which they are accepted.
+// ask stores work for a node that is not under work, if check allows it. Such work is done in the
+// order in which the requests are accepted.
 func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, intent node.Object, check func(*node.Node) error) error {
 	var started *runner.Job
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
@@ -35,7 +35,7 @@ func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, 
 	return nil
 }
 
-// valueIntent is the key of the requested value in the intent of such work.
+// valueIntent is the key of the requested value in the intent of work that changes one setting.
 const valueIntent = "value"
 
 // checkIdleState refuses nodes in a working or waiting state.
@@ -102,8 +102,8 @@ const (
 	detachIntent = "detach" // device types; empty means all
 )
 
-// AttachMedium requests that a virtual medium is attached to the node. A node without
-// virtual media accepts the request, too, and reports the failure in last_error.
+// AttachMedium requests that a virtual medium is attached to the node. It accepts the request even
+// for a node without virtual media; last_error then reports the failure.
 func (c *Conductor) AttachMedium(ctx context.Context, ident string, medium node.Medium) error {
 	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{attachIntent: medium}))
 }
@@ -113,8 +113,8 @@ func (c *Conductor) DetachMedia(ctx context.Context, ident string, deviceTypes [
 	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{detachIntent: deviceTypes}))
 }
 
-// askMedia stores virtual media work, for which it waits for the end of other work:
-// clients attach and detach in succession without waiting for the end of each.
+// askMedia stores virtual media work. It waits until other work has ended, because clients attach
+// and detach media in succession without waiting for the end of each request.
 func (c *Conductor) askMedia(ctx context.Context, ident string, intent node.Object) error {
 	return c.whenFree(ctx, func() error { return c.ask(ctx, ident, workMedia, intent, anyNode) })
 }
@@ -155,8 +155,8 @@ func (c *Conductor) vendor(n *node.Node) (driver.Vendor, error) {
 	return driver.Ability[driver.Vendor](c.drivers, n, node.VendorInterface, "vendor methods")
 }
 
-// CallVendor runs a vendor method. The answer of a synchronous one is a JSON value, or
-// nil when it has none; async reports that the method was only begun.
+// CallVendor runs a vendor method. The answer of a synchronous method is a JSON value, or nil if
+// the method has no answer. Async reports whether the method was only requested and runs later.
 func (c *Conductor) CallVendor(ctx context.Context, ident string, call node.VendorCall) (answer []byte, async bool, err error) {
 	n, err := c.Node(ctx, ident)
 	if err != nil {

@@ -38,8 +38,8 @@ func (f flow) stored(n *node.Node) []node.Step {
 	return steps
 }
 
-// forgetSteps removes the list and the running step of every flow, and what is served for
-// one.
+// forgetSteps removes the list of steps and the running step of every flow, and withdraws the
+// firmware file that is served for a step.
 func forgetSteps(n *node.Node) {
 	node.WithdrawFirmwareFile(n)
 	for _, f := range flows {
@@ -78,8 +78,8 @@ const (
 // stepsPlan decides which steps the work runs.
 type stepsPlan func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error)
 
-// stepOperations runs a flow's steps, which plan decides at the beginning and the
-// node keeps afterwards.
+// stepOperations returns the operations that run a flow's steps. Plan decides at the beginning
+// which steps these are; the node keeps the list afterwards.
 func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runner.Operation {
 	operations := []runner.Operation{{
 		Ref: runner.Ref{Name: planName},
@@ -101,8 +101,8 @@ func (c *Conductor) stepOperations(t runner.Task, f flow, plan stepsPlan) []runn
 	return operations
 }
 
-// stepOperation returns the operations of a step: one, one for each child node that
-// it runs on, or what else belongs to a core step of a deployment.
+// stepOperation returns the operations of a step. This is one operation, one for each child node
+// that the step runs on, or the operations of a core step of a deployment.
 func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) []runner.Operation {
 	operation := runner.Operation{
 		Ref:     stepRef(i, step, ""),
@@ -133,19 +133,21 @@ func (c *Conductor) stepOperation(t runner.Task, f flow, i int, step node.Step) 
 	return []runner.Operation{operation}
 }
 
-// storageWithin bounds a call that reads all the storage of a machine through its BMC, which takes a request
-// for each controller, drive and volume. A machine in use never needs one: a step for such a
-// machine goes on sooner after a crash.
+// storageWithin bounds a call that reads all the storage of a machine through its BMC, which takes
+// a request for each controller, drive and volume. Only such calls may take that long: after a
+// crash, nobody calls the machine until the bound has passed, and a machine in use has to be
+// switched on sooner.
 func (c *Conductor) storageWithin() time.Duration {
 	const usual, longest = 12, 10 * time.Minute // three minutes for calls of 15 seconds
 	return min(usual*c.cfg.CallTimeout, longest)
 }
 
-// abortedAfter ends the work after a step for whose end an abort waits.
+// abortedAfter returns the check that ends the work after a step, if an abort was requested during
+// the step and had to wait for its end.
 func (f flow) abortedAfter(step node.Step) func(*node.Node) error {
 	return func(n *node.Node) error {
 		if running, ok := node.StepOf(*f.shown(n)); ok && running.AbortAfter {
-			running.Abortable = true // it has ended
+			running.Abortable = true // the step has ended
 			*f.shown(n) = running.Object()
 			return runner.Final(&abortedError{step: step})
 		}
@@ -184,8 +186,9 @@ func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 	}
 }
 
-// ownStepChange returns the change that runs a step on the node that shows it, which a client may abort
-// meanwhile. No abort is accepted while a step runs on a child; what a child shows is a step of its own work.
+// ownStepChange returns the change that runs a step on the node that shows the step, where a client
+// may abort it meanwhile. It is not for a step that runs on a child node: such a step cannot be
+// aborted, and the child shows a step of its own work.
 func (c *Conductor) ownStepChange(f flow, step node.Step) runner.Change {
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		running, _ := node.StepOf(*f.shown(n))
@@ -194,7 +197,8 @@ func (c *Conductor) ownStepChange(f flow, step node.Step) runner.Change {
 	}
 }
 
-// waitChange returns the change that waits for a time, or for a heartbeat.
+// waitChange returns the change that waits for the seconds of a step, or for a heartbeat if the
+// step gives none.
 func waitChange(step node.Step) runner.Change {
 	return func(_ context.Context, _ *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		wait, err := step.WaitSeconds()
@@ -210,8 +214,8 @@ func waitChange(step node.Step) runner.Change {
 	}
 }
 
-// bmcStep returns the step of a node that its BMC runs, such as a firmware update, and that
-// cannot be left half done.
+// bmcStep returns the running step of a node if the BMC runs it and it cannot be left half done,
+// such as a firmware update.
 func bmcStep(n *node.Node) (node.Step, bool) {
 	for _, f := range flows {
 		if step, running := node.StepOf(*f.shown(n)); running && !step.Abortable && !step.RequiresRamdisk && !step.Own() {
@@ -221,8 +225,8 @@ func bmcStep(n *node.Node) (node.Step, bool) {
 	return node.Step{}, false
 }
 
-// checkInterruptible refuses what would switch a machine off in the middle of a step
-// that its BMC runs. An abort waits for the end of such a step.
+// checkInterruptible refuses a request that would switch a machine off in the middle of a step that
+// its BMC runs. An abort is accepted and waits for the end of the step.
 func checkInterruptible(n *node.Node) error {
 	if step, running := bmcStep(n); running && n.ProvisionState.Class() == node.Waiting {
 		return node.Conflict("Node %s runs the step %s, which cannot be interrupted: wait until it ends, or abort, which takes effect after it.",
@@ -231,15 +235,15 @@ func checkInterruptible(n *node.Node) error {
 	return nil
 }
 
-// abortedError ends work after a step that an abort had to wait for.
+// abortedError ends work after a step for whose end an abort had to wait.
 type abortedError struct{ step node.Step }
 
 func (e *abortedError) Error() string {
 	return "aborted by request after the step " + e.step.Name() + ", which could not be left half done"
 }
 
-// markFault returns the function that puts a node into maintenance with a fault when
-// steps have begun on it.
+// markFault returns a function that puts a node into maintenance with a fault, if a step has begun
+// on the node.
 func markFault(fault string) func(*node.Node, string) string {
 	return func(n *node.Node, reason string) string {
 		for _, f := range flows {
@@ -251,16 +255,16 @@ func markFault(fault string) func(*node.Node, string) string {
 	}
 }
 
-// settingInterfaces are the interfaces whose steps may change the machine's settings,
-// of which the engine keeps a copy.
+// settingInterfaces are the interfaces whose steps may change those settings of the machine of
+// which the engine keeps a copy.
 var settingInterfaces = []string{"bios", "firmware", "management", "vendor"}
 
 // changesSettings reports whether one of a flow's steps may have changed the
 // machine's settings.
 func changesSettings(n *node.Node, f flow) bool { return hasStepOf(n, f, settingInterfaces...) }
 
-// leavesSettings is changesSettings for steps that failed or were aborted. A RAID step that succeeded has stored the
-// volumes itself.
+// leavesSettings is changesSettings for steps that failed or were aborted. These include RAID
+// steps, because only a RAID step that succeeds stores the volumes itself.
 func leavesSettings(n *node.Node, f flow) bool {
 	return changesSettings(n, f) || hasStepOf(n, f, node.RAIDInterface.String())
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Suspension returns what waits for a person as a whole, and counts it.
+// Suspension returns the suspension with its Nodes and Differing set.
 func (c *Conductor) Suspension(ctx context.Context) (node.Suspension, error) {
 	var suspension node.Suspension
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -21,7 +21,7 @@ func (c *Conductor) Suspension(ctx context.Context) (node.Suspension, error) {
 	return suspension, err
 }
 
-// SuspendedNodes returns what waits for a person, by node.
+// SuspendedNodes returns, for each node, what waits for a person.
 func (c *Conductor) SuspendedNodes(ctx context.Context) ([]*node.SuspendedNode, error) {
 	var nodes []*node.SuspendedNode
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {
@@ -31,8 +31,8 @@ func (c *Conductor) SuspendedNodes(ctx context.Context) ([]*node.SuspendedNode, 
 	return nodes, err
 }
 
-// sign notes that this conductor uses the database. When that turns out to be a copy
-// of an older state, it suspends the work in it, in the same commit.
+// sign notes that this conductor uses the database. If the database turns out to be a copy of an
+// older state, the same commit suspends the work in it.
 func (c *Conductor) sign(tx *store.Tx) (copied bool, err error) {
 	found, err := tx.Sign()
 	if err != nil || found == nil {
@@ -42,7 +42,8 @@ func (c *Conductor) sign(tx *store.Tx) (copied bool, err error) {
 	return true, err
 }
 
-// suspend suspends all work that nobody is at, unless that was done, which began tells.
+// suspend suspends all work that is not running, and writes that into the history. It does nothing,
+// and began is false, if a suspension is in force already; see store.Tx.Suspend for the exception.
 func (c *Conductor) suspend(tx *store.Tx, reason node.SuspensionReason, detail string) (began bool, err error) {
 	suspended, began, err := tx.Suspend(reason, detail)
 	if err != nil || !began {
@@ -57,7 +58,7 @@ func (c *Conductor) suspend(tx *store.Tx, reason node.SuspensionReason, detail s
 	return true, nil
 }
 
-// suspensionText says why something is suspended, in a sentence without a period.
+// suspensionText returns why work is suspended, as a clause without a period.
 func suspensionText(reason node.SuspensionReason, detail string) string {
 	if reason == node.Restored {
 		return "the database is a copy of an older state, because " + detail
@@ -65,8 +66,8 @@ func suspensionText(reason node.SuspensionReason, detail string) string {
 	return detail
 }
 
-// followSuspension tells the log once what is suspended, and whether that began while this
-// conductor ran, and goes on with it when the configuration says so.
+// followSuspension logs a suspension once. Began says that it began while this conductor ran. If
+// the configuration says so, followSuspension then ends the suspension of a restored database.
 func (c *Conductor) followSuspension(ctx context.Context, began bool) error {
 	suspension, err := c.Suspension(ctx)
 	if err != nil || !suspension.InForce() {
@@ -120,7 +121,7 @@ func (c *Conductor) Resume(ctx context.Context, user string) error {
 	return nil
 }
 
-// resumeWork lets a piece of suspended work go on once its lease ends.
+// resumeWork prepares a piece of suspended work to go on once its lease ends.
 func (c *Conductor) resumeWork(tx *store.Tx, w *store.Work, user string) (err error) {
 	if w.Step, err = runner.Doubt(w.Step, tx.Now()); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (c *Conductor) DropSuspended(ctx context.Context, ident, user string) error
 	})
 }
 
-// endSuspended ends the suspension of one node's work with what end makes of that.
+// endSuspended ends the suspension of one node's work. End decides what becomes of that work.
 func (c *Conductor) endSuspended(ctx context.Context, ident, user string, end func(*store.Tx, []*store.Work, *node.Node) error) error {
 	var uuid string
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
@@ -194,9 +195,9 @@ func (c *Conductor) endSuspended(ctx context.Context, ident, user string, end fu
 	return nil
 }
 
-// dropSuspended writes into the node that a piece of its work has failed, and withdraws the
-// ramdisk that was served for it. What work of a newer version leaves to be done, only that
-// version knows.
+// dropSuspended writes into the node that a piece of its work has failed, and withdraws the ramdisk
+// that was served for that work. It refuses work of a newer version of the engine, because only
+// that version knows what has to be done at the end of the work.
 func (c *Conductor) dropSuspended(tx *store.Tx, w *store.Work, n *node.Node) error {
 	script, known := c.scripts[w.Kind]
 	if !known {
@@ -210,7 +211,7 @@ func (c *Conductor) dropSuspended(tx *store.Tx, w *store.Work, n *node.Node) err
 		node.WithdrawRamdiskBoot(n)
 	}
 	if script.DrivesState && n.ProvisionState.Class() == node.Held {
-		// From there, only a person leads on.
+		// Only a person leads a node out of the hold state.
 		if err := c.Move(tx, n, node.OnUnhold); err != nil {
 			return err
 		}

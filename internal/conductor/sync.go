@@ -21,8 +21,8 @@ func (c *Conductor) newPowerSync() *powersync.Syncer {
 	}, c.log)
 }
 
-// Watch returns which nodes this conductor watches, see watcher. The version changes
-// when a conductor starts or ends.
+// Watch returns the function that tells which nodes this conductor watches, see watcher. The
+// version changes when a conductor starts or ends.
 func (o powerOwner) Watch(tx *store.Tx) (watches func(*node.Node) bool, version string, err error) {
 	conductors, err := o.c.conductors(tx)
 	if err != nil {

@@ -11,13 +11,13 @@ func (c *Conductor) SetTraits(ctx context.Context, ident string, traits node.Wor
 	return c.changeTraits(ctx, ident, func(node.Words) (node.Words, error) { return traits, nil })
 }
 
-// AddTrait gives a node a trait; one that it has already stays.
+// AddTrait gives a node a trait, unless the node already has it.
 func (c *Conductor) AddTrait(ctx context.Context, ident, trait string) error {
 	return c.changeTraits(ctx, ident, func(traits node.Words) (node.Words, error) { return traits.With(trait), nil })
 }
 
-// RemoveTrait takes a trait from a node; one that it does not have is a
-// *node.NotFoundError.
+// RemoveTrait takes a trait from a node. It returns a *node.NotFoundError if the node does not have
+// the trait.
 func (c *Conductor) RemoveTrait(ctx context.Context, ident, trait string) error {
 	return c.changeTraits(ctx, ident, func(traits node.Words) (node.Words, error) {
 		if !traits.Has(trait) {

@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Provision starts a verb. It stores the new state and the work in one commit and then
-// returns. Like other requests it waits for work that does not decide the state, such
-// as a power change, but not for the work of another verb.
+// Provision starts a verb. It stores the new state and the work in one commit and then returns.
+// Like other requests, it waits for the end of work that does not decide the state, such as a power
+// change. It does not wait for the work of another verb.
 func (c *Conductor) Provision(ctx context.Context, ident string, request node.VerbRequest) error {
 	arrived := c.store.Now()
 	if prepare := verbRules[request.Verb.On].prepare; prepare != nil {
@@ -58,10 +58,11 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		return nil, nil, underWork(before, arrived, err == nil)
 	case err != nil:
 		return nil, nil, refused(before, request, arrived, c.cfg.Hostname)
-	case before.ProvisionUpdatedAt.After(arrived): // the state was changed, perhaps by an equal verb that led back to it
+	case before.ProvisionUpdatedAt.After(arrived):
+		// The state has changed since, perhaps by the same verb, which led back to it.
 		return nil, nil, &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
 	}
-	if request.Verb.On != node.OnAbort { // which asks for nothing but a machine in order
+	if request.Verb.On != node.OnAbort { // an abort only has the machine left in order
 		if err := c.noneBeside(tx, before); err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +83,8 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 			return nil, nil, err
 		}
 	}
-	if request.Verb.On != node.OnAbort { // of a failure it leaves why; of work it writes so itself
+	// An abort keeps the error of work that has failed, and writes its own for work that waits.
+	if request.Verb.On != node.OnAbort {
 		n.ClearError()
 	}
 	started, err := c.begin(tx, &n, request)
@@ -95,9 +97,9 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	return &n, started, tx.UpdateNode(before, &n)
 }
 
-// noneBeside refuses a request while work beside the state is to be tried again, such as a
-// power change: it would come in the middle of what a verb asks for, when that waits, or
-// undo what the request has brought.
+// noneBeside refuses a request while work that does not decide the state, such as a power change,
+// is to be tried again. Otherwise that work would interfere with the work of a verb that waits, or
+// undo what the request has done.
 func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node) error {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
@@ -111,9 +113,9 @@ func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node) error {
 	return nil
 }
 
-// besideError is a *node.LockedError that is worth waiting for: the state allows the
-// verb, and the node is held by work that does not decide the state, such as a power
-// change or the clean-up after an abort.
+// besideError is a *node.LockedError that is worth waiting for: the state allows the verb, and only
+// work that does not decide the state, such as a power change or the clean-up after an abort, holds
+// the node.
 type besideError struct{ *node.LockedError }
 
 func (e besideError) Unwrap() error { return e.LockedError }
@@ -123,9 +125,9 @@ func isBeside(err error) bool {
 	return errors.As(err, &beside)
 }
 
-// underWork returns the refusal of a verb for a node under work. When the state has
-// changed since the request arrived, another client was faster and may have requested
-// the same.
+// underWork returns the refusal of a verb for a node under work. If the state has changed since the
+// request arrived, waiting is not worthwhile: another client was faster and may have requested the
+// same.
 func underWork(n *node.Node, arrived time.Time, allowed bool) error {
 	locked := &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
 	if allowed && !n.ProvisionUpdatedAt.After(arrived) {
@@ -175,7 +177,7 @@ func (c *Conductor) begin(tx *store.Tx, n *node.Node, request node.VerbRequest) 
 	return c.startServed(tx, n, rule.work, verbIntent(request))
 }
 
-// verbIntent is the part of the request that the work needs.
+// verbIntent returns the part of the request that the work needs.
 func verbIntent(request node.VerbRequest) node.Object {
 	intent := map[string]any{}
 	if len(request.Steps) > 0 {

@@ -9,13 +9,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// verbRule is what a verb requires besides a state that allows it, and the work that
-// it starts.
+// verbRule has what a verb requires besides a state that allows it, and the work that it starts.
 type verbRule struct {
 	work store.WorkKind // the kind of work to start, for verbs that lead to a working state
 	// maintained allows the verb in maintenance.
 	maintained bool
-	// prepare completes the request with what takes long, before the database is asked; nil
+	// prepare completes the request with what takes long to compute, before the transaction; nil
 	// for nothing.
 	prepare func(c *Conductor, request *node.VerbRequest) error
 	// permit checks everything but the state; nil permits the verb.
@@ -89,9 +88,8 @@ func permitService(c *Conductor, _ *store.Tx, n *node.Node, request node.VerbReq
 	return c.checkRamdisk(n, request, driver.ServiceSteps)
 }
 
-// checkRamdisk returns an error unless the steps of a request can run with a ramdisk
-// or, with disable_ramdisk, without one. Without one, only the power interface has to
-// work.
+// checkRamdisk returns an error unless the steps of a request can run with a ramdisk or, with
+// disable_ramdisk, without one. Steps without a ramdisk only need a power interface that works.
 func (c *Conductor) checkRamdisk(n *node.Node, request node.VerbRequest, kind driver.StepKind) error {
 	offered := c.drivers.Steps(n, kind)
 	if step, ok := node.InRamdisk(request.Steps, offered); ok && request.DisableRamdisk {

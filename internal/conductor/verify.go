@@ -8,8 +8,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// verifyOperations check that a node can be managed: its power interface is configured
-// and reports the power state. They also read which machine it is, and its settings.
+// verifyOperations returns the operations that check whether a node can be managed: its power
+// interface must be configured and report the power state. They also read which machine it is, and
+// its settings.
 func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
 		{Ref: runner.Ref{Name: "verify"}, Change: c.drivers.Verify, Harmless: true},

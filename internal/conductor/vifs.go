@@ -37,8 +37,8 @@ func (c *Conductor) AttachVIF(ctx context.Context, ident string, request node.VI
 	})
 }
 
-// DetachVIF detaches a virtual interface; one that is not attached is a
-// *node.ValidationError.
+// DetachVIF detaches a virtual interface. It returns a *node.ValidationError if the interface is
+// not attached.
 func (c *Conductor) DetachVIF(ctx context.Context, ident, id string) error {
 	return c.withWiring(ctx, ident, func(tx *store.Tx, groups []*node.Portgroup, ports []*node.Port) error {
 		slot, ok := node.FindVIF(id, groups, ports)
@@ -49,8 +49,8 @@ func (c *Conductor) DetachVIF(ctx context.Context, ident, id string) error {
 	})
 }
 
-// withWiring calls do with the port groups and ports that VIFs of the node can be
-// attached to, unless its network interface stores no VIFs.
+// withWiring calls do with the port groups and ports to which VIFs of the node can be attached. It
+// does nothing if the network interface of the node stores no VIFs.
 func (c *Conductor) withWiring(ctx context.Context, ident string, do func(*store.Tx, []*node.Portgroup, []*node.Port) error) error {
 	return c.whenFree(ctx, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) error {

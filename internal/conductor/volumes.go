@@ -15,13 +15,12 @@ func (c *Conductor) VolumeTargets() node.Collection[node.VolumeTarget] {
 	return volumes(c, store.VolumeTargets, "volume target", func(v *node.VolumeTarget) (*int64, *string) { return &v.NodeID, &v.NodeUUID })
 }
 
-// volumes returns a collection of volume connectors or targets. They may be created at
-// any time, but changed and deleted only while the node is off and not under work.
-// owner returns the key and the UUID of a record's node.
+// volumes returns a collection of volume connectors or targets. They may be created at any time,
+// but changed and deleted only while the node is off and not under work. Owner returns the key and
+// the UUID of a record's node.
 func volumes[T any](c *Conductor, kind *store.Collection[T], what string, owner func(*T) (*int64, *string)) collection[T] {
-	// poweredOff refuses an action while the node may use the volume. Clients match
-	// the text up to the node, so it is Ironic's (conductor/manager.py,
-	// InvalidStateRequested).
+	// poweredOff refuses an action while the node may use the volume. Clients match the text up to
+	// the node, so that part is the text of Ironic (conductor/manager.py, InvalidStateRequested).
 	poweredOff := func(tx *store.Tx, uuid, action string) error {
 		n, err := c.idle(tx, uuid)
 		if err == nil && n.PowerState != node.PowerOff {

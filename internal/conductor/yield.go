@@ -9,21 +9,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// yielding makes provisional nodes give up MAC addresses to a node that a person has
-// registered or accepted. It is part of a transaction; forgotten is called after the
-// commit.
+// yielding has provisional nodes give up MAC addresses to a node that a person has registered or
+// accepted. It belongs to one transaction. The caller calls forgotten after the commit.
 type yielding struct {
 	to   *node.Node
-	macs []string // that the registered node has now
-	// whole says that a provisional node with one of the addresses is the same machine,
-	// because a person said so. It gives up all that it has, and its inventory moves.
+	macs []string // addresses that the registered node has now
+	// whole says that a provisional node with one of the addresses is the same machine, because a
+	// person said so. Then the provisional node gives up all its addresses, and its inventory moves
+	// to the other node.
 	whole   bool
 	deleted []int64 // keys of provisional nodes that are left with nothing
 }
 
 func isProvisional(m store.ClaimMatch) bool { return m.Provisional }
 
-// claimant is what decisions know of a match.
+// claimant returns the part of a match that decisions need.
 func claimant(m store.ClaimMatch) inspect.Claimant {
 	return inspect.Claimant{UUID: m.UUID, State: m.State, Provisional: m.Provisional, Port: m.Port}
 }
@@ -36,8 +36,8 @@ func claimants(matches []store.ClaimMatch) []inspect.Claimant {
 	return found
 }
 
-// yield takes the addresses from one provisional node. A node that is left without any
-// was the same machine, and is deleted unless it is under work.
+// yield takes the addresses from one provisional node. A node that keeps no address was the same
+// machine. It is deleted, unless it is under work or must not be deleted.
 func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
 	before, err := tx.Node(uuid)
 	if isNotFound(err) {
@@ -79,7 +79,7 @@ func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
 	return tx.UpdateNode(before, &after)
 }
 
-// checkDissolvable returns why a node cannot be deleted, nil when it can.
+// checkDissolvable returns why a node cannot be deleted, or nil if it can.
 func (c *Conductor) checkDissolvable(tx *store.Tx, n *node.Node) error {
 	if err := c.checkRemovable(tx, n); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (c *Conductor) checkDissolvable(tx *store.Tx, n *node.Node) error {
 	return deletable(n)
 }
 
-// dissolve deletes a provisional node whose machine is that of y.to. Its token is void
-// with it: the agent that still runs gets none before the machine starts its ramdisk again.
+// dissolve deletes a provisional node whose machine is that of y.to. This voids the token of the
+// node: the agent that still runs gets no new token before the machine starts its ramdisk again.
 func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) error {
 	what := ""
 	never := y.to.InspectionStartedAt.IsZero() && y.to.InspectionFinishedAt.IsZero()
@@ -111,9 +111,9 @@ func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) 
 		"The machine had been discovered as node %s, with %d MAC addresses; that node became this one%s and was deleted.", n.UUID, macs, what))
 }
 
-// takeMACs makes provisional nodes among the matches give up addresses that a node gets by
-// a port that a person makes or changes; the node of the port is accepted by that. A node
-// that cannot be deleted now gives up only the addresses.
+// takeMACs makes provisional nodes among the matches give up the addresses that a node gets when a
+// person creates or changes a port. It accepts the node of the port, because a person has changed
+// it. A provisional node that cannot be deleted now gives up only the addresses.
 func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches []store.ClaimMatch) (*yielding, error) {
 	accepted := *n
 	if err := c.acceptNode(tx, &accepted); err != nil {
@@ -133,8 +133,8 @@ func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches 
 	return y, nil
 }
 
-// takeClaims takes an address, which a port of a node gets from a person, from the
-// inventories of other registered nodes: its network card is no longer in their machines.
+// takeClaims takes an address that a person gives to a port from the inventories of other
+// registered nodes: the network card with that address is no longer in their machines.
 func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store.ClaimMatch) error {
 	for _, m := range matches {
 		if m.Provisional || m.UUID == toUUID {
@@ -151,7 +151,7 @@ func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(macs, mac) { // it claims another one of those that were asked for
+		if !slices.Contains(macs, mac) { // the node claims another of the addresses that were asked for
 			continue
 		}
 		if err := tx.DropInventoryMAC(from.ID, mac); err != nil {
@@ -165,9 +165,9 @@ func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store
 	return nil
 }
 
-// leaveShared leaves out of the addresses that a node claims by a post those that other
-// registered nodes claim by their inventories. Else a forged post for one node could make
-// another one ambiguous.
+// leaveShared removes, from the addresses that a node claims by a post, those that other registered
+// nodes claim by their inventories. Otherwise a forged post for one node could make another node
+// ambiguous.
 func leaveShared(tx *store.Tx, p *post, n *node.Node) (err error) {
 	if p.kept, err = tx.InventoryOwners(n.ID, p.macs); err != nil {
 		return err
@@ -176,7 +176,7 @@ func leaveShared(tx *store.Tx, p *post, n *node.Node) (err error) {
 	return nil
 }
 
-// forgotten drops what this process remembers of the nodes that were deleted.
+// forgotten drops what this process remembers of the nodes that yielding deleted.
 func (c *Conductor) forgotten(y *yielding) {
 	if y == nil || len(y.deleted) == 0 {
 		return
@@ -188,8 +188,8 @@ func (c *Conductor) forgotten(y *yielding) {
 	c.wakeGarbage()
 }
 
-// acceptNode ends that a discovered node is provisional, because a person has asked for
-// something that no import asks for. The caller stores the node.
+// acceptNode makes a discovered node no longer provisional, because a person has requested
+// something that no import requests. The caller stores the node.
 func (c *Conductor) acceptNode(tx *store.Tx, n *node.Node) error {
 	if !n.Provisional {
 		return nil
