@@ -34,9 +34,10 @@ func final(err error) bool {
 	return false
 }
 
-// failed decides how the work goes on after a failed operation: it is tried again, it
-// fails, or the operation was optional, for which failed returns nil. What leaves the machine
-// of failed work in order has as many attempts as the work had: a machine in use may be off.
+// failed decides how the work goes on after an operation has failed. Either the work is tried
+// again, or it fails, or the operation was optional, and failed stores that and returns nil. The
+// operations that leave the machine of failed work in order get as many attempts as the work had,
+// because a machine in use may be off.
 func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 	_, over := ended(err)
 	var later *LaterError
@@ -64,7 +65,8 @@ func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 	return s.fail(ctx, err)
 }
 
-// doubt says of work that ends in the middle of a change that nobody knows what became of it.
+// doubt returns the part of an error that says that the outcome of the call in progress is unknown.
+// It is empty if the outcome is known.
 func (s *session) doubt(op *Operation) string {
 	if op == nil || op.Change == nil || s.attempt != driver.Unknown {
 		return ""
@@ -72,7 +74,7 @@ func (s *session) doubt(op *Operation) string {
 	return ", outcome unknown, so check the machine"
 }
 
-// fail stores that the work fails, and goes on with the clean-up of the machine.
+// fail stores that the work has failed, and goes on to leave the machine in order.
 func (s *session) fail(ctx context.Context, cause error) error {
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
 		if err := s.dropChild(tx, p); err != nil {
@@ -83,7 +85,7 @@ func (s *session) fail(ctx context.Context, cause error) error {
 	})
 }
 
-// endFailed ends work whose clean-up has failed, too.
+// endFailed ends failed work when leaving the machine in order has failed, too.
 func (s *session) endFailed(ctx context.Context, reason string) error {
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
 		p.cp.Failing = reason
@@ -94,8 +96,7 @@ func (s *session) endFailed(ctx context.Context, reason string) error {
 	})
 }
 
-// later stores when an operation is tried again that waits for something else than
-// its machine.
+// later stores when to try an operation again that waits for something other than its machine.
 func (s *session) later(ctx context.Context, later *LaterError) error {
 	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
 		p.work.Intent, p.work.NotBefore, p.ending = later.Intent, tx.Now().Add(later.After), errPostponed
@@ -106,8 +107,8 @@ func (s *session) later(ctx context.Context, later *LaterError) error {
 	})
 }
 
-// postpone stores when the work is tried again, with what is known of the call that
-// failed, and gives the lease back. A machine that asks to be left alone for longer is.
+// postpone stores when to try the work again and how far the failed call got, and gives the lease
+// back. If the machine asks to be left alone for longer than the usual pause, postpone grants that.
 func (s *session) postpone(ctx context.Context, cause error) error {
 	pause := s.r.cfg.Jitter(retryAfter << s.j.work.Attempts)
 	var asked *node.DriverError
