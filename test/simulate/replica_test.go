@@ -234,15 +234,9 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 		}
 		return err
 	}
-	if err := r.w.db.Write(ctx, func(tx *store.Tx) error {
-		if err := fn(tx); err != nil {
-			return err
-		}
-		return r.w.checkBMC(tx, runner.InfoOf(ctx))
-	}); err != nil {
+	if err := d.commit(ctx, fn); err != nil {
 		return err
 	}
-	r.w.stored(runner.InfoOf(ctx))
 	switch {
 	case v == crashAfter:
 		r.die()
@@ -250,6 +244,24 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	case v == answerLost:
 		return &node.UnavailableError{Reason: "The answer of the database was lost."}
 	}
+	return nil
+}
+
+// commit stores a write and checks what it made of the nodes before another write can change them.
+// The scheduler lets one write at a time proceed, but only until it is free.
+func (d *database) commit(ctx context.Context, fn func(*store.Tx) error) error {
+	w := d.r.w
+	w.committing.Lock()
+	defer w.committing.Unlock()
+	if err := w.db.Write(ctx, func(tx *store.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return w.checkBMC(tx, runner.InfoOf(ctx))
+	}); err != nil {
+		return err
+	}
+	w.stored(runner.InfoOf(ctx))
 	return nil
 }
 

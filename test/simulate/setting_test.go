@@ -137,8 +137,6 @@ func deviceTypeOf(image string) string {
 
 // followSettings looks what a commit has made of the work of settings.
 func (w *world) followSettings(info runner.Info) {
-	w.following.Lock()
-	defer w.following.Unlock()
 	w.mu.Lock()
 	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.settingWork.setting == nil })
 	w.mu.Unlock()

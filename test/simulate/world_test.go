@@ -25,10 +25,10 @@ type world struct {
 	machines map[string]*machine // by UUID of the node
 	nodes    []string            // UUIDs
 	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
-	computers []*computer
-	outage    int        // steps for which the database stays away
-	following sync.Mutex // held while a commit is held against requests
-	// attributed are the failures in the history that ended the work of a request, by UUID; under following.
+	computers  []*computer
+	outage     int        // steps for which the database stays away
+	committing sync.Mutex // held while a commit is made and held against requests
+	// attributed are the failures in the history that ended the work of a request, by UUID; under committing.
 	attributed map[string]bool
 	count      int // of steps
 	restored   restoration
