@@ -10,15 +10,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// machineDocument is a machine, as testers see it.
+// machineDocument describes a machine to testers.
 type machineDocument struct {
 	Name string `json:"name"`
 	*bmcDocument
-	BootMAC string  `json:"boot_mac"` // of the interface that boots from the network
+	BootMAC string  `json:"boot_mac"` // of the network interface that the machine boots from
 	State   State   `json:"state"`
 	Reason  string  `json:"reason,omitempty"` // of the state
-	System  *System `json:"system,omitempty"` // that runs
-	// Disks are those that are not empty, by their devices.
+	System  *System `json:"system,omitempty"` // the one that runs
+	// Disks has the disks that are not empty, by their devices.
 	Disks map[string]disk.Content `json:"disks,omitempty"`
 	// BootLog is what the machine did in its latest boot.
 	BootLog []string       `json:"boot_log,omitempty"`
@@ -42,8 +42,8 @@ type bmcDocument struct {
 	BIOS       map[string]any  `json:"bios"`
 }
 
-// AdminHandler serves what a tester asks and tells about the machines, under the same routes
-// as fake machines.
+// AdminHandler serves the API with which testers read the machines and control them. The routes are
+// those of the fake machines in package effect.
 func (ms *Machines) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) {
@@ -80,7 +80,8 @@ func (ms *Machines) AdminHandler() http.Handler {
 	return mux
 }
 
-// forgetTasks lets the machine's BMC forget its tasks, and returns how many BMCs that are.
+// forgetTasks makes the machine's BMC forget its tasks. It returns the number of BMCs: 1, or 0 if
+// the machine has none.
 func (m *Machine) forgetTasks() int {
 	if m.bmc == nil {
 		return 0
@@ -89,8 +90,8 @@ func (m *Machine) forgetTasks() int {
 	return 1
 }
 
-// withMachine finds the machine that a request names. An error means that its state does not
-// allow the request.
+// withMachine returns a handler that finds the machine in the path of the request. An error of do
+// means that the state of the machine does not allow the request; it is answered with 409.
 func (ms *Machines) withMachine(do func(*Machine) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		i, err := strconv.Atoi(r.PathValue("name"))
@@ -124,7 +125,7 @@ func (m *Machine) document() machineDocument {
 	return d
 }
 
-// BootMAC is the address of the interface that the machine boots from.
+// BootMAC returns the MAC address of the network interface that the machine boots from.
 func (m *Machine) BootMAC() string {
 	machine := m.Hardware()
 	return machine.Inspection.Inventory.Interfaces[machine.BootNIC].MACAddress

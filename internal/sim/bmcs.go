@@ -22,28 +22,28 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// MixedVendors stands for machines of all vendors, in turn.
+// MixedVendors makes the machines take turns among all vendors.
 const MixedVendors = "mixed"
 
-// BMCOptions describe the BMCs of the machines, which are then servers of the vendor.
+// BMCOptions describe the BMCs of the machines. Machines with BMCs are servers of the BMC's vendor.
 type BMCOptions struct {
 	// Vendor is one of [redfish.Vendors] or [MixedVendors].
 	Vendor string
-	// Systems is how many machines share a BMC, which has a system for each; 0 means that each
-	// has one of its own. Over IPMI, a BMC speaks for the first of them.
+	// Systems is how many machines share a BMC, which then has one system for each; 0 means that
+	// each machine has its own BMC. Over IPMI, a BMC manages the first of its machines only.
 	Systems int
 	// Network has the addresses of the BMCs: that of BMC i is the network's address plus
 	// i plus one. The zero value means [hardware.LocalBMCNetwork].
 	Network netip.Prefix
 	// Port is where the BMCs listen, over TLS; 1025 to 65535.
 	Port uint16
-	// IPMIPort is where the BMCs answer IPMI, over UDP; 1025 to 65535, or 0 for not at all.
+	// IPMIPort is where the BMCs answer IPMI, over UDP; 1025 to 65535, or 0 for no IPMI.
 	IPMIPort uint16
 	// User and Password are the account of every BMC.
 	User, Password string
-	// Times are not shortened by an accelerated clock.
+	// Times are how long the machines take. An accelerated clock does not shorten them.
 	Times bmc.Times
-	// Faults of machines that have none of their own.
+	// Faults are those of machines that have no faults of their own.
 	Faults effect.Faults
 	// Keep is how many calls are kept in the log; 0 means 500,000.
 	Keep int
@@ -89,7 +89,7 @@ const maxSystems = 64
 // perBMC is how many machines share a BMC.
 func (o BMCOptions) perBMC() int { return max(1, o.Systems) }
 
-// vendor is that of machine index.
+// vendor returns the vendor of machine index.
 func (o BMCOptions) vendor(index int) string {
 	if o.Vendor == MixedVendors {
 		return redfish.Vendors[index/o.perBMC()%len(redfish.Vendors)]
@@ -97,7 +97,7 @@ func (o BMCOptions) vendor(index int) string {
 	return o.Vendor
 }
 
-// hardware limits the hardware of machine index to what fits its BMC.
+// hardware restricts the hardware of machine index to what fits its BMC.
 func (o BMCOptions) hardware(h hardware.Options, index int) hardware.Options {
 	h.Kind, h.Manufacturer, h.BMCNetwork, h.PerBMC = hardware.Server, redfish.Profile(o.vendor(index)).Manufacturer, o.network(), o.perBMC()
 	return h
@@ -115,7 +115,7 @@ type bmcs struct {
 	running   sync.WaitGroup
 }
 
-// addBMCs gives every machine a BMC, which does not answer yet.
+// addBMCs gives every machine a BMC. The BMCs do not answer before ServeBMCs.
 func (ms *Machines) addBMCs() error {
 	authority, err := redfish.NewAuthority()
 	if err != nil {
@@ -156,7 +156,7 @@ const (
 	bmcIdleTimeout   = 2 * time.Minute
 )
 
-// waker returns how BMCs are woken while the power of a machine changes.
+// waker returns the function with which BMCs act in time while the power of a machine changes.
 func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
 	return func(after time.Duration, settle func()) {
 		ms.mu.Lock()
@@ -172,12 +172,12 @@ func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
 	}
 }
 
-// bmcAddress is where the machine's BMC listens.
+// bmcAddress returns the address that the machine's BMC listens on.
 func (m *Machine) bmcAddress() netip.Addr {
 	return hardware.AddressIn(m.all.options.BMC.network(), m.index/m.all.options.BMC.perBMC())
 }
 
-// SystemPath is the path of the machine's system at its BMC, if machines have BMCs.
+// SystemPath returns the path of the machine's system at its BMC. The machine must have a BMC.
 func (m *Machine) SystemPath() string {
 	return m.all.bmcs.services[m.bmcAddress()].SystemPath(m.index % m.all.options.BMC.perBMC())
 }
@@ -185,17 +185,17 @@ func (m *Machine) SystemPath() string {
 // BMC returns the machine's BMC, or nil if machines have none.
 func (m *Machine) BMC() *bmc.BMC { return m.bmc }
 
-// BMCURL is the root URL of the machine's BMC, if machines have BMCs.
+// BMCURL returns the root URL of the machine's BMC. The machine must have a BMC.
 func (m *Machine) BMCURL() string {
 	return "https://" + netip.AddrPortFrom(m.bmcAddress(), m.all.options.BMC.Port).String()
 }
 
-// IPMIAddress is where the machine's BMC answers IPMI, if it does.
+// IPMIAddress returns where the machine's BMC answers IPMI. IPMI must be enabled.
 func (m *Machine) IPMIAddress() netip.AddrPort {
 	return netip.AddrPortFrom(m.bmcAddress(), m.all.options.BMC.IPMIPort)
 }
 
-// Authority signs the certificates of the BMCs; nil if machines have none.
+// Authority returns what signs the certificates of the BMCs, or nil if machines have none.
 func (ms *Machines) Authority() *redfish.Authority {
 	if ms.bmcs == nil {
 		return nil
@@ -203,8 +203,8 @@ func (ms *Machines) Authority() *redfish.Authority {
 	return ms.bmcs.authority
 }
 
-// ServeBMCs lets the BMCs answer until Stop, each on its own address. It must be called
-// once, and returns an error if an address cannot be listened on.
+// ServeBMCs makes the BMCs answer until Stop, each on its own address. It must be called once. It
+// returns an error if it cannot listen on one of the addresses.
 func (ms *Machines) ServeBMCs(ctx context.Context) error {
 	if err := ms.listen(ctx); err != nil {
 		return errors.Join(err, ms.bmcs.closeAll())
@@ -282,16 +282,17 @@ func (b *bmcs) stop() {
 	b.running.Wait()
 }
 
-// computer is a machine as its BMC sees it.
+// computer is a machine as its BMC switches it, a [bmc.Computer].
 type computer struct{ machine *Machine }
 
-// PowerOn boots what there is where the machine boots from.
-func (c computer) PowerOn(b bmc.Boot) { _ = c.machine.start(b) } // it stays off when the simulation has stopped
+// PowerOn boots the machine, unless the simulation has stopped.
+func (c computer) PowerOn(b bmc.Boot) { _ = c.machine.start(b) }
 
-// PowerOff cuts the power without waiting for the end of the ramdisk.
+// PowerOff cuts the power. It does not wait for the end of the ramdisk.
 func (c computer) PowerOff() { c.machine.cut() }
 
-// Shutdown reports whether an operating system runs that listens, which shuts down by losing power.
+// Shutdown reports whether something runs that reacts to the request: a ramdisk, or an operating
+// system that does not hang. It needs to do nothing else, because the BMC then cuts the power.
 func (c computer) Shutdown() bool {
 	c.machine.all.mu.Lock()
 	defer c.machine.all.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// restartPause is the time that a restart by a script takes, so that scripts which do
-// nothing else are bounded.
+// restartPause is how long a restart by a script takes. It bounds the rate of requests by scripts
+// that do nothing but restart.
 const restartPause = 10 * time.Second
 
 // choice is what a machine has found to boot.
@@ -30,17 +30,17 @@ type choice struct {
 	reason  string // why it boots nothing or restarts
 }
 
-// ramdisk is how the agent of a ramdisk is started.
+// ramdisk is how a ramdisk was booted, as far as its agent depends on it.
 type ramdisk struct {
 	engine    string
 	callbacks []string
 	token     string
 	insecure  bool
 	uefi      bool           // it was booted in UEFI mode
-	posts     *hardware.Boot // what its agent posts of its boot; nil if that is what the hardware says
+	posts     *hardware.Boot // the boot that the agent posts; nil means that of the hardware
 }
 
-// choose tries the devices of a boot in turn.
+// choose tries the devices of a boot in turn, and returns the first that boots or stops the search.
 func (m *Machine) choose(ctx context.Context, b bmc.Boot) choice {
 	trace := new(firmware.Trace)
 	var reasons []string
@@ -113,8 +113,9 @@ func (m *Machine) try(ctx context.Context, b bmc.Boot, source bmc.Source, trace 
 	return choice{restart: result.Action == firmware.Restart, reason: result.Reason}, result
 }
 
-// fromNetwork boots from the network. Without a script, there is the ramdisk of the options
-// for machines that are told to boot from the network or have nothing else.
+// fromNetwork boots from the network: with the script of the options, if there is one. Without a
+// script, the network offers a ramdisk whose agent reports to Options.Engine. Machines boot this
+// ramdisk if they are told to boot from the network, or have no operating system.
 func (m *Machine) fromNetwork(ctx context.Context, b bmc.Boot, trace *firmware.Trace) firmware.Result {
 	options := m.all.options
 	if options.BootURL != "" {
@@ -130,7 +131,7 @@ func (m *Machine) fromNetwork(ctx context.Context, b bmc.Boot, trace *firmware.T
 	}}
 }
 
-// identity is what scripts read about the machine.
+// identity returns what scripts can read about the machine.
 func (m *Machine) identity(b bmc.Boot) firmware.Identity {
 	h := m.Hardware()
 	inventory := h.Inspection.Inventory
@@ -147,7 +148,7 @@ func (m *Machine) bootsUEFI(b bmc.Boot) bool {
 	return b.Mode == bmc.UEFI || b.Mode == "" && m.Hardware().Inspection.Inventory.Boot.CurrentBootMode == "uefi"
 }
 
-// otherMedia are the media but one.
+// otherMedia returns the images of all media except target.
 func otherMedia(b bmc.Boot, target string) (others []string) {
 	for _, medium := range b.Media {
 		if medium.Image != target {
@@ -166,8 +167,8 @@ const (
 	networkParameter  = "BOOTIF" // the interface that was booted from
 )
 
-// startsAgent reports whether a kernel is that of a ramdisk with an agent: others know of no
-// engine, and are operating systems that run from what was booted.
+// startsAgent reports whether a kernel belongs to a ramdisk with an agent: its parameters name an
+// engine. Any other kernel is that of an operating system that runs from what was booted.
 func startsAgent(parameters map[string]string) bool {
 	return parameters[engineParameter] != "" || parameters[callbackParameter] != ""
 }
@@ -182,7 +183,7 @@ func ramdiskOf(parameters map[string]string) *ramdisk {
 	}
 }
 
-// bootOf is what the agent finds out about its boot.
+// bootOf returns what the agent finds out about its boot.
 func bootOf(parameters map[string]string, uefi bool) *hardware.Boot {
 	boot := &hardware.Boot{CurrentBootMode: "bios"}
 	if uefi {
@@ -194,11 +195,12 @@ func bootOf(parameters map[string]string, uefi bool) *hardware.Boot {
 	return boot
 }
 
-// trueWords are what counts as true on the command line.
+// trueWords are the values of parameters that count as true.
 var trueWords = map[string]bool{"1": true, "t": true, "true": true, "on": true, "y": true, "yes": true}
 
-// proceed boots what was chosen and returns when it ends: with the power, which gives the
-// error of ctx, or as agent.Agent.Run does.
+// proceed boots what was chosen. It returns when that has ended: with the cause of ctx when the
+// power is cut, with agent.ErrRebooted after a restart by a script, or with the error of
+// agent.Agent.Run.
 func (m *Machine) proceed(ctx context.Context, l *powerCycle, c choice) error {
 	switch {
 	case c.ramdisk != nil:
@@ -222,7 +224,7 @@ func (m *Machine) proceed(ctx context.Context, l *powerCycle, c choice) error {
 	return context.Cause(ctx)
 }
 
-// noteBoot keeps a boot in the log of effects.
+// noteBoot adds a boot to the log of effects.
 func (m *Machine) noteBoot(what string, c choice) {
 	now := m.all.options.Clock.Now().UTC()
 	m.all.recorder.Add(effect.Effect{
@@ -231,7 +233,7 @@ func (m *Machine) noteBoot(what string, c choice) {
 	})
 }
 
-// effectDone is Effect.Task of what was done.
+// effectDone is the value of Effect.Task for what was done.
 const effectDone = "done"
 
 // keepTrace keeps what the machine did to boot, and logs it.
@@ -245,7 +247,7 @@ func (m *Machine) keepTrace(trace *firmware.Trace) {
 	m.bootLog = lines
 }
 
-// BootLog is what the machine did in its latest boot: what it downloaded, which lines of
+// BootLog returns what the machine did in its latest boot: what it downloaded, which lines of
 // scripts failed, and why it did not boot from a device.
 func (m *Machine) BootLog() []string {
 	m.all.mu.Lock()

@@ -274,7 +274,7 @@ func newMediaMachine(t *testing.T, change func(*sim.Options)) *sim.Machines {
 
 func TestMachineBootsFromVirtualMedia(t *testing.T) {
 	engine := newStandIn(t)
-	engine.hideTokens.Store(true) // that on the medium is used
+	engine.hideTokens.Store(true) // so that the agent has to use the token on the medium
 	server := newBootServer(t, engine.URL)
 	server.media["/boot.iso"] = iso9660test.Build(iso9660test.Options{Label: "boot", Bootable: true}, map[string]string{
 		"vmlinuz": "k", "initrd": "r", "boot/grub/grub.cfg": "menuentry x {\nlinux /vmlinuz boot_method=vmedia\ninitrd /initrd\n}\n",
@@ -447,7 +447,7 @@ func TestAgentThatCrashesIsStartedAgain(t *testing.T) {
 		t.Fatalf("faults: %v, %v", response, err)
 	}
 	response.Body.Close()
-	// Its answer does not arrive, because the agent crashes while it is prepared.
+	// The answer does not arrive, because the agent crashes while it is prepared.
 	body := strings.NewReader(`{"name":"standby.run_image","params":{}}`)
 	target := "https://" + m.Address().String() + ":9999/v1/commands/?wait=true&agent_token=" + strings.Repeat("t", 40)
 	if response, err := insecureClient().Post(target, "application/json", body); err == nil {

@@ -13,8 +13,8 @@ const (
 	headerTimeout  = time.Minute // of downloads
 )
 
-// clients are the HTTP clients of all machines. Downloads have their own, so that slow ones
-// take no connection from heartbeats.
+// clients are the HTTP clients of all machines. Downloads have clients of their own, so that slow
+// ones take no connections from heartbeats.
 type clients struct {
 	engine, downloads                 *http.Client
 	insecureEngine, insecureDownloads *http.Client // verify no certificate
@@ -49,8 +49,8 @@ func (c clients) close() {
 	}
 }
 
-// newClient returns an HTTP client with a bounded number of connections, for which requests
-// wait. Answers must begin within a time; 0 means any.
+// newClient returns an HTTP client with a bounded number of connections; requests beyond the bound
+// wait. begin is how long an answer may take to begin; 0 is no limit.
 func newClient(config *tls.Config, begin time.Duration) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		MaxConnsPerHost:       maxConnections,

@@ -19,18 +19,19 @@ type Instance struct {
 	Run int64
 	// Device is the disk that it was booted from.
 	Device string
-	// Hostname is the one that the machine has without a config drive.
+	// Hostname is the one that the machine has if there is no config drive.
 	Hostname string
-	// SystemUUID is the machine's.
+	// SystemUUID is the UUID of the machine.
 	SystemUUID string
 }
 
-// ReadFile returns a file of the instance's disk, or of its config drive, and false if there is none.
+// ReadFile returns a file of the instance's disk or of its config drive. It returns false if there
+// is none.
 func (i Instance) ReadFile(path string) ([]byte, bool) {
 	return i.Machine.disks.ReadFile(i.Device, path)
 }
 
-// WriteFile keeps a file on the instance's disk.
+// WriteFile stores a file on the instance's disk.
 func (i Instance) WriteFile(path string, content []byte) {
 	i.Machine.disks.WriteFile(i.Device, path, content)
 }
@@ -38,7 +39,7 @@ func (i Instance) WriteFile(path string, content []byte) {
 // InstanceNote is a kind of effect: what an instance has done, or why it could not.
 const InstanceNote = "instance"
 
-// Note keeps what the instance has done in the log of effects.
+// Note adds what the instance has done to the log of effects.
 func (i Instance) Note(detail string) {
 	now := i.Machine.all.options.Clock.Now().UTC()
 	i.Machine.all.recorder.Add(effect.Effect{
@@ -46,29 +47,30 @@ func (i Instance) Note(detail string) {
 	})
 }
 
-// Run is a time in which a machine ran an operating system from a disk.
+// Run is a period in which a machine ran an operating system from a disk.
 type Run struct {
 	Number  int64 // counted from 1 over all machines
 	Machine int
-	// UUID and Name are those of the instance, from its config drive; empty without one.
+	// UUID and Name are those of the instance, from its config drive; empty if there is no config
+	// drive.
 	UUID, Name string
 	Since      time.Time
-	// Until is when the power was cut, or zero while it is not. It is set before anybody can read from
-	// the BMC that the power is off.
+	// Until is when the power was cut; zero while the machine has power. It is set before anybody
+	// can read from the BMC that the power is off.
 	Until time.Time
 }
 
-// Runs returns when which machine ran an operating system from a disk, in the order of the boots.
+// Runs returns all runs of operating systems from disks, in the order of the boots.
 func (ms *Machines) Runs() []Run {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	return slices.Clone(ms.runs)
 }
 
-// runInstance lets the operating system do what it does, and notes that it runs.
+// runInstance notes that the operating system runs, and does what it does.
 func (m *Machine) runInstance(ctx context.Context, l *powerCycle, system *System) {
 	i := Instance{Machine: m, Device: system.Device}
-	broken := m.isBroken() // a run that is listed is one for which this is decided
+	broken := m.isBroken() // before Runs lists the run: a repair after that counts from the next boot on
 	if i.Run = m.begin(l, system.ConfigDrive); i.Run == 0 {
 		return // the power is cut already
 	}
@@ -98,14 +100,15 @@ func (m *Machine) isBroken() bool {
 	return m.broken
 }
 
-// setHang changes what Hang does.
+// setHang sets what Hang calls.
 func (m *Machine) setHang(hang context.CancelFunc) {
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()
 	m.hang = hang
 }
 
-// begin notes that an operating system runs, and returns the number of the run, or 0 if the power is cut.
+// begin notes that an operating system runs. It returns the number of the run, or 0 if the power
+// has been cut.
 func (m *Machine) begin(l *powerCycle, drive *disk.ConfigDrive) int64 {
 	m.power.Lock()
 	defer m.power.Unlock()
@@ -123,7 +126,8 @@ func (m *Machine) begin(l *powerCycle, drive *disk.ConfigDrive) int64 {
 	return run.Number
 }
 
-// end ends a power cycle, and the run of an operating system in it. The caller holds m.power.
+// end ends a power cycle, and the run of an operating system in the cycle. The caller holds
+// m.power.
 func (m *Machine) end(l *powerCycle) {
 	if !l.over && l.run > 0 {
 		m.all.mu.Lock()
@@ -133,8 +137,9 @@ func (m *Machine) end(l *powerCycle) {
 	l.over = true
 }
 
-// Hang stops the operating system that the machine runs from a disk, while the machine keeps its power: what it did
-// towards others ends until the next boot, and it does not shut down when it is asked to. The error says that it runs none.
+// Hang stops the operating system that the machine runs from a disk, while the machine keeps its
+// power. Until the next boot, the operating system does nothing, and it ignores requests to shut
+// down. The error says that the machine runs none.
 func (m *Machine) Hang() error {
 	status := m.Status()
 	m.all.mu.Lock()
@@ -147,8 +152,9 @@ func (m *Machine) Hang() error {
 	return nil
 }
 
-// Break makes the operating systems of the machine do nothing from the next boot on, as with
-// a memory that is broken, until it is repaired. One that runs hangs.
+// Break breaks the machine or repairs it. Operating systems do nothing on a broken machine, as if
+// its memory were defective. An operating system that already runs hangs. A repair counts from the
+// next boot on.
 func (m *Machine) Break(broken bool) {
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()

@@ -31,7 +31,7 @@ type Machine struct {
 	answers map[Answer]int
 	bootLog []string           // of the latest boot, never changed
 	hang    context.CancelFunc // ends what the present instance does; nil without one
-	hung    bool               // the present instance does nothing and listens to nobody, until the state changes
+	hung    bool               // the present instance does nothing, until the state changes
 	broken  bool               // instances do nothing
 
 	bmc   *bmc.BMC // nil without one
@@ -43,7 +43,7 @@ type Machine struct {
 
 // powerCycle is the time from one power on to the next power off.
 type powerCycle struct {
-	boot  bmc.Boot           // its newest one; only its goroutine changes it
+	boot  bmc.Boot           // the newest boot; only the goroutine of the cycle changes it
 	cut   context.CancelFunc // powers off
 	ended chan struct{}      // closed when its goroutine has ended
 	over  bool               // powered off; guarded by Machine.power
@@ -57,24 +57,24 @@ func newMachine(all *Machines, index int) *Machine {
 	}
 }
 
-// name is the machine's in the recorder.
+// name returns the machine's name in the recorder.
 func (m *Machine) name() string { return strconv.Itoa(m.index) }
 
-// Index is the machine's number, counted from zero.
+// Index returns the machine's number, counted from zero.
 func (m *Machine) Index() int { return m.index }
 
-// Address is the address on which the machine's ramdisk listens.
+// Address returns the address that the machine's ramdisk listens on.
 func (m *Machine) Address() netip.Addr {
 	return hardware.AddressIn(m.all.options.network(), m.index)
 }
 
-// Hardware returns the hardware of the machine, which is generated at every call.
+// Hardware returns the hardware of the machine. It generates the hardware at every call.
 func (m *Machine) Hardware() hardware.Machine {
 	return m.hardwareOptions().Machine(m.all.options.Seed, m.index)
 }
 
-// Document returns the inspection document of the machine, which is generated at every call. What a ramdisk posts
-// differs in the part about its boot, unless it is that of the options.
+// Document returns the inspection document of the machine. It generates the document at every call.
+// A ramdisk that was booted by a script or from a medium posts another part about its boot.
 func (m *Machine) Document() []byte {
 	return m.hardwareOptions().Document(m.all.options.Seed, m.index)
 }
@@ -88,10 +88,10 @@ func (m *Machine) hardwareOptions() hardware.Options {
 	return o
 }
 
-// Disks has what is on the machine's disks.
+// Disks returns the content of the machine's disks.
 func (m *Machine) Disks() *disk.Set { return m.disks }
 
-// Answers is how often the engine gave this answer to the machine.
+// Answers returns how often the engine gave this answer to the machine.
 func (m *Machine) Answers(a Answer) int {
 	m.all.mu.Lock()
 	defer m.all.mu.Unlock()
@@ -145,7 +145,8 @@ func (m *Machine) PowerOff() {
 	}
 }
 
-// cut begins to end the present power cycle and returns it, or nil if there was never one.
+// cut cuts the power of the present power cycle. It returns the cycle, which ends soon, or nil if
+// there was never one.
 func (m *Machine) cut() *powerCycle {
 	m.power.Lock()
 	defer m.power.Unlock()
@@ -163,8 +164,8 @@ func (m *Machine) Reboot() error {
 	return m.PowerOn()
 }
 
-// BootNetwork restarts the machine and lets it begin with the network this once, as somebody
-// does by hand in its boot menu. The error is [ErrStopped], or says that the machine has a BMC.
+// BootNetwork restarts the machine and makes it boot from the network once, as a person does in its
+// boot menu. The error is [ErrStopped], or says that the machine has a BMC.
 func (m *Machine) BootNetwork() error {
 	if m.bmc != nil {
 		return fmt.Errorf("machine %d has a BMC, whose override says what it boots", m.index)
@@ -201,8 +202,8 @@ func (m *Machine) run(ctx context.Context, l, before *powerCycle) {
 	m.enter(Off, "")
 }
 
-// finish records the end of what was booted: the machine is off, or it is still powered and
-// its ramdisk has given up or lets people in to rescue it.
+// finish records how what was booted has ended. Either the machine is off, or it keeps its power,
+// and its ramdisk has given up or runs a rescue system.
 func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	if ctx.Err() == nil && !errors.Is(err, agent.ErrPoweredOff) {
 		state, reason := Failed, err.Error()
@@ -218,8 +219,9 @@ func (m *Machine) finish(ctx context.Context, l *powerCycle, err error) {
 	m.enter(Off, "")
 }
 
-// boot boots a ramdisk and runs its agent until it ends. An agent that found no node,
-// got no answer to its inspection document, or crashed, is restarted, as the service manager of a real ramdisk does.
+// boot boots a ramdisk and runs its agent until it ends. An agent that found no node, got no answer
+// to its inspection document, or crashed, is restarted, as the service manager of a real ramdisk
+// does.
 func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 	m.enter(Booting, "")
 	options := m.all.options
@@ -264,14 +266,13 @@ func (m *Machine) boot(ctx context.Context, boot ramdisk) error {
 	}
 }
 
-// startsAgain reports whether the service manager starts an agent again that ended with an
-// error.
+// startsAgain reports whether the service manager restarts an agent that ended with this error.
 func startsAgain(err error) bool {
 	noNode := new(agent.LookupError)
 	return errors.As(err, &noNode) || errors.Is(err, agent.ErrInspectionUnanswered) || errors.Is(err, agent.ErrCrashed)
 }
 
-// watcher is the observer of a machine's agent, which updates the machine's status.
+// watcher observes a machine's agent and updates the machine's status.
 type watcher struct{ machine *Machine }
 
 func (w watcher) Entered(p agent.Phase) { w.machine.enter(stateOf[p], "") }

@@ -26,11 +26,11 @@ func known(kind string) bool {
 	return bmc.Known(kind)
 }
 
-// Recorder has the log and the faults of the machines, under their indices: what was done to
-// them through their BMCs and by their agents, and what they booted.
+// Recorder returns the log and the faults of the machines, under their indices. The log has what
+// was done to the machines through their BMCs and by their agents, and what they booted.
 func (ms *Machines) Recorder() *effect.Recorder { return ms.recorder }
 
-// journal writes the log of a machine's agent.
+// journal connects the agent of a machine with the recorder.
 type journal struct{ machine *Machine }
 
 func (j journal) Draw(c effect.Command) effect.CommandFate {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Report writes the progress of the machines to w, one line after each change but
-// at most one per interval, until ctx ends or, if untilRunning is set, all machines
-// run. It returns an error only if untilRunning is set and ctx ends before that.
+// Report writes the progress of the machines to w until ctx ends or, if untilRunning is set, all
+// machines run. It writes a line after a change, at most one per interval. It returns an error only
+// if untilRunning is set and ctx ends before all machines run.
 func (ms *Machines) Report(ctx context.Context, w io.Writer, interval time.Duration, untilRunning bool) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

@@ -1,21 +1,21 @@
 // Package sim simulates machines.
 //
-// [Machines] are machines whose hardware is generated from a seed (package hardware).
-// A machine that is powered on boots from the network, from its disks or from a virtual
-// medium (package firmware), as it is told to. Usually that is a ramdisk with an agent (package
-// agent), which talks to a Bare Metal API and listens on its own loopback address. Powering it
-// off stops the ramdisk at once; powering it on again boots a new one that knows
-// nothing of the one before. What the agent has written to the disks (package disk) stays.
+// [Machines] are machines whose hardware is generated from a seed (package hardware). A machine
+// that is powered on boots, as it is told to, from the network, from its disks or from a virtual
+// medium (package firmware). Usually it boots a ramdisk with an agent (package agent). The agent
+// talks to a Bare Metal API and listens on a loopback address of its own. Powering the machine off
+// stops the ramdisk at once; powering it on again boots a new ramdisk that knows nothing of the one
+// before. What the agent has written to the disks (package disk) stays.
 //
-// An operating system on a disk may do what its user data says (package instance): it becomes a Node of
-// a Kubernetes cluster.
+// An operating system on a disk may do what its user data says (package instance): it becomes a
+// Node of a Kubernetes cluster.
 //
-// A machine may have a BMC (packages bmc and redfish) on an address of its own, which
-// switches it and decides what it boots. Effects and faults of all machines are in a
-// Recorder of package effect.
+// A machine may have a BMC (packages bmc and redfish) on an address of its own. The BMC switches
+// the power of the machine and decides what it boots. The effects and faults of all machines are in
+// a Recorder of package effect.
 //
-// The package uses public protocols only and imports nothing of the engine, so that
-// tests against it are valid for real machines, too.
+// The package uses public protocols only and imports nothing of the engine, so that tests against
+// it are valid for real machines, too.
 package sim
 
 import (
@@ -39,18 +39,19 @@ import (
 
 // Options describe the machines.
 type Options struct {
-	// BMC gives every machine a BMC; nil means that they are switched by the methods of
-	// [Machine] only.
+	// BMC gives every machine a BMC; nil means that only the methods of [Machine] switch the
+	// machines.
 	BMC *BMCOptions
 	// Engine is the root URL of the Bare Metal API, for example
 	// http://127.0.0.1:6385.
 	Engine string
-	// BootURL is the iPXE script that a DHCP server would name to machines that boot from the
-	// network. Empty means that they find a ramdisk there, whose agent reports to Engine, unless
-	// they have an operating system and no BMC tells them to boot from the network.
+	// BootURL is the URL of the iPXE script that a DHCP server would give to machines that boot
+	// from the network. Empty means that the network offers a ramdisk whose agent reports to
+	// Engine. A machine that has an operating system boots this ramdisk only if its BMC tells it to
+	// boot from the network.
 	BootURL string
-	// Disks is an existing folder for what is written to the disks of the machines; empty
-	// means that only its size, checksum and format are kept.
+	// Disks is an existing folder for what is written to the disks of the machines; empty means
+	// that only the size, checksum and format of what is written are kept.
 	Disks string
 	// AgentFaults are those of agents whose machine has no faults of its own.
 	AgentFaults effect.AgentFaults
@@ -62,10 +63,10 @@ type Options struct {
 	// network's address plus i plus one. The zero value means
 	// [hardware.DefaultNetwork]. Two simulations on one computer need two networks.
 	Network netip.Prefix
-	// Inventory is the network of the addresses that machines post for the interface
-	// that they booted from, numbered in the same way; the zero value means Network.
-	// It is for engines that ignore interfaces with loopback addresses: they still
-	// reach the agents under the addresses in Network.
+	// Inventory is the network of the addresses that machines post for the interface that they
+	// booted from, numbered in the same way; the zero value means Network. It is for engines that
+	// ignore interfaces with loopback addresses: such engines still reach the agents under the
+	// addresses in Network.
 	Inventory netip.Prefix
 	// PlainHTTP makes agents serve their commands without TLS.
 	PlainHTTP bool
@@ -78,16 +79,17 @@ type Options struct {
 	BootTime time.Duration
 	// HeartbeatTimeout replaces the engine's heartbeat timeout; zero keeps it.
 	HeartbeatTimeout time.Duration
-	// Instance does what the operating system on the disk of a machine does, until ctx ends with the power or it
-	// has nothing more to do. Nil means that operating systems do nothing.
+	// Instance does what an operating system on the disk of a machine does. It returns when ctx
+	// ends, with the power of the machine, or when there is nothing more to do. Nil means that
+	// operating systems do nothing.
 	Instance func(ctx context.Context, i Instance)
 	// Hardware limits which hardware is generated; its Address is ignored.
 	Hardware hardware.Options
 	// EngineTLS is the TLS configuration for an https engine, and for servers of boot
 	// files and images; nil means the default.
 	EngineTLS *tls.Config
-	// Client makes the agents' requests; nil means a client of the simulation's own
-	// with a bounded number of connections, which EngineTLS applies to.
+	// Client makes the agents' requests; nil means a client of the simulation, with a bounded
+	// number of connections and the TLS configuration EngineTLS.
 	Client *http.Client
 	// Clock is the machines' time; nil means [agent.RealClock].
 	Clock agent.Clock
@@ -194,15 +196,15 @@ func New(options Options) (*Machines, error) {
 	return ms, nil
 }
 
-// Len is the number of machines.
+// Len returns the number of machines.
 func (ms *Machines) Len() int { return len(ms.machines) }
 
 // Machine returns machine i, counted from zero. It panics when there is none.
 func (ms *Machines) Machine(i int) *Machine { return ms.machines[i] }
 
-// PowerOn powers all machines on in their order, at most perSecond of them per
-// second; zero means all at once. It returns when the last one has power, which
-// is before it runs, or when ctx ends.
+// PowerOn powers all machines on in their order, at most perSecond of them per second; zero means
+// all at once. It returns when the last machine has power, before that machine runs, or when ctx
+// ends.
 func (ms *Machines) PowerOn(ctx context.Context, perSecond float64) error {
 	start := ms.options.Clock.Now()
 	for i, m := range ms.machines {

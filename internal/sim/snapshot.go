@@ -22,8 +22,8 @@ type Snapshot struct {
 	Trouble map[agent.Call]string
 }
 
-// String is the progress in one line: "37/100 machines running, 2 waiting for
-// lookup (lookup: 404)".
+// String returns the progress in one line: "37/100 machines running, 2 waiting for lookup (lookup:
+// 404)".
 func (s Snapshot) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d/%d machines running", s.States[Running], s.Machines)

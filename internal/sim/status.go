@@ -19,14 +19,14 @@ type State string
 const (
 	Off        State = "off"
 	Starting   State = "starting"   // powered, and looks for something to boot
-	On         State = "on"         // powered, and nothing boots; Status.Reason says why
+	On         State = "on"         // powered, nothing boots; Status.Reason says why
 	OS         State = "os"         // running the operating system in Status.System
 	Booting    State = "booting"    // booting a ramdisk
 	Inspecting State = "inspecting" // posting the inspection document
 	LookingUp  State = "looking up" // asking the engine which node it is
 	Running    State = "running"    // serving commands and sending heartbeats
-	Rescued    State = "rescued"    // the rescue system lets people in; its agent has ended
-	Failed     State = "failed"     // the ramdisk has given up; Status.Reason says why
+	Rescued    State = "rescued"    // the rescue system lets users log in; the agent has ended
+	Failed     State = "failed"     // the agent has ended with an error; Status.Reason says why
 )
 
 // stateOf maps the phases of an agent to states of its machine.
@@ -36,7 +36,7 @@ var stateOf = map[agent.Phase]State{
 	agent.Running:    Running,
 }
 
-// Answer is a kind of request with the status of the answer; zero means no answer.
+// Answer is a kind of request and the status of the answer; zero means no answer.
 type Answer struct {
 	Call   agent.Call
 	Status int
@@ -53,8 +53,7 @@ type Status struct {
 	LastAnswer Answer
 }
 
-// System is an operating system as it was booted from a disk, or from an image that is on no
-// disk.
+// System is an operating system that was booted, from a disk or from an image that is on no disk.
 type System struct {
 	Device string `json:"device,omitempty"` // empty for an image
 	Source string `json:"source,omitempty"` // URL of the image or of its kernel; empty for a disk
@@ -112,8 +111,8 @@ func (m *Machine) Status() Status {
 	return m.status
 }
 
-// Wait blocks until the machine is in the state. It returns an error when ctx
-// ends first or when the machine failed and cannot recover by itself.
+// Wait blocks until the machine is in the state. It returns an error when ctx ends first, or when
+// the machine is in [Failed], even if its agent will be restarted.
 func (m *Machine) Wait(ctx context.Context, state State) error {
 	for {
 		_, changed := m.all.observe()
@@ -169,7 +168,7 @@ func (m *Machine) count(a Answer, err error) {
 	ms.announce()
 }
 
-// rootCause is the innermost text of an error, such as "connection refused".
+// rootCause returns the innermost text of an error, such as "connection refused".
 func rootCause(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
