@@ -25,13 +25,13 @@ type Attribute struct {
 	Name, Label string
 	Type        AttributeType
 	Values      []string // of an enumeration
-	Min, Max    int64    // of an integer; the longest text, in bytes
+	Min, Max    int64    // of an integer; Max is also the longest text, in bytes
 	Default     any      // string or int64
 	ReadOnly    bool
 }
 
-// accepts reports whether the attribute can have a value, and returns it in the type
-// that it is kept in.
+// accepts reports whether the attribute can have a value. It returns the value in the type in which
+// the BMC stores it.
 func (a Attribute) accepts(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:
@@ -43,13 +43,12 @@ func (a Attribute) accepts(value any) (any, bool) {
 	return nil, false
 }
 
-// biosState is how the BIOS differs from the factory, and what it will be changed to at
-// the next boot.
+// biosState is how the BIOS differs from the factory, and what the next boot will change.
 type biosState struct {
 	changed   map[string]any
 	pending   map[string]any
-	committed bool // pending will be applied
-	reset     bool // to the factory's values, before pending
+	committed bool // the next boot applies pending
+	reset     bool // the next boot restores the factory's values, before it applies pending
 }
 
 // BIOS returns the attributes as they are, by name.
@@ -75,10 +74,10 @@ func (b *BMC) PendingBIOS() map[string]any {
 	return pending
 }
 
-// SetBIOS asks for attributes to be changed at the next boot. On BMCs with BIOS jobs
-// that happens only if commit is set or ScheduleBIOS is called; with commit, it returns
-// the job. The error is a *RefusedError that names the first attribute, in the order of
-// the names, that cannot be changed so.
+// SetBIOS asks for attributes to be changed at the next boot. BMCs with BIOS jobs do that only if
+// commit is set or ScheduleBIOS is called; with commit, SetBIOS returns the job. The error is a
+// *RefusedError that names the first attribute, in the order of the names, that cannot be changed
+// like this.
 func (b *BMC) SetBIOS(c *Call, values map[string]any, commit bool) (job *Task, err error) {
 	checked := make(map[string]any, len(values))
 	err = b.apply(c, change{
@@ -167,7 +166,7 @@ func (b *BMC) checkBIOS(values, checked map[string]any) *RefusedError {
 	return nil
 }
 
-// applyBIOS is what the BIOS does during POST.
+// applyBIOS does what the BIOS does during POST.
 func (b *BMC) applyBIOS() {
 	if b.bios.reset {
 		b.bios.changed, b.bios.reset = nil, false

@@ -1,11 +1,11 @@
-// Package bmc models management controllers that do not exist, and each one's computer
-// as its BMC sees it: power, boot settings, BIOS attributes, secure boot, virtual media,
-// firmware, RAID volumes and tasks. It speaks no protocol; packages redfish and ipmi do.
+// Package bmc models management controllers that do not exist, and each one's computer as its BMC
+// sees it: power, boot settings, BIOS attributes, secure boot, virtual media, firmware, RAID
+// volumes and tasks. It speaks no protocol; packages redfish and ipmi do.
 //
-// A BMC does by itself what a real one does in the background, but only when it is
-// asked next: nothing runs between two calls. So tests move a clock, and ten
-// thousand BMCs cost memory only. A BMC remembers in an effect.Recorder what was done to
-// it and by whom, and fails in the ways that the recorder is told.
+// A BMC does what a real one does in the background, but only when it is called next: nothing runs
+// between two calls. So tests move a clock, and ten thousand BMCs cost memory only. An
+// effect.Recorder remembers what was done to a BMC and by whom, and decides which faults the BMC
+// has.
 package bmc
 
 import (
@@ -23,15 +23,15 @@ import (
 type Times struct {
 	PowerOn    time.Duration // from the request until the machine has power
 	PowerOff   time.Duration // from a request to cut the power, or to reset, until it is done
-	Shutdown   time.Duration // from a request to shut down until the operating system has
+	Shutdown   time.Duration // from a request to shut down until the operating system has done so
 	PowerCycle time.Duration // without power during a power cycle
 	POST       time.Duration // from power on until an operating system boots
 	Flash      time.Duration // to write the firmware of one component
-	BMCRestart time.Duration // for which the BMC cannot be reached after its own update
+	BMCRestart time.Duration // how long the BMC cannot be reached after its own update
 	Volume     time.Duration // to make or delete a volume while the machine runs
 }
 
-// RealisticTimes are those of a usual rack server, rounded.
+// RealisticTimes returns the times of a usual rack server, rounded.
 func RealisticTimes() Times {
 	return Times{
 		PowerOn: 3 * time.Second, PowerOff: 4 * time.Second, Shutdown: 30 * time.Second, PowerCycle: 10 * time.Second,
@@ -60,22 +60,22 @@ type Config struct {
 	Clock func() time.Time
 	// Client fetches firmware files; nil means http.DefaultClient.
 	Client *http.Client
-	// Wake calls a function after a time. It is used while the power of a machine with a
-	// computer changes, so that the computer starts and stops although nobody reads the
-	// BMC; nil means that it does so when the BMC is called next.
+	// Wake calls a function after a time. A BMC with a computer uses it when the power changes, so
+	// that the computer starts and stops in time although nobody calls the BMC. If it is nil, the
+	// computer starts and stops when the BMC is called next.
 	Wake func(after time.Duration, settle func())
 }
 
-// Computer is what a BMC switches. Its methods must neither wait nor call the BMC.
+// Computer is what a BMC switches on and off. Its methods must neither wait nor call the BMC.
 type Computer interface {
-	// PowerOn gives it power, and it boots. One that has power restarts.
+	// PowerOn gives the computer power, and it boots. The computer has no power before.
 	PowerOn(Boot)
-	// PowerOff takes its power.
+	// PowerOff cuts the computer's power.
 	PowerOff()
-	// Shutdown asks its operating system to shut down, and reports whether it listens. The
-	// BMC takes the power when the time for it is over.
+	// Shutdown asks the operating system to shut down, and reports whether it reacts. If it does,
+	// the BMC cuts the power when [Times].Shutdown has passed.
 	Shutdown() bool
-	// On reports whether it still has power: an operating system may power it off.
+	// On reports whether the computer still has power: an operating system may power it off.
 	On() bool
 }
 
@@ -91,9 +91,9 @@ type BMC struct {
 	plan      []step // in the order of their times
 	boots     int64  // number of the newest boot
 	override  Override
-	unhandled bool // the override is boot flags of IPMI that the firmware has not handled yet
-	toHandle  bool // it is to handle them at the next boot
-	mode      Mode // empty means the one of the hardware
+	unhandled bool // the override is boot flags of IPMI, and the firmware has not handled them
+	toHandle  bool // the firmware is to handle the boot flags at the next boot
+	mode      Mode // empty means the mode of the hardware
 	bios      biosState
 	secure    secureState
 	media     []Medium // one per slot; nil while none was ever inserted
@@ -106,9 +106,8 @@ type BMC struct {
 	downUntil time.Time
 }
 
-// New returns the BMC of a machine that is off. The name is the machine's in the
-// recorder. The hardware is asked for at every reading of it. A nil computer boots
-// nothing.
+// New returns the BMC of a machine that is off. name is the machine's name in the recorder.
+// Whenever the BMC reads the hardware, it calls machine. A nil computer boots nothing.
 func New(config *Config, name string, machine func() hardware.Machine, computer Computer) *BMC {
 	config.Recorder.Register(name)
 	return &BMC{
@@ -117,22 +116,22 @@ func New(config *Config, name string, machine func() hardware.Machine, computer 
 	}
 }
 
-// Name is the machine's name in the recorder.
+// Name returns the machine's name in the recorder.
 func (b *BMC) Name() string { return b.name }
 
-// Profile is the vendor's.
+// Profile returns the profile of the BMC's vendor.
 func (b *BMC) Profile() *Profile { return b.config.Profile }
 
 // Hardware returns the hardware of the machine.
 func (b *BMC) Hardware() hardware.Machine { return b.hardware() }
 
-// UUID is the system's; the same machine always has the same one.
+// UUID returns the UUID of the system; the same machine always has the same one.
 func (b *BMC) UUID() [16]byte { return b.hardware().UUID() }
 
 // Config returns what the BMC shares with others.
 func (b *BMC) Config() *Config { return b.config }
 
-// Now is the time by the BMC's clock.
+// Now returns the time by the BMC's clock.
 func (b *BMC) Now() time.Time {
 	if b.config.Clock == nil {
 		return time.Now()
@@ -162,7 +161,7 @@ func (b *BMC) Settle() {
 	b.settle()
 }
 
-// Restarts is how often the BMC itself has restarted, which ends sessions.
+// Restarts returns how often the BMC itself has restarted. A restart ends all sessions.
 func (b *BMC) Restarts() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -189,16 +188,16 @@ func (b *BMC) Reachable() bool {
 	return !b.settle().Before(b.downUntil)
 }
 
-// Call is one request to a BMC, by whatever protocol.
+// Call is one request to a BMC, by any protocol.
 type Call struct {
-	User    string // as it authenticated
-	Client  string // address that it came from
-	Request string // its identity, if the client gave it one
-	// Fate is what became of it, and Reads whether it changes nothing; the BMC sets them.
+	User    string // name under which the client authenticated
+	Client  string // address that the request came from
+	Request string // identity of the request, if the client gave it one
+	// Fate is what becomes of the call. Reads says that it changes nothing. The BMC sets both.
 	Fate  effect.Fate
 	Reads bool
 
-	number int64 // in the log; 0 for one that is not there
+	number int64 // in the log; 0 if the call is not logged
 }
 
 // Read counts a call that changes nothing and decides what becomes of it.
@@ -206,8 +205,8 @@ func (b *BMC) Read(c *Call) {
 	c.Reads, c.Fate = true, b.config.Recorder.Draw(b.name, effect.Reading, false)
 }
 
-// Answers waits until the BMC answers the call, and returns false when it never does.
-// In any case the log then says that the call has ended.
+// Answers waits until the BMC answers the call, and returns false when it never does. Either way,
+// the log then says that the call has ended.
 func (b *BMC) Answers(ctx context.Context, c *Call) bool {
 	answers := c.Fate.Wait(ctx)
 	if c.number > 0 {
@@ -226,8 +225,8 @@ type change struct {
 	do func(now time.Time, fate effect.Fate) *Task
 }
 
-// apply does what a call asks for, unless that is refused or the call meets a fault, and
-// writes the log. The error is a *RefusedError.
+// apply does what a call asks for, unless the BMC refuses it or the call meets a fault, and logs
+// the call. A refused call is not logged. The error is a *RefusedError.
 func (b *BMC) apply(c *Call, wanted change) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,15 +248,15 @@ func (b *BMC) apply(c *Call, wanted change) error {
 		}
 	}
 	c.number = b.config.Recorder.Add(call)
-	b.settle() // a machine that boots at once notes that behind the call which has switched it on
+	b.settle() // a machine that boots at once is logged after the call that switched it on
 	return nil
 }
 
 // Kind is a kind of effect in the log.
 type Kind string
 
-// The kinds of effects. The first three and those of boot and media have the same names
-// on machines of package effect.
+// The kinds of effects. The first three, and those of boot devices and media, have the same names
+// as on the machines of package effect.
 const (
 	PowerOn         Kind = "power on"
 	PowerOff        Kind = "power off"
@@ -279,13 +278,13 @@ const (
 	DeleteVolume    Kind = "delete volume"
 	Subscribe       Kind = "create subscription"
 	Unsubscribe     Kind = "delete subscription"
-	// InterruptFlash is no call: the machine lost its power, or was restarted, while firmware
-	// was written.
+	// InterruptFlash is not a call: the machine lost its power or was restarted while firmware was
+	// being written.
 	InterruptFlash Kind = "interrupt flash"
 	RestartBMC     Kind = "restart bmc"
 )
 
-// kinds has all of them.
+// kinds has all kinds.
 var kinds = map[Kind]bool{
 	PowerOn: true, PowerOff: true, SoftPowerOff: true, Reboot: true, SoftReboot: true, PowerCycle: true,
 	PowerButton: true, NMI: true, BootDevice: true, AttachMedium: true, DetachMedia: true, ConfigureBIOS: true,

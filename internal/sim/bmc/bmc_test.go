@@ -25,7 +25,7 @@ type bench struct {
 	wakes    []time.Duration
 }
 
-// computer writes down what its BMC does to it.
+// computer logs what its BMC does to it.
 type computer struct {
 	log  []string
 	boot bmc.Boot
@@ -94,7 +94,7 @@ func (b *bench) reset(kind bmc.ResetType) {
 	}
 }
 
-// power checks the power state after a time.
+// power moves the clock and checks the power state.
 func (b *bench) power(after time.Duration, want bmc.PowerState) {
 	b.t.Helper()
 	b.now = b.now.Add(after)
@@ -113,7 +113,7 @@ func (b *bench) did(want ...string) {
 	b.computer.log = nil
 }
 
-// running is a bench whose machine has booted.
+// running returns a bench whose machine has booted.
 func running(t *testing.T, changes ...func(*bmc.Config)) *bench {
 	t.Helper()
 	b := newBench(t, changes...)
@@ -415,8 +415,8 @@ func TestForgottenUpdateGoesOn(t *testing.T) {
 	}
 }
 
-// TestPowerThatGoesWhileFirmwareIsWrittenIsNoted cuts the power during the write of an update,
-// and after another one.
+// TestPowerThatGoesWhileFirmwareIsWrittenIsNoted cuts the power before, during and after the write
+// of an update.
 func TestPowerThatGoesWhileFirmwareIsWrittenIsNoted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("ingot-firmware component=bios version=2"))

@@ -39,7 +39,7 @@ const (
 	FromDisk      Source = "disk"
 	FromCD        Source = "virtual CD"
 	FromUSB       Source = "virtual USB stick"
-	FromURL       Source = "URL"       // UEFI HTTP boot of what the override names
+	FromURL       Source = "URL"       // UEFI HTTP boot of the URL in the override
 	FromElsewhere Source = "elsewhere" // setup, tools, drives that are not there
 )
 
@@ -74,7 +74,8 @@ type Override struct {
 	NoURL bool `json:"-"`
 }
 
-// Boot orders: what machines without an override try, in turn.
+// Boot orders: BootOrder is what machines without an override try, in turn; diskFirst is what they
+// try if they have a boot entry for the disk.
 var (
 	BootOrder = []Source{FromNetwork, FromDisk, FromCD}
 	diskFirst = []Source{FromDisk, FromNetwork, FromCD}
@@ -85,21 +86,22 @@ type Boot struct {
 	Number     int64        // from 1
 	Source     Source       // the override's, or the first of [BootOrder]
 	Overridden bool         // an override has chosen the source
-	URL        string       // of what FromURL boots
-	Media      []BootMedium // that are inserted, in the order of their slots
+	URL        string       // of FromURL
+	Media      []BootMedium // the inserted ones, in the order of their slots
 	Mode       Mode
-	SecureBoot bool // it verifies what it boots: secure boot is on, and there are keys
+	SecureBoot bool // the machine verifies what it boots: secure boot is on, and there are keys
 }
 
 // BootMedium is a virtual medium as a machine finds it.
 type BootMedium struct {
 	Image   string   // URL
-	Sources []Source // under which a machine boots from it
+	Sources []Source // sources under which a machine boots from it
 }
 
-// Sources is what the machine tries in turn: the source of an override, then its boot order,
-// as BootNext and BootOrder of UEFI. A boot entry puts the disk at the begin of the order. Setup
-// and tools have nothing behind them: they wait for somebody.
+// Sources returns what the machine tries in turn: the source of an override, then the boot order,
+// like BootNext and BootOrder of UEFI. bootEntry says that there is a boot entry for the disk,
+// which is then first in the boot order. Behind setup and tools nothing follows: they wait for a
+// person.
 func (b Boot) Sources(bootEntry bool) []Source {
 	order := BootOrder
 	if bootEntry {
@@ -115,7 +117,7 @@ func (b Boot) Sources(bootEntry bool) []Source {
 	return append([]Source{b.Source}, others...)
 }
 
-// Image is the URL of the first medium of a source, empty if there is none.
+// Image returns the URL of the first medium of a source, or "" if there is none.
 func (b Boot) Image(source Source) string {
 	for _, m := range b.Media {
 		if slices.Contains(m.Sources, source) {
@@ -139,7 +141,7 @@ func (b *BMC) overrideNow() Override {
 	return o
 }
 
-// bootMode is the mode that was set, or that of the hardware.
+// bootMode returns the mode that was set, or else that of the hardware.
 func (b *BMC) bootMode() Mode {
 	if b.mode == "" && b.hardware().Inspection.Inventory.Boot.CurrentBootMode == "bios" {
 		return Legacy
@@ -154,12 +156,13 @@ func (b *BMC) bootMode() Mode {
 // *RefusedError.
 func (b *BMC) SetOverride(c *Call, o Override) error { return b.setOverride(c, o, false) }
 
-// SetBootFlags is SetOverride for the boot flags of IPMI, which the firmware of the machine
-// applies only when it is to handle them, see HandleBootFlags.
+// SetBootFlags is SetOverride for the boot flags of IPMI. The firmware of the machine applies them
+// only if it is told to handle them, see HandleBootFlags.
 func (b *BMC) SetBootFlags(c *Call, o Override) error { return b.setOverride(c, o, true) }
 
-// HandleBootFlags says whether the firmware is to handle the boot flags of IPMI at the next
-// boot (IPMI 2.0, section 28.13, bit 0 of parameter 4). Once it has, it says so itself.
+// HandleBootFlags sets whether the firmware is to handle the boot flags of IPMI at the next boot
+// (IPMI 2.0, section 28.13, bit 0 of parameter 4). Once the firmware has handled them, it resets
+// this itself.
 func (b *BMC) HandleBootFlags(handle bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,8 +221,8 @@ func (b *BMC) checkOverride(o Override) *RefusedError {
 	return nil
 }
 
-// merge adds changes of target and duration to an override. A target without a duration
-// is for one boot.
+// merge applies changes to an override and returns the result. A target without a duration is for
+// one boot.
 func (o Override) merge(changes Override) Override {
 	if changes.Target != "" {
 		o.Target = changes.Target
@@ -239,7 +242,7 @@ func (o Override) merge(changes Override) Override {
 	return o
 }
 
-// bootFrom decides what a machine boots from, and the override that is left.
+// bootFrom returns what a machine boots from, and the override that is left after that.
 func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
 	if o.Enabled == Disabled || o.Target == TargetNone {
 		return BootOrder[0], o
@@ -251,9 +254,9 @@ func bootFrom(o Override, targets map[Target]Source) (Source, Override) {
 	return source, o
 }
 
-// handled is the override that the firmware applies at a boot: none while boot flags of IPMI
-// wait for being handled and nobody has asked for that. Flags that were handled once, and
-// are for good, stay in force.
+// handled returns the override that the firmware applies at a boot. That is none if there are new
+// boot flags of IPMI, and nobody has asked the firmware to handle them. Persistent flags stay in
+// force once they were handled.
 func (b *BMC) handled() Override {
 	if b.unhandled && !b.toHandle {
 		return Override{Target: TargetNone, Enabled: Disabled}
@@ -262,7 +265,7 @@ func (b *BMC) handled() Override {
 	return b.override
 }
 
-// nextBoot applies what waits for a boot and returns it.
+// nextBoot applies what waits for a boot, and returns that boot.
 func (b *BMC) nextBoot() Boot {
 	b.applyBIOS()
 	b.applyVolumes()
@@ -286,9 +289,9 @@ func (b *BMC) nextBoot() Boot {
 	return boot
 }
 
-// Rebooted tells the BMC that the operating system of a boot has restarted the machine
-// by itself, and returns the boot that follows. It returns false when the machine was
-// switched meanwhile, so that there is no such boot any more.
+// Rebooted tells the BMC that the operating system of boot number has restarted the machine by
+// itself. It returns the boot that follows. It returns false when the power was switched meanwhile,
+// which ended that boot.
 func (b *BMC) Rebooted(number int64) (Boot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -300,7 +303,7 @@ func (b *BMC) Rebooted(number int64) (Boot, bool) {
 	return b.nextBoot(), true
 }
 
-// Boots is how often the machine has booted.
+// Boots returns how often the machine has booted.
 func (b *BMC) Boots() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// Identities of firmware components. Network adapters have nic:1, nic:2 and so on.
+// IDs of firmware components. Network adapters have nic:1, nic:2 and so on.
 const (
 	BIOSComponent = "bios"
 	BMCComponent  = "bmc"
@@ -35,8 +35,8 @@ type Adapter struct {
 	Ports           []hardware.Interface
 }
 
-// Adapters groups the interfaces of a machine: neighbours of one product are on one
-// adapter.
+// Adapters groups the interfaces of a machine by adapter: neighbouring interfaces of the same
+// product are ports of one adapter.
 func Adapters(m hardware.Machine) []Adapter {
 	var adapters []Adapter
 	for _, port := range m.Inspection.Inventory.Interfaces {
@@ -50,7 +50,7 @@ func Adapters(m hardware.Machine) []Adapter {
 	return adapters
 }
 
-// Components returns the firmware: that of the BIOS, of the BMC and of each adapter.
+// Components returns the components with firmware: the BIOS, the BMC and each adapter.
 func (b *BMC) Components() []Component {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,9 +133,9 @@ func (b *BMC) fetch(ctx context.Context, from string) (image, Failure) {
 	return file, NoFailure
 }
 
-// Update fetches a firmware file and begins to install it, as a task. With a component,
-// the file must be for that one. It returns when the file is there or cannot be
-// fetched, which the task then says. The end of ctx does not end it. The error is a
+// Update fetches a firmware file and begins to install it, as a task. If component is not empty,
+// the file must be for that component. Update returns when the file is fetched or cannot be
+// fetched; the task then has the failure. The end of ctx does not stop the fetching. The error is a
 // *RefusedError.
 func (b *BMC) Update(ctx context.Context, c *Call, from, component string) (task *Task, err error) {
 	u, err := url.Parse(from)
@@ -159,8 +159,8 @@ func (b *BMC) Update(ctx context.Context, c *Call, from, component string) (task
 	return task, err
 }
 
-// flashTask is the task that installs a file. A BMC installs its own firmware at once, and
-// that of the others when the machine boots next.
+// flashTask returns the task that installs a file. The BMC installs its own firmware at once, and
+// that of other components when the machine boots next.
 func (b *BMC) flashTask(file image, failure Failure, component string, now time.Time, fate effect.Fate) Task {
 	t := Task{
 		Kind: FlashTask, Component: file.component, Version: file.version, Failure: failure, Begun: now, Ended: now,
@@ -189,8 +189,7 @@ func (b *BMC) has(component string) bool {
 	})
 }
 
-// flashWaiting begins the updates that waited for a boot, and returns when the last of
-// them ends.
+// flashWaiting begins the updates that wait for a boot. It returns when the last of them ends.
 func (b *BMC) flashWaiting(now time.Time) time.Time {
 	end := now
 	for _, t := range b.tasks {
@@ -209,7 +208,8 @@ func (b *BMC) Writing() []string {
 	return b.writing(b.settle())
 }
 
-// writing finds the tasks that write at a moment. Those that are over may not be settled yet.
+// writing returns the components that are being written at a moment. It checks the end of each
+// task, because tasks whose time is over may not be settled yet.
 func (b *BMC) writing(at time.Time) []string {
 	components := []string{}
 	for _, t := range b.tasks {
@@ -220,8 +220,8 @@ func (b *BMC) writing(at time.Time) []string {
 	return components
 }
 
-// noteInterrupted keeps in the log that a machine loses its power, or is restarted, while
-// firmware is written. A real one may never start again; this one goes on.
+// noteInterrupted logs that a machine loses its power or is restarted while firmware is being
+// written. A real machine may never start again; this one goes on.
 func (b *BMC) noteInterrupted(at time.Time) {
 	for _, component := range b.writing(at) {
 		b.config.Recorder.Add(effect.Effect{

@@ -12,7 +12,7 @@ import (
 type Slot struct {
 	ID      string
 	Types   []string // as Redfish spells them: CD, DVD, Floppy, USBStick
-	Sources []Source // under which a machine boots from it
+	Sources []Source // sources under which a machine boots from it
 }
 
 // Medium is what is in a slot.

@@ -47,13 +47,13 @@ const (
 type step struct {
 	at   time.Time
 	what action
-	soft bool // waits for the operating system; the machine counts as on until then
+	soft bool // waits for the operating system to shut down; until then the machine counts as on
 }
 
-// reset is what a reset type does. A nil plan does nothing to the power.
+// reset is what a reset type does. A nil plan leaves the power as it is.
 type reset struct {
 	kind    Kind
-	wantsOn bool // whether it is only for machines that are on
+	wantsOn bool // only machines that are on accept it
 	soft    bool // asks the operating system first
 	plan    func(t Times, now time.Time) []step
 }
@@ -78,7 +78,7 @@ var resets = map[ResetType]reset{
 	ResetNMI: {kind: NMI, wantsOn: true},
 }
 
-// Power is the present power state.
+// Power returns the present power state.
 func (b *BMC) Power() PowerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,14 +110,14 @@ func (b *BMC) inPOST() bool {
 	return b.on && slices.ContainsFunc(b.plan, func(s step) bool { return s.what == endPOST })
 }
 
-// Reset changes the power. It returns before that has taken effect. A request replaces
-// one that has not. The error is a *RefusedError.
+// Reset changes the power. It returns before the change has taken effect. A request replaces an
+// earlier one that has not taken effect yet. The error is a *RefusedError.
 func (b *BMC) Reset(c *Call, kind ResetType) error {
 	if !slices.Contains(b.config.Profile.Resets, kind) {
 		return &RefusedError{Reason: UnknownReset, Property: "ResetType", Value: string(kind)}
 	}
 	r, ok := resets[kind]
-	if !ok { // the power button does what the power state makes of it
+	if !ok { // the effect of the power button depends on the power state
 		r = resets[ResetOn]
 		if b.Power() == On {
 			r = resets[ResetGracefulShutdown]
@@ -134,8 +134,8 @@ func (b *BMC) Reset(c *Call, kind ResetType) error {
 	})
 }
 
-// Switch gives the machine power or takes it at once, as somebody does who stands in front
-// of it. That is no call: no fault meets it, and the log does not have it.
+// Switch gives the machine power or cuts it at once, as a person in front of the machine does. That
+// is no call: it meets no faults and is not logged.
 func (b *BMC) Switch(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,16 +163,16 @@ func (b *BMC) checkReset(r reset) *RefusedError {
 	return nil
 }
 
-// begin plans what a reset does.
+// begin plans the steps of a reset.
 func (b *BMC) begin(r reset, now time.Time, fate effect.Fate) {
 	switch {
 	case r.plan == nil, fate.FailTask:
 		return
 	case r.kind == PowerOn && b.powerState() != Off && b.powerState() != PoweringOff,
 		r.kind == PowerOff && b.powerState() == Off:
-		return // accepted, and nothing to do
+		return // accepted, but there is nothing to do
 	case r.soft && (b.inPOST() || b.computer != nil && !b.computer.Shutdown()):
-		return // nobody listens
+		return // no operating system reacts
 	}
 	b.plan = r.plan(b.config.Times, now.Add(fate.TaskTime))
 	if r.kind == PowerOn && b.on { // it was about to lose power
@@ -181,7 +181,7 @@ func (b *BMC) begin(r reset, now time.Time, fate effect.Fate) {
 	b.wake(now)
 }
 
-// wake lets the plan happen in time for a computer.
+// wake makes the BMC take each step of the plan in time. Only a computer needs that.
 func (b *BMC) wake(now time.Time) {
 	if b.config.Wake == nil || b.computer == nil {
 		return
@@ -191,7 +191,7 @@ func (b *BMC) wake(now time.Time) {
 	}
 }
 
-// perform does one step of the plan, at its time.
+// perform does one step of the plan, at the time of the step.
 func (b *BMC) perform(s step) {
 	if b.on && s.what != endPOST {
 		b.noteInterrupted(s.at)

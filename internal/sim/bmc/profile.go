@@ -5,11 +5,11 @@ type Profile struct {
 	Vendor       string // short, in lower case
 	Manufacturer string // of the machines, as their firmware names it
 	Resets       []ResetType
-	// SamePower says that powering on what is on, and off what is off, succeeds.
+	// SamePower says that it is no error to power on what is on, or to power off what is off.
 	SamePower bool
-	// Targets are the boot targets and what each boots from.
+	// Targets are the boot targets, with the source that each boots from.
 	Targets map[Target]Source
-	// OnceOnly are the targets that no continuous override can have.
+	// OnceOnly are the targets that a continuous override cannot have.
 	OnceOnly []Target
 	// FixedMode says that boot settings cannot change the boot mode.
 	FixedMode bool
@@ -20,10 +20,10 @@ type Profile struct {
 	ReplacesMedia bool
 	// EjectsNothing says that ejecting from an empty slot succeeds.
 	EjectsNothing bool
-	// Attributes are those of the BIOS.
+	// Attributes are the BIOS attributes.
 	Attributes []Attribute
-	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time, and
-	// that a change of secure boot makes such a job.
+	// BIOSJobs says that changed attributes wait for a job, of which there is one at a time. A
+	// change of secure boot then makes such a job, too.
 	BIOSJobs bool
 	RAID     RAID
 	// BMCVersion and AdapterVersion are the firmware versions from the factory.

@@ -37,11 +37,11 @@ const (
 	VolumeBusy         Reason = "the volume is being deleted already"
 )
 
-// RefusedError is the error of a call that did nothing.
+// RefusedError is the error of a call that the BMC refused, so that it did nothing.
 type RefusedError struct {
 	Reason   Reason
-	Property string // that is wrong, if any
-	Value    string // that it should have had
+	Property string // the one that is wrong, if any
+	Value    string // the value that was asked for
 }
 
 // Error says why in words.

@@ -14,7 +14,7 @@ const (
 	DeletePK              = "DeletePK"
 )
 
-// KeysResets are all of them.
+// KeysResets has all resets of secure boot keys.
 var KeysResets = []string{ResetAllKeysToDefault, DeleteAllKeys, DeletePK}
 
 type secureState struct {
@@ -38,8 +38,8 @@ func (b *BMC) SecureBoot() SecureBootState {
 	return SecureBootState{Current: b.secure.current, Wanted: b.secure.wanted, Keys: !b.secure.noKeys}
 }
 
-// SetSecureBoot switches secure boot with the next boot. On BMCs with BIOS jobs, it returns the
-// job that does. The error is a *RefusedError.
+// SetSecureBoot switches secure boot on or off from the next boot on. On BMCs with BIOS jobs, it
+// returns the job that does so. The error is a *RefusedError.
 func (b *BMC) SetSecureBoot(c *Call, enable bool) (job *Task, err error) {
 	detail := "disable"
 	if enable {
@@ -67,7 +67,7 @@ func (b *BMC) SetSecureBoot(c *Call, enable bool) (job *Task, err error) {
 	return job, err
 }
 
-// ResetSecureBootKeys changes the keys at once. The error is a *RefusedError.
+// ResetSecureBootKeys changes the keys at once, not at the next boot. The error is a *RefusedError.
 func (b *BMC) ResetSecureBootKeys(c *Call, kind string) error {
 	return b.apply(c, change{
 		kind: ResetSecureBoot, detail: kind,

@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// Subscription asks for events. A simulated BMC has none to send.
+// Subscription is a request for events. A simulated BMC has no events to send.
 type Subscription struct {
 	Number      int64 // from 1
 	Destination string
@@ -25,8 +25,8 @@ func (b *BMC) Subscriptions() []Subscription {
 	return slices.Clone(b.listeners)
 }
 
-// Subscribe adds a subscription and returns it; nil when the BMC lies. The error is a
-// *RefusedError.
+// Subscribe adds a subscription and returns it. It returns nil when a fault makes the BMC ignore
+// the request. The error is a *RefusedError.
 func (b *BMC) Subscribe(c *Call, s Subscription) (made *Subscription, err error) {
 	err = b.apply(c, change{
 		kind: Subscribe, detail: s.Destination,

@@ -38,7 +38,7 @@ const (
 	NoFailure     Failure = iota
 	FetchFailed           // the file could not be fetched
 	ImageInvalid          // the file is no firmware of this machine
-	TaskWentWrong         // as the machine was told
+	TaskWentWrong         // a fault
 )
 
 // Task is something that a BMC does over some time.
@@ -46,22 +46,22 @@ type Task struct {
 	Number    int64 // from 1, for each BMC
 	Kind      TaskKind
 	Component string // see Component.ID
-	Version   string // that an update brings
+	Version   string // version that an update installs
 	State     TaskState
 	Failure   Failure
 	Begun     time.Time
-	Ended     time.Time // or when it will end, as far as that is known
+	Ended     time.Time // for a task that runs, when it will end
 
-	fails  bool // at its end
+	fails  bool // it fails when it ends
 	lasts  time.Duration
-	hidden bool // forgotten, and still running
+	hidden bool // forgotten, but still running
 	volume volumeChange
 }
 
 // Done reports whether the task has ended.
 func (t Task) Done() bool { return t.State == Completed || t.State == Failed }
 
-// copied is what callers get, because tasks change.
+// copied returns a copy for callers, because tasks change.
 func (t *Task) copied() *Task {
 	c := *t
 	return &c
@@ -81,7 +81,7 @@ func (b *BMC) Tasks() []Task {
 	return tasks
 }
 
-// EndTasks lets the tasks that run end at once. Those that wait for a boot go on waiting.
+// EndTasks makes the running tasks end at once. Tasks that wait for a boot go on waiting.
 func (b *BMC) EndTasks() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *BMC) EndTasks() {
 	b.settle()
 }
 
-// ForgetTasks loses the list of tasks. What runs goes on.
+// ForgetTasks makes the BMC forget its list of tasks. Tasks that have not ended go on unseen.
 func (b *BMC) ForgetTasks() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,8 +140,8 @@ func (b *BMC) settleTasks(now time.Time) {
 	b.tasks = slices.DeleteFunc(b.tasks, func(t *Task) bool { return t.hidden && t.Done() })
 }
 
-// endBIOSTask ends the job that changes BIOS attributes, if there is one, and reports
-// whether it fails.
+// endBIOSTask ends the job that changes BIOS attributes, if there is one. It reports whether the
+// job fails.
 func (b *BMC) endBIOSTask() (fails bool) {
 	for _, t := range b.tasks {
 		if t.Kind != BIOSTask || t.State != Scheduled {

@@ -21,30 +21,31 @@ const (
 
 // RAID is what the RAID controllers of a vendor can do.
 type RAID struct {
-	// ApplyTimes are those that requests may choose, the default first.
+	// ApplyTimes are the times that requests may choose, the default first.
 	ApplyTimes []ApplyTime
-	// Tasks says that changes are tasks, and that there is no other while one waits for the next
-	// boot. Without it a change has no identity: it is done when the request is answered, or
-	// waits for the next boot unseen.
+	// Tasks says that changes are tasks, and that no change is accepted while another waits for the
+	// next boot. Without tasks, clients cannot see a change that is under way: it is done when the
+	// request is answered, or at the next boot.
 	Tasks bool
-	// HiddenInPOST says that the BMC knows no drives and volumes before the machine has told it
-	// at the end of POST. Of a machine that is off it knows the last ones.
+	// HiddenInPOST says that the BMC does not know the drives and volumes until the machine has
+	// reported them at the end of POST. While the machine is off, the BMC still knows those of
+	// before.
 	HiddenInPOST bool
 }
 
-// Volume is a disk that the RAID controller makes of drives.
+// Volume is a disk that the RAID controller makes out of drives.
 type Volume struct {
-	Number   int64  // from 1; that of a deleted volume is used again
+	Number   int64  // from 1; the numbers of deleted volumes are used again
 	Name     string // may be empty
 	RAIDType string // as Redfish spells it, such as RAID1
 	Drives   []int  // positions among the disks of the hardware, from 0
-	Capacity int64  // bytes; in a request, 0 means all there is
+	Capacity int64  // bytes; in a request, 0 means all that the drives have left
 }
 
-// layout is what a RAID type does with drives.
+// layout is how a RAID type uses drives.
 type layout struct {
 	least, most, step int // number of drives; a most of 0 is no limit
-	lost              int // drives' worth of capacity that goes to parity
+	lost              int // how many drives' worth of capacity parity takes
 	mirrored          bool
 }
 
@@ -59,7 +60,7 @@ var layouts = map[string]layout{
 	"None": {least: 1, most: 1, step: 1},
 }
 
-// data is how many of n drives hold data rather than parity and copies.
+// data returns how many of n drives hold data rather than parity or copies.
 func (l layout) data(n int) int64 {
 	if l.mirrored {
 		return int64(n / 2)
@@ -72,16 +73,16 @@ func (l layout) accepts(n int) bool {
 	return n >= l.least && (l.most == 0 || n <= l.most) && (n-l.least)%l.step == 0
 }
 
-// raidState is what the RAID controller has, and what it has been asked for without a
-// task, which waits for the next boot.
+// raidState is what the RAID controller has. pending are the changes without a task that wait for
+// the next boot.
 type raidState struct {
 	volumes []Volume // in the order of their numbers
 	pending []volumeChange
 }
 
-// volumeChange makes a volume or deletes one.
+// volumeChange makes or deletes a volume.
 type volumeChange struct {
-	made    *Volume // nil deletes
+	made    *Volume // nil if a volume is deleted
 	deleted int64
 }
 
@@ -101,9 +102,8 @@ func (b *BMC) KnowsStorage() bool {
 	return !b.config.Profile.RAID.HiddenInPOST || !b.inPOST()
 }
 
-// CreateVolume asks for a volume. It returns the volume if it is there at once, and the
-// task if that is how the controller works. An empty time means the default one. The
-// error is a *RefusedError.
+// CreateVolume asks for a volume. It returns the volume if that exists at once, and the task if the
+// controller works with tasks. An empty time means the default one. The error is a *RefusedError.
 func (b *BMC) CreateVolume(c *Call, v Volume, when ApplyTime) (made *Volume, task *Task, err error) {
 	err = b.apply(c, change{
 		kind: CreateVolume, detail: v.describe(),
@@ -125,8 +125,8 @@ func (b *BMC) CreateVolume(c *Call, v Volume, when ApplyTime) (made *Volume, tas
 	return made, task, err
 }
 
-// DeleteVolume asks for the end of a volume, which is there. It returns the task if that
-// is how the controller works. The error is a *RefusedError.
+// DeleteVolume asks for a volume to be deleted. The volume must exist. It returns the task if the
+// controller works with tasks. The error is a *RefusedError.
 func (b *BMC) DeleteVolume(c *Call, number int64, when ApplyTime) (task *Task, err error) {
 	err = b.apply(c, change{
 		kind: DeleteVolume, detail: fmt.Sprintf("volume %d", number),
@@ -148,8 +148,8 @@ func (v Volume) describe() string {
 	return strings.TrimSpace(fmt.Sprintf("%s drives %v, %d bytes %s", v.RAIDType, v.Drives, v.Capacity, v.Name))
 }
 
-// checkVolumeRequest refuses a change at a time that cannot be chosen, and one behind a task
-// that waits.
+// checkVolumeRequest refuses a change at a time that cannot be chosen. It also refuses any change
+// while a task waits for the next boot.
 func (b *BMC) checkVolumeRequest(when ApplyTime) *RefusedError {
 	if slices.ContainsFunc(b.tasks, func(t *Task) bool { return t.Kind == VolumeTask && t.State == Scheduled }) {
 		return &RefusedError{Reason: PendingVolumeJob}
@@ -160,8 +160,8 @@ func (b *BMC) checkVolumeRequest(when ApplyTime) *RefusedError {
 	return nil
 }
 
-// checkVolume refuses a volume that its drives cannot have room for, and sets its
-// capacity if it has none.
+// checkVolume refuses a volume for which its drives have no room. It sets the capacity of a volume
+// that has none.
 func (b *BMC) checkVolume(v *Volume) *RefusedError {
 	l, known := layouts[v.RAIDType]
 	if !known {
@@ -194,7 +194,8 @@ func (b *BMC) checkVolume(v *Volume) *RefusedError {
 	return nil
 }
 
-// occupied is how much of a drive its volumes use, also those that are being made.
+// occupied returns how much of a drive its volumes use, in bytes, including volumes that are being
+// made.
 func (b *BMC) occupied(drive int) (used int64) {
 	volumes := slices.Clone(b.raid.volumes)
 	for _, o := range b.underWay() {
@@ -222,7 +223,8 @@ func (b *BMC) underWay() []volumeChange {
 	return all
 }
 
-// changeVolumes does what was asked for at its time, and returns its task.
+// changeVolumes makes a change at the time when. It returns the task of the change, if there is
+// one.
 func (b *BMC) changeVolumes(o volumeChange, when ApplyTime, now time.Time, fate effect.Fate) *Task {
 	raid := b.config.Profile.RAID
 	if when == "" {
@@ -258,7 +260,7 @@ func (b *BMC) carryOut(o volumeChange) {
 	b.raid.volumes = slices.Insert(slices.Clone(b.raid.volumes), at, *o.made)
 }
 
-// applyVolumes is what the RAID controller does during POST.
+// applyVolumes does what the RAID controller does during POST.
 func (b *BMC) applyVolumes() {
 	for _, o := range b.raid.pending {
 		b.carryOut(o)
