@@ -8,41 +8,42 @@ import (
 
 // Kinds of effects that machines with agents and disks have.
 const (
-	// AgentCommand is a command of a machine's agent, from its begin to its end.
+	// AgentCommand is a command of a machine's agent, from its start to its end.
 	AgentCommand = "agent command"
-	// Wipe is the end of what was on one or several disks.
+	// Wipe is the erasure of one or several disks.
 	Wipe = "wipe"
 	// Write is the writing of an image, or a part of one, to a disk.
 	Write = "write"
 	// Boot is the start of a ramdisk or of an operating system.
 	Boot = "boot"
-	// RescuePassword is that a rescue system got the password of its user, as /etc/shadow has it.
+	// RescuePassword means that a rescue system got the password of its user, in the format of
+	// /etc/shadow.
 	RescuePassword = "rescue password"
 )
 
 // AgentFaults are the ways in which the agent of a machine fails. The zero value has
 // none. Chances are drawn for every command anew.
 type AgentFaults struct {
-	// CrashAt ends the agent during its command of this number, counted from 1 since it
-	// started; 0 means none. As after Crash, it starts again.
+	// CrashAt ends the agent during its command of this number, counted from 1 since the agent
+	// started; 0 means none. As after Crash, the agent starts again.
 	CrashAt int `json:"crash_at,omitempty"`
-	// Crash ends the agent in the middle of a command. It is started again and knows nothing
+	// Crash ends the agent in the middle of a command. The agent is started again and knows nothing
 	// of what was before.
 	Crash Chance `json:"crash,omitempty"`
 	// Vanish silences the agent in the middle of a command, until the next power cycle.
 	Vanish Chance `json:"vanish,omitempty"`
 	// NeverEnd keeps a command running until the next power cycle.
 	NeverEnd Chance `json:"never_end,omitempty"`
-	// Fail lets a command fail at its end.
+	// Fail makes a command fail at its end.
 	Fail Chance `json:"fail,omitempty"`
-	// BadChecksum lets an image have another checksum than the one that was asked for.
+	// BadChecksum makes the checksum of an image differ from the requested one.
 	BadChecksum Chance `json:"bad_checksum,omitempty"`
-	// DiskFull lets a disk be full while an image is written.
+	// DiskFull makes the disk run full while an image is written.
 	DiskFull Chance `json:"disk_full,omitempty"`
-	// Commands limits all of this to some commands, named like standby.run_image or
-	// run_image, or to steps, such as write_image. Empty means every command.
+	// Commands limits these faults to some commands, named like standby.run_image or run_image, or
+	// to steps, named like write_image. Empty means every command.
 	Commands []string `json:"commands,omitempty"`
-	// Times is how often a machine meets these faults, from when they were set; 0 means always.
+	// Times is how often a machine meets these faults after they were set; 0 means no limit.
 	Times int `json:"times,omitempty"`
 }
 
@@ -51,7 +52,7 @@ func (f AgentFaults) none() bool {
 	return f.CrashAt == 0 && f.Crash == 0 && f.Vanish == 0 && f.NeverEnd == 0 && f.Fail == 0 && f.BadChecksum == 0 && f.DiskFull == 0
 }
 
-// Validate returns an error for numbers that mean nothing.
+// Validate returns an error for numbers that make no sense.
 func (f AgentFaults) Validate() error {
 	if f.CrashAt < 0 || f.Times < 0 {
 		return errors.New("crash_at and times must not be negative")
@@ -61,8 +62,8 @@ func (f AgentFaults) Validate() error {
 
 // Command is a command that an agent begins.
 type Command struct {
-	// Names are those by which faults select it: of the command, with and without its
-	// extension, and of the step that it executes, if any.
+	// Names are the names by which faults select the command: that of the command with and without
+	// its extension, and that of the step that it executes, if any.
 	Names []string
 	// Number counts the commands since the agent started, from 1.
 	Number int
@@ -87,7 +88,7 @@ func (f AgentFaults) draw(c Command, random *rand.Rand) (fate CommandFate) {
 	}
 	for _, possible := range []struct {
 		chance Chance
-		writes bool // it needs a command that writes
+		writes bool // only commands that write an image can meet it
 		fate   CommandFate
 	}{
 		{f.Crash, false, CommandFate{Crash: true}},
@@ -104,7 +105,7 @@ func (f AgentFaults) draw(c Command, random *rand.Rand) (fate CommandFate) {
 	return fate
 }
 
-// Fault names what the command meets, as Effect.Fault.
+// Fault returns the name of the fault that the command meets, for Effect.Fault; empty means none.
 func (f CommandFate) Fault() string {
 	switch {
 	case f.Crash:

@@ -17,7 +17,7 @@ import (
 // hardware is fake hardware whose machines are reached over HTTP.
 var hardware = fake.New(fake.Remote())
 
-// interfaceOf returns an interface of it.
+// interfaceOf returns an interface of the fake hardware.
 func interfaceOf[A any](t *testing.T, kind node.InterfaceKind) A {
 	t.Helper()
 	ability, ok := hardware.Interfaces()[kind].(A)
@@ -75,7 +75,7 @@ func step(kind driver.StepKind, over node.InterfaceKind, name, does string, uncl
 	}
 }
 
-// with is an operation that is one call of an ability.
+// with is an operation that consists of one call of an ability.
 func with[A any](kind node.InterfaceKind, does string, unclear drivertest.Repeating, call func(A, context.Context, *node.Node, driver.Turn) (driver.Outcome, error)) operation {
 	return operation{
 		effects: []string{does}, unclear: unclear,
@@ -161,7 +161,8 @@ func TestPowerOfFakeHardwareOnAMachine(t *testing.T) {
 	})
 }
 
-// TestMachineKnowsEveryKindOfTheDriver joins the two lists of words.
+// TestMachineKnowsEveryKindOfTheDriver checks that machines know every kind of effect that the
+// driver knows.
 func TestMachineKnowsEveryKindOfTheDriver(t *testing.T) {
 	m := newMachine(t)
 	n := &node.Node{DriverInfo: node.ObjectOf(map[string]any{"fake_machine": m.url + "/machines/m1"})}

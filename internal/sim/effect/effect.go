@@ -1,12 +1,10 @@
-// Package effect serves machines that do not exist and remember what was done to
-// them: any number of them over HTTP, in one process, for nodes of fake hardware.
-// Each comes into being when somebody first speaks to it, keeps a power state, a
-// boot device, a list of tasks and a log of effects, and fails in the ways that it
-// is told to. What an engine did, and how often, is read from these logs and not
-// from the engine.
+// Package effect serves machines that do not exist and that remember what was done to them: any
+// number of machines over HTTP, in one process, for nodes of fake hardware. A machine exists from
+// the first call that names it. It keeps a power state, a boot device, a list of tasks and a log of
+// effects, and fails in the ways that it is told to. These logs show what an engine did, and how
+// often; the engine itself is not asked.
 //
-// A machine does what it is asked each time it is asked: it never finds out by
-// itself that two requests are one.
+// A machine obeys every request: it never recognizes that two requests are the same one.
 package effect
 
 import (
@@ -17,11 +15,11 @@ import (
 
 // Options says how the machines behave. The zero value has no faults.
 type Options struct {
-	// Faults of every machine that has none of its own.
+	// Faults are those of every machine that has no faults of its own.
 	Faults Faults
-	// Seed decides which of the calls that may fail do.
+	// Seed decides which calls meet a fault.
 	Seed uint64
-	// Keep is how many calls are kept, the newest ones; 0 means 500,000.
+	// Keep is how many of the newest calls are kept; 0 means 500,000.
 	Keep int
 	// Clock tells the time; nil means time.Now. It measures tasks, not delays.
 	Clock func() time.Time
@@ -49,10 +47,10 @@ func New(o Options) *Server {
 	})}
 }
 
-// maxMachines bounds the memory that names can take.
+// maxMachines bounds the memory that the machines take: any name in a call makes one.
 const maxMachines = 100_000
 
-// machine finds a machine, or makes one that is off.
+// machine returns the machine with a name. If there is none, it makes one that is off.
 func (s *Server) machine(name string) (*machine, *refusal) {
 	if m, ok := s.machines[name]; ok {
 		return m, nil
@@ -66,7 +64,7 @@ func (s *Server) machine(name string) (*machine, *refusal) {
 	return m, nil
 }
 
-// existing finds a machine that somebody has spoken to.
+// existing returns the machine with a name, if a call has named it before.
 func (s *Server) existing(name string) (*machine, *refusal) {
 	m, ok := s.machines[name]
 	if !ok {

@@ -102,7 +102,8 @@ func (m *machine) Effects() []string {
 	return all
 }
 
-// everyKind limits faults to effects, and lets the time of tasks count for each.
+// everyKind returns the part of faults that limits them to effects, and makes the task time count
+// for each.
 func everyKind() string {
 	names, _ := json.Marshal(kinds) // texts only
 	return `"only":` + string(names)

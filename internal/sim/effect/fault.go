@@ -15,8 +15,8 @@ import (
 // Faults are the ways in which a machine fails. The zero value has none. Chances
 // are drawn for every call anew.
 type Faults struct {
-	// Delay is how long the machine takes to answer. It has done by then what it
-	// was asked to do.
+	// Delay is how long the machine takes to answer. It does what it was asked to do before the
+	// delay.
 	Delay Duration `json:"delay,omitempty"`
 	// Unreachable does nothing and cuts the connection at once.
 	Unreachable Chance `json:"unreachable,omitempty"`
@@ -30,22 +30,23 @@ type Faults struct {
 	LoseAnswer Chance `json:"lose_answer,omitempty"`
 	// Lie answers that it is done and does nothing.
 	Lie Chance `json:"lie,omitempty"`
-	// TaskTime is how long tasks take: those of long effects, and of others when
-	// Only names them.
+	// TaskTime is how long tasks take: the tasks of long effects, and also those of other effects
+	// that Only names.
 	TaskTime Duration `json:"task_time,omitempty"`
-	// FailTask lets a task fail at its end.
+	// FailTask makes a task fail at its end.
 	FailTask Chance `json:"fail_task,omitempty"`
-	// Only limits all of this to some kinds of effects; "read" stands for calls that
-	// change nothing. Empty means every call.
+	// Only limits these faults to some kinds of effects; "read" stands for calls that change
+	// nothing. Empty means every call.
 	Only []string `json:"only,omitempty"`
-	// Agent are those of the agent in the machine's ramdisk.
+	// Agent are the faults of the agent in the machine's ramdisk.
 	Agent AgentFaults `json:"agent,omitzero"`
 }
 
-// Reading is the kind of a call that changes nothing.
+// Reading is the kind of calls that change nothing.
 const Reading = "read"
 
-// check finds kinds that no effect has.
+// check returns an error if the faults name kinds of effects that these machines do not have, or
+// are not valid.
 func (f Faults) check(known func(kind string) bool) error {
 	for _, kind := range f.Only {
 		if kind != Reading && !known(kind) {
@@ -88,7 +89,7 @@ func (f Faults) draw(kind string, slow bool, random *rand.Rand) Fate {
 	return out
 }
 
-// Fault names what the call meets, as Effect.Fault.
+// Fault returns the name of the fault that the call meets, for Effect.Fault; empty means none.
 func (f Fate) Fault() string {
 	switch {
 	case f.Unreachable:
@@ -109,12 +110,12 @@ func (f Fate) Fault() string {
 	return ""
 }
 
-// Spared reports whether the machine accepts what it is asked to do. One that lies
-// accepts it as well.
+// Spared reports whether the machine accepts what it is asked to do. A machine that lies accepts it
+// as well.
 func (f Fate) Spared() bool { return !f.Unreachable && !f.Hang && !f.Refuse && !f.Error }
 
-// Wait returns when the machine answers, or false when it does not before its client
-// is gone.
+// Wait waits until the machine answers, and returns true. It returns false if the machine does not
+// answer: at once if it is unreachable, otherwise when ctx ends because the client is gone.
 func (f Fate) Wait(ctx context.Context) (answers bool) {
 	if f.Unreachable {
 		return false

@@ -61,10 +61,10 @@ type task struct {
 	request  string
 	ends     time.Time
 	fails    bool
-	observed bool // its end was seen
+	observed bool // its effect on the machine has been applied
 }
 
-// States of a task, as they are answered.
+// States of a task, as answers have them.
 const (
 	noTask      = "none"
 	taskRunning = "running"
@@ -73,7 +73,7 @@ const (
 	taskUnknown = "unknown"
 )
 
-// taskDocument is a task as it is answered.
+// taskDocument is a task as answers have it.
 type taskDocument struct {
 	ID      string `json:"id,omitempty"`
 	State   string `json:"state"`
@@ -95,7 +95,7 @@ func (t task) document(now time.Time) taskDocument {
 	return d
 }
 
-// kindTable is everything that can be done to a machine.
+// kindTable has every kind of effect on a machine.
 var kindTable = map[string]struct {
 	slow  bool                 // whether the task time of a machine counts for it
 	apply func(*machine, task) // what it changes
@@ -127,8 +127,8 @@ func (m *machine) begin(t task) {
 	m.tasks = append(m.tasks, t)
 }
 
-// settle lets the tasks that have ended change the machine, in their order. It is
-// called before the machine is read, so that nothing has to run in between.
+// settle applies the tasks that have ended to the machine, in their order. It is called before the
+// machine is read, so that nothing has to run in between.
 func (m *machine) settle(now time.Time) {
 	for i, t := range m.tasks {
 		if t.observed || now.Before(t.ends) {
@@ -141,7 +141,7 @@ func (m *machine) settle(now time.Time) {
 	}
 }
 
-// outcome finds the newest task of a request.
+// outcome returns the newest task of a request.
 func (m *machine) outcome(request string, now time.Time) taskDocument {
 	for _, t := range slices.Backward(m.tasks) {
 		if t.request == request {
@@ -154,7 +154,7 @@ func (m *machine) outcome(request string, now time.Time) taskDocument {
 	return taskDocument{State: noTask}
 }
 
-// forget loses the list of tasks, as a restart does. Tasks that run go on.
+// forget forgets the list of tasks, as a restart does. Tasks that run go on.
 func (m *machine) forget(now time.Time) {
 	for i := range m.tasks {
 		if now.Before(m.tasks[i].ends) {

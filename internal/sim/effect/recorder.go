@@ -11,18 +11,18 @@ import (
 
 // RecorderOptions says what a recorder keeps and which faults its machines have.
 type RecorderOptions struct {
-	// Faults of every machine that has none of its own.
+	// Faults are those of every machine that has no faults of its own.
 	Faults Faults
-	// Seed decides which of the calls that may fail do.
+	// Seed decides which calls meet a fault.
 	Seed uint64
-	// Keep is how many calls are kept, the newest ones; 0 means 500,000.
+	// Keep is how many of the newest calls are kept; 0 means 500,000.
 	Keep int
-	// Known reports whether there is such a kind of effects; faults may name no other.
+	// Known reports whether a kind of effects exists. Faults may name no others.
 	Known func(kind string) bool
 }
 
-// Recorder has the log of calls and the faults of any number of machines, whatever
-// protocol they speak. It is safe for concurrent use.
+// Recorder has the log of calls and the faults of any number of machines, which may speak any
+// protocol. It is safe for concurrent use.
 type Recorder struct {
 	known func(kind string) bool
 
@@ -33,13 +33,13 @@ type Recorder struct {
 	log      log
 }
 
-// record is what is kept of one machine.
+// record is what the recorder has of one machine, besides its calls.
 type record struct {
 	effects []int64 // sequence numbers of its effects
 	counts  map[string]int
 	reads   int64
-	faults  *Faults // nil means those for all
-	failed  int     // how often its agent has met a fault since those were set
+	faults  *Faults // nil means the faults of all machines without their own
+	failed  int     // how often the agent has met a fault since the faults were set
 }
 
 // NewRecorder returns a recorder without machines.
@@ -53,7 +53,7 @@ func NewRecorder(o RecorderOptions) *Recorder {
 	}
 }
 
-// Register makes a machine known. Calls and faults of others are refused.
+// Register makes a machine known. No other machine can have calls or faults.
 func (r *Recorder) Register(machine string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,8 +62,8 @@ func (r *Recorder) Register(machine string) {
 	}
 }
 
-// Draw decides what becomes of a call of a registered machine. Slow says that the task
-// time of a machine counts for such a call even if the faults do not name its kind.
+// Draw decides what becomes of a call of a registered machine. slow says that the task time counts
+// for the call even if the faults do not name its kind.
 func (r *Recorder) Draw(machine, kind string, slow bool) Fate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *Recorder) DrawCommand(machine string, c Command) CommandFate {
 	return fate
 }
 
-// Add stores a call of a registered machine and returns the number that it gets. A call
-// with a task counts as an effect.
+// Add stores a call of a registered machine and returns the number of the call. A call with a task
+// counts as an effect.
 func (r *Recorder) Add(e Effect) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,16 +120,16 @@ func (m *record) since(first int64) []int64 {
 	return m.effects[i:]
 }
 
-// End notes when a call was answered or its client was seen to be gone, unless the call
-// is kept no more.
+// End notes when a call was answered, or when the machine saw that the client was gone. It does
+// nothing if the call is not kept any more.
 func (r *Recorder) End(number int64, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.log.end(number, now)
 }
 
-// Effects returns what was done to a registered machine behind a sequence number, as
-// far as it is kept.
+// Effects returns what was done to a registered machine after a sequence number, as far as it is
+// kept.
 func (r *Recorder) Effects(machine string, after int64) []Effect {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,8 +144,8 @@ func (r *Recorder) effects(machine string, after int64) []Effect {
 	return own
 }
 
-// Calls returns the calls of all machines behind a sequence number, those without an
-// effect as well, as far as they are kept.
+// Calls returns the calls of all machines after a sequence number, as far as they are kept. They
+// include calls without an effect.
 func (r *Recorder) Calls(after int64) []Effect {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (r *Recorder) Calls(after int64) []Effect {
 	return slices.Clone(calls)
 }
 
-// Counts is how often each kind of effect was begun on a registered machine.
+// Counts returns how often each kind of effect was begun on a registered machine.
 func (r *Recorder) Counts(machine string) map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,15 +162,16 @@ func (r *Recorder) Counts(machine string) map[string]int {
 	return counts
 }
 
-// Reads is how often a registered machine was read.
+// Reads returns how often a registered machine was read.
 func (r *Recorder) Reads(machine string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.machines[machine].reads
 }
 
-// SetFaults replaces the faults of a registered machine; nil lets it follow those for
-// all again. The error names a kind of effects that does not exist.
+// SetFaults replaces the faults of a machine; nil makes it follow the faults for all machines
+// again. It returns an error if the machine is not registered, or if the faults cannot be those of
+// this machine.
 func (r *Recorder) SetFaults(machine string, faults *Faults) error {
 	if faults != nil {
 		if err := faults.check(r.known); err != nil {
@@ -187,8 +188,8 @@ func (r *Recorder) SetFaults(machine string, faults *Faults) error {
 	return nil
 }
 
-// SetAllFaults replaces the faults of the machines that have none of their own. The
-// error names a kind of effects that does not exist.
+// SetAllFaults replaces the faults of the machines that have none of their own. It returns an error
+// if the faults cannot be those of these machines.
 func (r *Recorder) SetAllFaults(faults Faults) error {
 	if err := faults.check(r.known); err != nil {
 		return err
@@ -217,7 +218,7 @@ type Totals struct {
 	Kinds    map[string]int `json:"kinds"`
 }
 
-// Totals counts everything that was ever done.
+// Totals counts everything that was ever done, including what is not kept any more.
 func (r *Recorder) Totals() Totals {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Handler serves what a tester asks and tells about the machines: their effects, their
-// counts and their faults.
+// Handler serves the API with which testers read the effects and counts of the machines, and set
+// their faults.
 func (r *Recorder) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
@@ -29,9 +29,9 @@ func (r *Recorder) Handler() http.Handler {
 // effectsDocument is a part of the log.
 type effectsDocument struct {
 	Effects []Effect `json:"effects"`
-	// Next is the sequence number to ask for the effects behind this part.
+	// Next is the sequence number with which to ask for the effects after this part.
 	Next int64 `json:"next"`
-	// Gap says that effects in front of this part are not kept any more.
+	// Gap says that effects before this part are not kept any more.
 	Gap bool `json:"gap,omitempty"`
 }
 
@@ -39,7 +39,7 @@ func (r *Recorder) allEffects(request *http.Request) (any, *refusal) {
 	return r.readLog(request, Effect.Done)
 }
 
-// allCalls answers with the calls that did nothing as well.
+// allCalls answers with all calls, including those that did nothing.
 func (r *Recorder) allCalls(request *http.Request) (any, *refusal) {
 	return r.readLog(request, func(Effect) bool { return true })
 }
@@ -122,16 +122,17 @@ func (r *Recorder) putFaults(request *http.Request) (any, *refusal) {
 	return faults, nil
 }
 
-// clearFaults lets one machine follow the faults for all again, or ends those.
+// clearFaults makes one machine follow the faults for all machines again. Without a machine, it
+// removes the faults for all.
 func (r *Recorder) clearFaults(request *http.Request) (any, *refusal) {
 	if request.PathValue("name") == "" {
-		_ = r.SetAllFaults(Faults{}) // names no kind that could be wrong
+		_ = r.SetAllFaults(Faults{}) // cannot fail: no faults are always valid
 		return Faults{}, nil
 	}
 	name, refused := r.named(request)
 	if refused != nil {
 		return nil, refused
 	}
-	_ = r.SetFaults(name, nil) // the same
+	_ = r.SetFaults(name, nil) // cannot fail: the machine is registered
 	return r.showFaults(request)
 }

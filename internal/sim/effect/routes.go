@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// maxBody bounds what is read of a request, in bytes.
+// maxBody is the largest body of a request, in bytes.
 const maxBody = 64 << 10
 
 // refusal is an answer that is an error.
@@ -21,7 +21,7 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, Error: fmt.Sprintf(format, args...)}
 }
 
-// handler answers a request with what is written as JSON.
+// handler returns the answer to a request, which is then written as JSON.
 type handler func(r *http.Request) (any, *refusal)
 
 // ServeHTTP writes the answer.
@@ -36,8 +36,8 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer) // the client may be gone
 }
 
-// Handler serves the machines and what there is to ask and to tell about them.
-// Faults concern only the three calls of an engine.
+// Handler serves the calls of engines to the machines, and the API for testers. Faults affect only
+// the calls of engines.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
@@ -59,7 +59,7 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// locked runs a handler that does not wait.
+// locked makes a handler that does not wait run under the lock of the server.
 func (s *Server) locked(h handler) handler {
 	return func(r *http.Request) (any, *refusal) {
 		s.mu.Lock()
@@ -77,14 +77,14 @@ type fate struct {
 // read draws the fate of a call that changes nothing.
 func (s *Server) read(m *machine) fate { return fate{Fate: s.recorder.Draw(m.name, Reading, false)} }
 
-// engineCall is a call that faults may hit: it says what becomes of the call and
-// answers it.
+// engineCall returns the handler of a call that faults may affect. do returns what becomes of the
+// call, and the answer.
 func (s *Server) engineCall(do func(*http.Request) (fate, any, *refusal)) handler {
 	return func(r *http.Request) (any, *refusal) {
 		end, answer, refused := do(r)
 		answers := end.Wait(r.Context())
 		if end.call > 0 {
-			s.recorder.End(end.call, s.clock()) // before its client can go on
+			s.recorder.End(end.call, s.clock()) // before the client can go on
 		}
 		if !answers {
 			panic(http.ErrAbortHandler) // cuts the connection
@@ -101,7 +101,7 @@ func (s *Server) engineCall(do func(*http.Request) (fate, any, *refusal)) handle
 	}
 }
 
-// readPower answers the power state.
+// readPower answers with the power state.
 func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
 	return s.read(m), map[string]any{"power_state": m.power}, nil
 }
 
-// readTask answers what became of a request.
+// readTask answers with what became of a request.
 func (s *Server) readTask(r *http.Request) (fate, any, *refusal) {
 	request := r.URL.Query().Get("request")
 	if request == "" {
@@ -128,7 +128,7 @@ func (s *Server) readTask(r *http.Request) (fate, any, *refusal) {
 	return s.read(m), m.outcome(request, s.clock()), nil
 }
 
-// readSettings answers what BIOS and firmware were changed to.
+// readSettings answers with what BIOS and firmware were changed to.
 func (s *Server) readSettings(r *http.Request) (fate, any, *refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *Server) readSettings(r *http.Request) (fate, any, *refusal) {
 	return s.read(m), m.settings, nil
 }
 
-// order is the body of an effect.
+// order is the body of a request for an effect.
 type order struct {
 	Kind      string   `json:"kind"`
 	Detail    string   `json:"detail"`
@@ -186,7 +186,7 @@ func (s *Server) perform(r *http.Request) (fate, any, *refusal) {
 	return end, t.document(now), nil
 }
 
-// decode reads the whole body, so that the connection tells when its client goes.
+// decode reads the whole body: only then does the server notice when the client disconnects.
 func decode(r *http.Request, into any) *refusal {
 	text, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil && len(text) > maxBody {
@@ -194,7 +194,7 @@ func decode(r *http.Request, into any) *refusal {
 	}
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(text))
-		decoder.DisallowUnknownFields() // a misspelt fault would be none
+		decoder.DisallowUnknownFields() // otherwise a misspelt fault would be no fault
 		err = decoder.Decode(into)
 	}
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// Serve answers on the listener until the context ends, and closes it. Calls that
-// hang then end without an answer.
+// Serve answers on the listener until ctx ends, and then closes it. Calls that hang then end
+// without an answer.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// machineDocument is a machine as testers see it.
+// machineDocument describes a machine to testers.
 type machineDocument struct {
 	Name       string         `json:"name"`
 	PowerState string         `json:"power_state"`
 	BootDevice string         `json:"boot_device"`
 	Tasks      []taskDocument `json:"tasks"`
-	// Forgetful says that the list of tasks is not complete.
+	// Forgetful says that the list of tasks is incomplete.
 	Forgetful bool           `json:"forgetful,omitempty"`
 	Counts    map[string]int `json:"counts"` // effects by kind
 	Reads     int64          `json:"reads"`
@@ -40,7 +40,7 @@ func (s *Server) showMachine(r *http.Request) (any, *refusal) {
 	}, nil
 }
 
-// setFaults replaces the faults of one machine, which may come into being by that.
+// setFaults replaces the faults of one machine. A machine that does not exist yet is made.
 func (s *Server) setFaults(r *http.Request) (any, *refusal) {
 	s.mu.Lock()
 	_, refused := s.machine(r.PathValue("name"))
@@ -51,7 +51,7 @@ func (s *Server) setFaults(r *http.Request) (any, *refusal) {
 	return s.recorder.putFaults(r)
 }
 
-// forgetTasks lets one machine, or each, lose its list of tasks.
+// forgetTasks makes one machine, or each, forget its list of tasks.
 func (s *Server) forgetTasks(r *http.Request) (any, *refusal) {
 	if name := r.PathValue("name"); name != "" {
 		m, refused := s.machine(name)
