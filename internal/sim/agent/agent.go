@@ -1,14 +1,13 @@
 // Package agent simulates ironic-python-agent.
 //
-// An [Agent] runs from the boot of its ramdisk until the machine is powered off. It
-// posts its inspection document, looks itself up, serves the agent's command API on
-// its own address and sends heartbeats, with the pauses, retries and error texts that
-// were recorded from a real agent or stand in its source. Commands take simulated time. They
-// download images and write them to the disks of package disk, and erase those; others change
-// nothing.
+// An [Agent] runs from the boot of its ramdisk until the machine is powered off. It posts its
+// inspection document, looks itself up, serves the agent's command API on its own address and sends
+// heartbeats. Its pauses, retries and error texts come from the recording of a real agent or from
+// the agent's source. Commands take simulated time. They download images and write them to the
+// disks of package disk, and erase those disks; other commands change nothing.
 //
-// The package uses only the public protocol and shares no code with the engine, so
-// that tests find mistakes on either side.
+// The package uses only the public protocol and shares no code with the engine, so that tests find
+// mistakes on either side.
 package agent
 
 import (
@@ -32,29 +31,28 @@ import (
 // Port is the usual TCP port of an agent's command API.
 const Port = 9999
 
-// Errors with which [Agent.Run] ends by itself.
+// Errors with which [Agent.Run] ends although ctx has not ended.
 var (
 	// ErrPoweredOff: the engine made the agent power the machine off.
 	ErrPoweredOff = errors.New("the agent was told to power the machine off")
 	// ErrRebooted: the engine made the agent restart the machine.
 	ErrRebooted = errors.New("the agent was told to restart the machine")
-	// ErrRescued: the agent has set the password of the rescue system, which goes on
-	// without it.
+	// ErrRescued: the agent has set the password of the rescue system. The rescue system goes on
+	// without the agent.
 	ErrRescued = errors.New("the agent has ended because its rescue system was made ready")
-	// ErrNoToken: the engine has issued the token of this node to an earlier agent
-	// and does not issue another one, and this version of the agent then switches its
-	// network off. Only a power cycle helps.
+	// ErrNoToken: the engine has issued the token of this node to an earlier agent and does not
+	// issue another one. This version of the agent then switches its network off. Only a power
+	// cycle helps.
 	ErrNoToken = errors.New("the engine has issued the agent token to an earlier agent; power-cycle the machine so that the engine issues a new one")
 	// ErrNoEngine: the kernel command line names no engine to look the machine up at.
 	ErrNoEngine = errors.New("the kernel command line has no ipa-api-url; the agent has nobody to report to")
-	// ErrCrashed: the process of the agent ended during a command, as it was told to by a
-	// fault; its service manager starts it again.
+	// ErrCrashed: a fault ended the process of the agent during a command. Its service manager
+	// starts the agent again.
 	ErrCrashed = errors.New("the agent crashed during a command")
-	// ErrVanished: the agent fell silent during a command, as it was told to by a fault. Only
-	// a power cycle helps.
+	// ErrVanished: a fault made the agent fall silent during a command. Only a power cycle helps.
 	ErrVanished = errors.New("the agent fell silent during a command; power-cycle the machine")
-	// ErrInspectionUnanswered: the engine took the inspection document and did not
-	// answer. The process of the agent ends; its service manager starts it again.
+	// ErrInspectionUnanswered: the engine took the inspection document and did not answer. The
+	// process of the agent ends, and its service manager starts it again.
 	ErrInspectionUnanswered = errors.New("the engine did not answer the inspection document in time")
 )
 
@@ -97,20 +95,20 @@ type Config struct {
 	// Engine is the root URL of the Bare Metal API, with or without /v1; empty means that the
 	// agent ends with [ErrNoEngine] after its inspection.
 	Engine string
-	// CallbackURLs are where the inspection document is posted: to the first, and to the next
-	// ones as long as there is no answer. Without any, it is not posted.
+	// CallbackURLs are where the inspection document is posted: to the first URL, and to the next
+	// ones as long as there is no answer. If there are none, the document is not posted.
 	CallbackURLs []string
 	// Client makes the requests. All agents share it.
 	Client *http.Client
 	// Downloads fetches images, checksums and config drives; nil means Client.
 	Downloads *http.Client
-	// CoreOS gives the ramdisk a hardware manager with the deploy step install_coreos, as that of Metal3's
-	// image of the agent.
+	// CoreOS gives the ramdisk a hardware manager with the deploy step install_coreos, like the one
+	// in Metal3's image of the agent.
 	CoreOS bool
-	// Disks are those of the machine; nil means disks that are empty at every boot.
+	// Disks are the disks of the machine; nil means disks that are empty at every boot.
 	Disks *disk.Set
-	// UEFI says that the machine was booted in UEFI mode, in which boot loaders get an entry in
-	// the boot order of the firmware.
+	// UEFI says that the machine was booted in UEFI mode. In this mode, boot loaders get an entry
+	// in the boot order of the firmware.
 	UEFI bool
 	// Journal may be nil.
 	Journal Journal
@@ -122,14 +120,14 @@ type Config struct {
 	Hostname string
 	// Address is where the command API listens; port zero picks a free port.
 	Address netip.AddrPort
-	// Listen opens the listener of the command API, whose address must be a
-	// *[net.TCPAddr]; nil means one of the system.
+	// Listen opens the listener of the command API, whose address must be a *[net.TCPAddr]; nil
+	// means the network of the computer.
 	Listen func(ctx context.Context, network, address string) (net.Listener, error)
 	// TLS makes the agent serve HTTPS with a certificate of its own, if the engine
 	// supports that (API 1.68).
 	TLS bool
-	// HeartbeatTimeout replaces the engine's heartbeat_timeout; zero keeps that. The
-	// agent waits a random 30 to 60 % of it between heartbeats.
+	// HeartbeatTimeout replaces the engine's heartbeat_timeout; zero means the engine's. Between
+	// heartbeats the agent waits for a random 30 to 60 % of it.
 	HeartbeatTimeout time.Duration
 	// Token is the token on the boot media; empty means none.
 	Token string
@@ -165,10 +163,10 @@ type Agent struct {
 	mu            sync.Mutex
 	token         string
 	tokenRequired bool // the engine requires tokens
-	md5Allowed    bool // the engine lets MD5 checksums pass
-	readsNeedIt   bool // a request to read commands had a token
+	md5Allowed    bool // the engine allows MD5 checksums
+	readsNeedIt   bool // a request to read commands had a token; from then on all need one
 	partitions    map[string]string
-	node          knownNode // as the engine described it last
+	node          knownNode // as the engine last described it
 }
 
 // New returns an agent that does nothing before Run.
@@ -213,10 +211,11 @@ func New(config Config) *Agent {
 	return a
 }
 
-// Run runs the agent until ctx ends, which stands for a power cut, or until the agent
-// ends by itself, with [ErrPoweredOff], [ErrRebooted], [ErrRescued], [ErrNoToken], [ErrNoEngine],
-// [ErrCrashed], [ErrVanished], [ErrInspectionUnanswered], a *[LookupError], or an error of [CheckVersion] or of its
-// network address. When it returns, the agent does not listen any more and all of its goroutines have ended.
+// Run runs the agent until ctx ends, which stands for a power cut, or until the agent ends by
+// itself. It then returns [ErrPoweredOff], [ErrRebooted], [ErrRescued], [ErrNoToken],
+// [ErrNoEngine], [ErrCrashed], [ErrVanished], [ErrInspectionUnanswered], a *[LookupError], or an
+// error of [CheckVersion] or of its network address. When it returns, the agent does not listen any
+// more and all of its goroutines have ended.
 func (a *Agent) Run(ctx context.Context) error {
 	if err := CheckVersion(a.version); err != nil {
 		return err
@@ -260,7 +259,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.sendHeartbeats(ctx, server, found)
 }
 
-// macsOf lists the MAC addresses in a document, in its order.
+// macsOf returns the MAC addresses in a document, in the order of the document.
 func macsOf(document []byte) ([]string, error) {
 	var d struct {
 		Inventory struct {

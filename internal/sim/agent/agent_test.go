@@ -141,8 +141,7 @@ func TestLookupWaitsLongerWhileTheNodeIsLocked(t *testing.T) {
 	}
 }
 
-// TestTimeOfRequestsCountsForLookups has an engine that needs five minutes for each
-// answer.
+// TestTimeOfRequestsCountsForLookups has an engine that takes five minutes for each answer.
 func TestTimeOfRequestsCountsForLookups(t *testing.T) {
 	e := newEngine(t)
 	e.answer(CallLookup, answer{404, "{}"})
@@ -170,8 +169,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// TestInspectionWithoutAnswerEndsTheAgent has engines that stop at each point of the
-// first post, and answer all later requests.
+// TestInspectionWithoutAnswerEndsTheAgent has engines that fall silent at each point of the first
+// post. They answer all later requests.
 func TestInspectionWithoutAnswerEndsTheAgent(t *testing.T) {
 	for name, test := range map[string]struct {
 		sent  bool // the engine got the whole document

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// userAgent is that of the recorded agent.
+// userAgent is the one that the recorded agent sends.
 const userAgent = "python-requests/2.28.1"
 
 const (
@@ -24,11 +24,11 @@ const (
 	answerLimit    = 1 << 20 // largest answer, in bytes
 )
 
-// errRequestTime ends a request after requestTimeout.
+// errRequestTime ends a request that takes longer than requestTimeout.
 var errRequestTime = errors.New("the time for the request is over")
 
-// errReadTimeout means that the engine got the whole request and did not begin to answer
-// in time. What ends later or earlier counts as a broken connection.
+// errReadTimeout means that the engine got the whole request and did not begin to answer in time. A
+// request that ends before it was sent, or during its answer, counts as a broken connection.
 var errReadTimeout = errors.New("no answer in time")
 
 // microversion is the minor part of an API version 1.N.
@@ -71,7 +71,7 @@ func (c *client) do(ctx context.Context, r request) (status int, answer []byte, 
 	limited, cancel := context.WithTimeoutCause(ctx, requestTimeout, errRequestTime)
 	defer cancel()
 	status, answer, err = c.roundTrip(limited, r)
-	if ctx.Err() == nil { // otherwise the power was cut while the agent waited
+	if ctx.Err() == nil { // otherwise the power was cut meanwhile
 		c.answered(r.call, status, err)
 	}
 	return status, answer, err

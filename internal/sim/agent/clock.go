@@ -12,7 +12,7 @@ import (
 // Clock is the clock of an agent.
 type Clock interface {
 	Now() time.Time
-	// Since is the time that has passed since t, which came from Now, as timers of the
+	// Since returns the time that has passed since t, which came from Now, as the timers of the
 	// clock measure it.
 	Since(t time.Time) time.Duration
 	// NewTimer returns a timer that fires once after d.

@@ -36,11 +36,11 @@ func seconds(low, high int) span {
 	return span{time.Duration(low) * time.Second, time.Duration(high) * time.Second}
 }
 
-// lasting is the duration of a command, whatever its arguments are.
+// lasting returns a duration function that ignores the arguments of the command.
 func lasting(s span) func(params) span { return func(params) span { return s } }
 
-// execute runs a command by its full name, "extension.command". A fault means that the
-// command was refused; first is the command as it was when it was accepted.
+// execute runs a command by its full name, "extension.command". It returns the result, and as first
+// the command as it was when it was accepted. A fault means that the command was refused.
 func (a *Agent) execute(fullName string, p params) (r *result, first resultDocument, f *fault) {
 	extension, name, ok := strings.Cut(fullName, ".")
 	if !ok {
@@ -78,7 +78,7 @@ func (a *Agent) execute(fullName string, p params) (r *result, first resultDocum
 	x.end(failure)
 	a.commands.finish(r, outcome, failure)
 	first = a.commands.document(r)
-	go func() { // commands.end waits for it
+	go func() { // commands.end waits for this goroutine
 		defer a.commands.working.Done()
 		if failure == nil {
 			a.endAfter(c)
@@ -106,7 +106,8 @@ func (a *Agent) runNow(c command, x *execution, p params) (any, *commandError) {
 	return outcome, failure
 }
 
-// runAsync carries out a command within its simulated duration. A power cut ends it without a result.
+// runAsync carries out a command within its simulated duration. After a power cut the command has
+// no result.
 func (a *Agent) runAsync(c command, r *result, x *execution, p params) {
 	defer a.commands.working.Done()
 	var duration time.Duration
@@ -131,12 +132,11 @@ func (a *Agent) runAsync(c command, r *result, x *execution, p params) {
 	a.endAfter(c)
 }
 
-// powerDelay is the time from the answer until the agent or its ramdisk has ended, enough for
-// the engine to read the result once.
+// powerDelay is the time from the answer until the agent or its ramdisk ends. It is enough for the
+// engine to read the result once.
 const powerDelay = 2 * time.Second
 
-// missingArguments returns the error text for missing arguments, empty if there are
-// none.
+// missingArguments returns the error text for missing arguments, or "" if none are missing.
 func missingArguments(method string, required []string, p params) string {
 	var missing []string
 	for _, name := range required {

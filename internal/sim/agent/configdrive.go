@@ -52,7 +52,8 @@ func (x *execution) writeConfigDrive(info imageInfo, device string, argument jso
 	return nil
 }
 
-// unzip returns at most one byte more than a config drive may have.
+// unzip returns the content of a gzip file. It stops one byte after the largest size of a config
+// drive, which is enough to refuse the content.
 func unzip(packed []byte) ([]byte, error) {
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

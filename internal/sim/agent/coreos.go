@@ -8,22 +8,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// installCoreOS is a deploy step that installs an operating system without write_image.
+// installCoreOS is the deploy step that installs CoreOS. It takes the place of write_image.
 var installCoreOS = stepInfo{Step: "install_coreos", Interface: "deploy"}
 
-// coreOSSteps are the deploy steps of a ramdisk with the hardware manager that Metal3 publishes for CoreOS.
+// coreOSSteps are the deploy steps of a ramdisk with the hardware manager that Metal3 publishes for
+// CoreOS.
 var coreOSSteps = stepKind{name: deploySteps.name, class: deploySteps.class, managers: map[string][]stepInfo{
 	proliant:                       deploySteps.managers[proliant],
 	generic:                        deploySteps.managers[generic],
 	"CoreOSInstallHardwareManager": {installCoreOS},
 }}
 
-// coreOSCommands are those of the extension deploy in such a ramdisk.
+// coreOSCommands are the commands of the extension deploy in a ramdisk with this hardware manager.
 var coreOSCommands = stepCommands(coreOSSteps)
 
-// installCoreOS writes CoreOS to the root disk, with the user data of the node's config drive as its
-// Ignition configuration. Without user data there is none, and nobody is told: the real hardware manager
-// does the same.
+// installCoreOS writes CoreOS to the root disk, with the user data of the node's config drive as
+// its Ignition configuration. Without user data there is no Ignition configuration, and no error:
+// the real hardware manager does the same.
 func (x *execution) installCoreOS(node json.RawMessage) *commandError {
 	var n struct {
 		Instance struct {
@@ -59,8 +60,8 @@ func (x *execution) installCoreOS(node json.RawMessage) *commandError {
 	return nil
 }
 
-// ignitionOf is the Ignition configuration in user data, which may be a text or the document itself; empty
-// for none.
+// ignitionOf returns the Ignition configuration in user data, or "" if there is none. The user data
+// is a text or the document itself.
 func ignitionOf(userData json.RawMessage) (ignition string) {
 	if json.Unmarshal(userData, &ignition) == nil || len(userData) == 0 {
 		return ignition

@@ -24,9 +24,9 @@ import (
 const (
 	downloadAttempts = 3
 	downloadPause    = 10 * time.Second
-	responseTimeout  = 60 * time.Second // to the begin of the answer
+	responseTimeout  = 60 * time.Second // until the answer begins
 	maxChecksums     = 1 << 20          // bytes of a file of checksums
-	maxExcerpt       = 2 << 10          // bytes of an error page that are repeated
+	maxExcerpt       = 2 << 10          // bytes of an error page that the error repeats
 )
 
 // algorithms of checksums, by their names in Python.
@@ -34,14 +34,15 @@ var algorithms = map[string]func() hash.Hash{
 	"md5": md5.New, "sha1": sha1.New, "sha224": sha256.New224, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
 }
 
-// algorithmOf has the algorithm of a checksum without a name, by its number of digits.
+// algorithmOf has the algorithm of a checksum whose algorithm is not named, by the number of hex
+// digits.
 var algorithmOf = map[int]string{32: "md5", 64: "sha256", 128: "sha512"}
 
-// checksum is what an image is verified against.
+// checksum is what an image is compared with.
 type checksum struct{ algorithm, value string }
 
-// download fetches an image into a writer and verifies it. The error has the words of the
-// real agent. The image is described as far as it was read in any case.
+// download fetches an image into a writer and verifies it. The error has the words of the real
+// agent. The returned image describes what was read, even with an error.
 func (x *execution) download(info imageInfo, w *disk.Writer, device string) (disk.Image, *commandError) {
 	var image disk.Image
 	wanted, failure := x.checksum(info)
@@ -53,13 +54,14 @@ func (x *execution) download(info imageInfo, w *disk.Writer, device string) (dis
 		return image, failure
 	}
 	defer body.Close()
-	if location := x.destination(info, device); !info.streams() && strings.Contains(info.ID, "/") { // no such folder
+	// An ID with a slash names a folder below /tmp that does not exist.
+	if location := x.destination(info, device); !info.streams() && strings.Contains(info.ID, "/") {
 		return image, executionError(fmt.Sprintf("[Errno 2] No such file or directory: '%s'", location))
 	}
 	sum := algorithms[wanted.algorithm]()
 	_, err := io.Copy(io.MultiWriter(sum, w), body)
 	image, backing := w.Image()
-	if info.streams() { // nothing looks at the bytes
+	if info.streams() { // the real agent does not look into the bytes
 		image, backing = w.Raw(), false
 	}
 	image.URL, image.Algorithm, image.Checksum = source, wanted.algorithm, hex.EncodeToString(sum.Sum(nil))
@@ -79,7 +81,7 @@ func (x *execution) download(info imageInfo, w *disk.Writer, device string) (dis
 	return image, nil
 }
 
-// fullDisk is the error of an image that has more bytes than the disk.
+// fullDisk returns the error of an image that is larger than the disk.
 func (x *execution) fullDisk(info imageInfo, device string) *commandError {
 	if info.streams() {
 		return downloadError(info.ID, fmt.Sprintf("Unable to write image to device %s. Error: [Errno 28] No space left on device", device))
@@ -87,7 +89,7 @@ func (x *execution) fullDisk(info imageInfo, device string) *commandError {
 	return writeError(device, fmt.Sprintf("qemu-img: %s: error while converting host_device: Device is too small", device))
 }
 
-// destination is where the bytes of an image go.
+// destination returns where the bytes of an image go, as error texts name it.
 func (x *execution) destination(info imageInfo, device string) string {
 	if info.streams() {
 		return "device " + device
@@ -95,7 +97,7 @@ func (x *execution) destination(info imageInfo, device string) string {
 	return "/tmp/" + info.ID
 }
 
-// checksum finds out what an image is verified against.
+// checksum returns what an image is compared with.
 func (x *execution) checksum(info imageInfo) (c checksum, failure *commandError) {
 	c = checksum{info.HashAlgo, info.HashValue}
 	if algorithms[c.algorithm] == nil {
@@ -132,8 +134,8 @@ func pathOf(text string) string {
 	return u.Path
 }
 
-// fetchChecksum reads the checksum of a file out of a list of such, or a file that has one
-// only.
+// fetchChecksum downloads a file of checksums and returns the checksum of the file name. A file
+// with only one word has the checksum of any file.
 func (x *execution) fetchChecksum(location, name string) (string, *commandError) {
 	answer, failure := x.get(location, location)
 	if failure != nil {
@@ -159,8 +161,8 @@ func (x *execution) fetchChecksum(location, name string) (string, *commandError)
 	return "", downloadError(location, "Checksum file does not contain name "+name)
 }
 
-// openImage begins to download an image from the first URL that has it, again after a pause
-// if none does.
+// openImage begins to download an image from the first URL that has it. If no URL does, it tries
+// all of them again after a pause.
 func (x *execution) openImage(info imageInfo) (io.ReadCloser, string, *commandError) {
 	began := x.clock.Now()
 	for attempt := 1; ; attempt++ {
@@ -182,7 +184,7 @@ func (x *execution) openImage(info imageInfo) (io.ReadCloser, string, *commandEr
 	}
 }
 
-// get makes one request whose answer must be 200.
+// get makes one request. It returns the body of the answer, which must have status 200.
 func (x *execution) get(location, imageID string) (io.ReadCloser, *commandError) {
 	ctx, cancel := context.WithCancel(x.commands.ctx)
 	silent := time.AfterFunc(responseTimeout, cancel)
@@ -205,7 +207,7 @@ func (x *execution) get(location, imageID string) (io.ReadCloser, *commandError)
 			request.URL.Hostname(), portOf(request.URL), request.URL.RequestURI(), err))
 	}
 	if answer.StatusCode != http.StatusOK {
-		excerpt, _ := io.ReadAll(io.LimitReader(answer.Body, maxExcerpt)) // a part of it is enough
+		excerpt, _ := io.ReadAll(io.LimitReader(answer.Body, maxExcerpt)) // a part of the page is enough
 		_ = answer.Body.Close()
 		cancel()
 		return nil, downloadError(imageID, fmt.Sprintf("Received status code %d from %s, expected 200. Response body: %s",
@@ -221,13 +223,13 @@ func portOf(u *url.URL) string {
 	return map[string]string{"http": "80", "https": "443"}[u.Scheme]
 }
 
-// download is the body of an answer, whose request ends with it.
+// download is the body of an answer. To close it ends the request.
 type download struct {
 	io.ReadCloser
 	cancel context.CancelFunc
 }
 
-// Read gives up when nothing arrives for some time.
+// Read fails when nothing arrives for responseTimeout.
 func (d download) Read(p []byte) (int, error) {
 	silent := time.AfterFunc(responseTimeout, d.cancel)
 	n, err := d.ReadCloser.Read(p)

@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// extensions is the command table: extension, command.
+// extensions is the command table: the commands by extension and name.
 var extensions = map[string]map[string]command{
 	"clean":   stepCommands(cleanSteps),
 	"deploy":  stepCommands(deploySteps),
@@ -47,8 +47,8 @@ var extensions = map[string]map[string]command{
 // nothing carries out a command that does nothing.
 func nothing(*execution, params) (any, *commandError) { return nil, nil }
 
-// finalizeRescue sets the password of the rescue system. The real agent hashes one that is
-// not; nobody should send it such a one.
+// finalizeRescue sets the password of the rescue system. The real agent hashes a password that
+// arrives in clear. Nobody should send one, so the journal shows it.
 func finalizeRescue(x *execution, p params) (any, *commandError) {
 	var password string
 	var hashed bool

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// fault is an error answer of the command API. Unlike faults of the engine's API it is
-// not inside error_message.
+// fault is an error answer of the command API. Faults of the engine's API are inside error_message;
+// these are not.
 type fault struct {
 	status int
 	Code   string `json:"faultcode"`
@@ -79,7 +79,7 @@ func downloadError(imageID, reason string) *commandError {
 	}
 }
 
-// checksumError has the location and the identifier swapped, as the real one.
+// checksumError has the location and the identifier swapped, like the error of the real agent.
 func checksumError(imageID, wanted, got string) *commandError {
 	return &commandError{
 		"ImageChecksumError", http.StatusInternalServerError, "Error verifying image checksum",
@@ -110,7 +110,7 @@ func plainError(details string) *commandError {
 	return &commandError{"RESTError", http.StatusInternalServerError, "An error occurred", details}
 }
 
-// stepErrors have the type and the message of the error of a step, by the extension.
+// stepErrors has the type and the message of errors of steps, by the extension.
 var stepErrors = map[string][2]string{
 	"clean":   {"CleaningError", "Clean step failed"},
 	"deploy":  {"DeploymentError", "Deploy step failed"},

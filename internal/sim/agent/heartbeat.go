@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// Time between lookup and the first heartbeat: the agent starts its server, and
-	// makes its certificate before if it serves TLS.
+	// Bounds of the time between the lookup and the first heartbeat. In this time, the real agent
+	// makes its certificate, if it serves TLS, and starts its server.
 	startUpMin = 50 * time.Millisecond
 	startUpMax = 1200 * time.Millisecond
 
@@ -36,9 +36,9 @@ type heartbeat struct {
 	AgentVerifyCA string          `json:"agent_verify_ca,omitempty"` // PEM
 }
 
-// sendHeartbeats sends heartbeats until ctx ends and returns the error of ctx. It goes
-// on when the engine refuses them, even if the node was deleted, because a node with
-// these MAC addresses may be created again.
+// sendHeartbeats sends heartbeats until ctx ends, and returns the error of ctx. It continues when
+// the engine refuses them, even if the node was deleted, because a node with these MAC addresses
+// may be created again.
 func (a *Agent) sendHeartbeats(ctx context.Context, server *apiServer, found *lookupAnswer) error {
 	timeout := found.Config.heartbeatTimeout()
 	if a.config.HeartbeatTimeout > 0 {
@@ -63,8 +63,8 @@ func (a *Agent) sendHeartbeats(ctx context.Context, server *apiServer, found *lo
 	}
 }
 
-// awaitHeartbeat waits until the next heartbeat is due: for wait, or for forcedGap when
-// a command ends meanwhile.
+// awaitHeartbeat waits until the next heartbeat is due: for wait, or for forcedGap if a command
+// ends within wait.
 func (a *Agent) awaitHeartbeat(ctx context.Context, wait time.Duration) error {
 	regular := a.clock.NewTimer(wait)
 	defer regular.Stop()
@@ -96,8 +96,8 @@ func (a *Agent) forceHeartbeat() {
 	}
 }
 
-// sendHeartbeat sends one heartbeat and reports whether the engine accepted it, which
-// means status 202.
+// sendHeartbeat sends one heartbeat and reports whether the engine accepted it. Only status 202
+// means that.
 func (a *Agent) sendHeartbeat(ctx context.Context, server *apiServer, nodeUUID string) (bool, error) {
 	version := a.engine.serverVersion(ctx)
 	body := heartbeat{CallbackURL: server.url}
@@ -129,7 +129,7 @@ func (a *Agent) sendHeartbeat(ctx context.Context, server *apiServer, nodeUUID s
 	return err == nil && status == http.StatusAccepted, nil
 }
 
-// tokenJSON returns the token as JSON, null without one.
+// tokenJSON returns the token as JSON; null if there is none.
 func (a *Agent) tokenJSON() json.RawMessage {
 	a.mu.Lock()
 	defer a.mu.Unlock()

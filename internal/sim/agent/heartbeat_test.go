@@ -38,8 +38,8 @@ func TestHeartbeatsContinueWhateverTheEngineAnswers(t *testing.T) {
 	}
 }
 
-// TestAgentWithoutATokenGoesOn has an engine that has given the token away and refuses
-// each heartbeat for that.
+// TestAgentWithoutATokenGoesOn has an engine that has issued the token before, and therefore
+// refuses each heartbeat.
 func TestAgentWithoutATokenGoesOn(t *testing.T) {
 	e := newEngine(t)
 	e.answer(CallLookup, lookupDocument(tokenGiven, 30))

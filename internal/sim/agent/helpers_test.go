@@ -70,8 +70,8 @@ type call struct {
 	body        string
 }
 
-// engine stands in for a real one: it answers each kind of call with a queue
-// of answers of which the last one is repeated, and remembers the calls.
+// engine stands in for a real engine. It answers each kind of call with a queue of answers, of
+// which the last is repeated, and remembers the calls.
 type engine struct {
 	*httptest.Server
 	mu      sync.Mutex

@@ -24,15 +24,16 @@ type imageInfo struct {
 	ImageType  string   `json:"image_type"`
 	DiskFormat string   `json:"disk_format"`
 	NodeUUID   string   `json:"node_uuid"`
-	// Stream lets a raw image be written while it is downloaded, and be verified after that.
+	// Stream says that a raw image may be written while it is downloaded, and be verified after
+	// that.
 	Stream bool `json:"stream_raw_images"`
 }
 
-// streams reports whether the image is verified only when it is on the disk.
+// streams reports whether the image is written to the disk before it is verified.
 func (i imageInfo) streams() bool { return i.Stream && i.DiskFormat == string(disk.Raw) }
 
-// imageArgument decodes the argument image_info and returns the fields that were
-// given, none when the argument is missing.
+// imageArgument decodes the argument image_info. given has the fields that were given, and is empty
+// if the argument is missing.
 func imageArgument(p params) (info imageInfo, given map[string]json.RawMessage, err error) {
 	raw, ok := p["image_info"]
 	if !ok {
@@ -75,9 +76,9 @@ func cacheImage(x *execution, p params) (any, *commandError) {
 	return map[string]string{"result": fmt.Sprintf("cache_image: image (%s) cached to device %s", info.ID, root.Name)}, nil
 }
 
-// prepareImage writes an image and its config drive, and returns what the agent says about
-// it. A partition image leaves identifiers of the partitions for get_partition_uuids; a
-// whole-disk image leaves that of the disk.
+// prepareImage writes an image and its config drive, and returns the result that the real agent
+// reports. After a partition image, get_partition_uuids returns the identifiers of its partitions;
+// after a whole-disk image, that of the disk.
 func prepareImage(x *execution, p params) (any, *commandError) {
 	info, _, _ := imageArgument(p) // checked when the command was accepted
 	root, failure := x.rootDisk()
@@ -110,10 +111,10 @@ func prepareImage(x *execution, p params) (any, *commandError) {
 	}, nil
 }
 
-// gptIdentifier is the identifier that the boot sector of a disk with a GPT has.
+// gptIdentifier is the identifier that the protective boot sector of a disk with a GPT has.
 const gptIdentifier = "0x00000000"
 
-// partitionImage is the type of images that have one file system.
+// partitionImage is the type of images that consist of one file system.
 const partitionImage = "partition"
 
 // install downloads an image, verifies it and writes it to the root disk.
@@ -128,7 +129,7 @@ func (x *execution) install(info imageInfo, root rootDisk) (disk.Image, *command
 		failure = x.checkFormat(info, image, root)
 	}
 	if failure != nil {
-		if info.streams() && image.Bytes > 0 { // it is on the disk already
+		if info.streams() && image.Bytes > 0 { // a part of it is on the disk already
 			x.note(effect.Write, writeDetail(root.Name, image), began)
 			failure = cmp.Or(x.wipe(root.Name), failure)
 		}
@@ -145,12 +146,12 @@ func (x *execution) install(info imageInfo, root rootDisk) (disk.Image, *command
 	return image, nil
 }
 
-// writeDetail describes in the log what was written.
+// writeDetail returns the text with which the log describes what was written.
 func writeDetail(device string, i disk.Image) string {
 	return fmt.Sprintf("%s %s %s:%s %d bytes", device, i.URL, i.Algorithm, i.Checksum, i.Bytes)
 }
 
-// checkFormat refuses a verified image that cannot be written.
+// checkFormat refuses an image that is verified but cannot be written.
 func (x *execution) checkFormat(info imageInfo, image disk.Image, root rootDisk) *commandError {
 	switch {
 	case x.fate.DiskFull:
@@ -163,8 +164,8 @@ func (x *execution) checkFormat(info imageInfo, image disk.Image, root rootDisk)
 	return nil
 }
 
-// installBootloader makes a machine in UEFI mode boot from its root disk first, until that is
-// wiped. In BIOS mode, machines find the boot loader of an image without an entry.
+// installBootloader makes a machine in UEFI mode boot from its root disk first, until that disk is
+// wiped. In BIOS mode, machines need no entry to find the boot loader of an image.
 func installBootloader(x *execution, _ params) (any, *commandError) {
 	root, failure := x.rootDisk()
 	if failure == nil && x.config.UEFI {
@@ -182,5 +183,5 @@ func partitionUUIDs(x *execution, _ params) (any, *commandError) {
 	return maps.Clone(x.partitions), nil
 }
 
-// elapsed is a time in seconds, as the real agent prints it.
+// elapsed returns the time that has passed since a time, in seconds, as the real agent prints it.
 func (x *execution) elapsed(since time.Time) float64 { return x.clock.Since(since).Seconds() }

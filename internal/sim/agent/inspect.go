@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// inspectPauses are the pauses between the attempts to post the document. They grow
-// exponentially and are at least 5 seconds. There is one attempt more than pauses.
+// inspectPauses are the pauses between the attempts to post the document. They grow exponentially
+// and are at least 5 seconds. There is one more attempt than there are pauses.
 var inspectPauses = []time.Duration{5 * time.Second, 5 * time.Second, 6 * time.Second, 12 * time.Second}
 
-// postWorthRepeating reports whether agents post again after an answer with this status; zero
-// means that there was no answer. Only new releases do so after a 409, too.
+// postWorthRepeating reports whether agents post again after an answer with this status; zero means
+// that there was no answer. New releases also post again after a 409; the simulated versions do
+// not.
 func postWorthRepeating(status int) bool {
 	return status == 0 || status >= http.StatusInternalServerError
 }
 
-// inspect posts the document and returns the UUID of the node if the answer has it. A
-// refusal is no error: the agent then looks itself up, because its node may exist
-// without being inspected. An error means that ctx ended, or is
-// [ErrInspectionUnanswered].
+// inspect posts the document. It returns the UUID of the node if the answer has it. A refusal is no
+// error: the agent then looks itself up, because its node may exist without being inspected. An
+// error means that ctx ended, or is [ErrInspectionUnanswered].
 func (a *Agent) inspect(ctx context.Context, document []byte) (string, error) {
 	for attempt := 0; ; attempt++ {
 		status, answer, err := a.postDocument(ctx, document)

@@ -11,12 +11,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// Journal keeps what an agent does to its machine, and decides what goes wrong. Its methods
-// must not block.
+// Journal records what an agent does to its machine, and decides which faults the agent meets. Its
+// methods must not block.
 type Journal interface {
 	// Draw decides what becomes of a command that begins.
 	Draw(effect.Command) effect.CommandFate
-	// Add keeps an effect, whose machine it sets, and returns its number.
+	// Add sets the machine of an effect, records the effect and returns its number.
 	Add(effect.Effect) int64
 	// End notes when an effect ended.
 	End(number int64, now time.Time)
@@ -33,13 +33,13 @@ func (noJournal) End(int64, time.Time)                   {}
 type execution struct {
 	*Agent
 	extension string
-	step      string // that the command executes, if any
+	step      string // the one that the command executes, if any
 	fate      effect.CommandFate
 	number    int64 // in the journal
 	writes    bool
 }
 
-// begin notes that a command begins and asks what becomes of it.
+// begin records that a command begins and asks the journal for its fate.
 func (a *Agent) begin(fullName string, number int, p params) *execution {
 	extension, name, _ := strings.Cut(fullName, ".")
 	x := &execution{Agent: a, extension: extension}
@@ -57,10 +57,10 @@ func (a *Agent) begin(fullName string, number int, p params) *execution {
 	return x
 }
 
-// effectDone is Effect.Task of what was done.
+// effectDone is the value of Effect.Task for what was done.
 const effectDone = "done"
 
-// end notes that a command has ended, with or without a failure.
+// end records that a command has ended, with or without a failure.
 func (x *execution) end(failure *commandError) {
 	x.config.Journal.End(x.number, x.clock.Now())
 	if failure != nil {
@@ -68,7 +68,7 @@ func (x *execution) end(failure *commandError) {
 	}
 }
 
-// toldToFail is the error of a command that a fault lets fail.
+// toldToFail returns the error of a command that fails because of a fault.
 func (x *execution) toldToFail() *commandError {
 	if x.step == "" {
 		return executionError("The command failed, as it was told to.")
@@ -76,7 +76,7 @@ func (x *execution) toldToFail() *commandError {
 	return stepError(x.extension, fmt.Sprintf("Unexpected exception performing %s step %s. RuntimeError: it was told to fail", x.extension, x.step))
 }
 
-// fallSilent carries out half of a command that never gets a result.
+// fallSilent carries out half of a command that gets no result because of a fault.
 func (x *execution) fallSilent(duration time.Duration) {
 	if !x.commands.pause(x.clock, duration/2) {
 		return
@@ -94,7 +94,7 @@ func (x *execution) fallSilent(duration time.Duration) {
 	}
 }
 
-// spoil leaves a part of an image on the root disk.
+// spoil overwrites the root disk with a part of an image, so that nothing on it boots.
 func (x *execution) spoil() {
 	root, failure := x.rootDisk()
 	if failure != nil {
@@ -104,19 +104,19 @@ func (x *execution) spoil() {
 	x.wipe(root.Name)
 }
 
-// note keeps what was done to disks since a time.
+// note records what was done to disks since a time.
 func (x *execution) note(kind, detail string, since time.Time) {
 	x.config.Journal.Add(effect.Effect{
 		Time: since.UTC(), Ended: x.clock.Now().UTC(), Kind: kind, Detail: detail, Fault: x.fate.Fault(), Task: effectDone,
 	})
 }
 
-// erasingSteps end what is on all disks.
+// erasingSteps are the steps that erase all disks.
 var erasingSteps = map[string]bool{
 	"erase_devices": true, "erase_devices_express": true, "erase_devices_metadata": true,
 }
 
-// erase carries out one of these steps.
+// erase carries out one of the erasing steps.
 func (x *execution) erase(step string) *commandError {
 	var devices []string
 	for _, d := range x.machineDisks().Inventory.Disks {

@@ -31,7 +31,7 @@ func (n notes) Add(e effect.Effect) int64 {
 	return n.Recorder.Add(e)
 }
 
-// done lists what was done, in its order: with a star what has not ended.
+// done lists what was done, in its order. A star marks what has not ended.
 func (n notes) done() (list []string) {
 	for _, e := range n.Effects("m", 0) {
 		text := e.Kind + ": " + e.Detail
@@ -105,7 +105,7 @@ func TestFaultsAreLimitedToCommandsAndTimes(t *testing.T) {
 	}
 }
 
-// TestAgentFallsSilentDuringACommand has an agent that writes over an image.
+// TestAgentFallsSilentDuringACommand has an agent that overwrites an image.
 func TestAgentFallsSilentDuringACommand(t *testing.T) {
 	image := serveImage(t, diskImage(10_000))
 	for name, test := range map[string]struct {

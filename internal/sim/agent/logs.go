@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// logArchive returns what a ramdisk keeps in its journal: a gzipped tar archive
-// in base64.
+// logArchive returns the logs that a ramdisk collects, as a gzipped tar archive in base64.
 func logArchive(version, hostname string, started time.Time, commands []resultDocument) (string, error) {
 	var journal strings.Builder
 	fmt.Fprintf(&journal, "%s %s ironic-python-agent[612]: simulated agent, version %s\n",

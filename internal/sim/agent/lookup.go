@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	lookupTimeout = 600 * time.Second // after which no pause begins
+	lookupTimeout = 600 * time.Second // no pause begins after this time
 
-	// Bounds of a random pause. The upper bound begins at the lower one and doubles with
-	// each attempt, up to lookupPauseMax.
+	// Bounds of a random pause. The upper bound begins at the lower bound and doubles with each
+	// attempt, up to lookupPauseMax.
 	lookupPauseMin = time.Second
 	lookupPauseMax = 60 * time.Second
 
-	// tokenLength is the shortest length of a token.
+	// tokenLength is the least length of a token.
 	tokenLength = 32
-	// tokenGiven is sent by the engine in place of a token that it issued before.
+	// tokenGiven is what the engine sends in place of a token that it has issued before.
 	tokenGiven = "******"
 	// defaultHeartbeatTimeout is used when the engine sends none.
 	defaultHeartbeatTimeout = 300 * time.Second
@@ -51,7 +51,8 @@ type lookupConfig struct {
 	MD5Allowed       bool    `json:"agent_md5_checksum_enable"`
 }
 
-// heartbeatTimeout is the time without a heartbeat after which the agent counts as gone.
+// heartbeatTimeout returns the time without a heartbeat after which the engine takes the agent for
+// dead.
 func (c lookupConfig) heartbeatTimeout() time.Duration {
 	if c.HeartbeatTimeout <= 0 {
 		return defaultHeartbeatTimeout
@@ -59,13 +60,13 @@ func (c lookupConfig) heartbeatTimeout() time.Duration {
 	return time.Duration(c.HeartbeatTimeout * float64(time.Second))
 }
 
-// lockPauses are the pauses after the first, second and each later answer 409, which
-// means that the node is locked. The usual pause follows.
+// lockPauses are the pauses after the first, the second and each later answer 409, which means that
+// the node is locked. The usual pause follows each of them.
 var lockPauses = []time.Duration{5 * time.Second, 10 * time.Second, 30 * time.Second}
 
-// lookup looks up the node of this machine until the engine returns one. It returns a
-// *LookupError after the first attempt that ends when the timeout is over. Such an attempt
-// may begin later than that, because a pause is not shortened.
+// lookup looks up the node of this machine until the engine returns one. When the timeout is over,
+// the next attempt that fails is the last: lookup then returns a *LookupError. That attempt may
+// begin after the timeout, because the timeout shortens no pause.
 func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, error) {
 	query := url.Values{"addresses": {strings.Join(a.macs, ",")}}
 	if nodeUUID != "" {
@@ -96,7 +97,7 @@ func (a *Agent) lookup(ctx context.Context, nodeUUID string) (*lookupAnswer, err
 	}
 }
 
-// lookupOnce makes one attempt. Without a result, reason says why.
+// lookupOnce makes one attempt. If there is no result, reason says why.
 func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookupAnswer, status int, reason string) {
 	version := min(a.engine.serverVersion(ctx), tokenAt)
 	status, answer, err := a.engine.do(ctx, request{
@@ -118,9 +119,9 @@ func (a *Agent) lookupOnce(ctx context.Context, query url.Values) (found *lookup
 	return &parsed, status, ""
 }
 
-// acceptToken stores the token that the engine issued. It ignores text that is too
-// short for a token. When the engine requires a token that this agent did not get, it
-// returns [ErrNoToken] if the version of the agent then leaves the network.
+// acceptToken stores the token that the engine issued. It ignores text that is too short for a
+// token. If the engine requires a token and did not issue one to this agent, acceptToken returns
+// [ErrNoToken], provided that this version of the agent then leaves the network.
 func (a *Agent) acceptToken(config lookupConfig) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

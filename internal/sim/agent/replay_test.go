@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// masks hide what differs from boot to boot: identifiers, times, the archive
-// of logs, and the prose that explains arguments of steps.
+// mask hides what differs from boot to boot: identifiers, times, the archive of logs, and the prose
+// that explains the arguments of steps.
 func mask(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -40,7 +40,7 @@ type identities map[string]string
 
 var uuidPattern = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// learn takes over the identifier of an answered command.
+// learn remembers which identifier of this run stands for a recorded one.
 func (ids identities) learn(recorded, got any) {
 	r, isCommand := recorded.(map[string]any)
 	g, ok := got.(map[string]any)
@@ -71,7 +71,7 @@ func TestReplayOfEngineToAgent(t *testing.T) {
 	for _, x := range recording(t, engineToAgent) {
 		t.Run(fmt.Sprintf("%02d %s", x.Seq, x.What), func(t *testing.T) {
 			recorder := ask(a, x.Method, ids.translate(x.Path), string(x.Body))
-			if recorder.Code == http.StatusPermanentRedirect { // which the recorded client followed
+			if recorder.Code == http.StatusPermanentRedirect { // the recorded client followed the redirect
 				recorder = ask(a, x.Method, recorder.Header().Get("Location"), string(x.Body))
 			}
 			if recorder.Code != x.Answer.Status {
@@ -87,7 +87,7 @@ func TestReplayOfEngineToAgent(t *testing.T) {
 			if ct := recorder.Header().Get("Content-Type"); ct != "application/json" {
 				t.Errorf("content type is %q", ct)
 			}
-			awaitIdle(t, a) // the recorded client took its time, too
+			awaitIdle(t, a) // the recorded client waited, too
 		})
 		replayed++
 	}

@@ -13,7 +13,7 @@ const (
 	statusRunning         = "RUNNING"
 	statusSucceeded       = "SUCCEEDED"
 	statusFailed          = "FAILED"
-	statusVersionMismatch = "CLEAN_VERSION_MISMATCH" // of any kind of step
+	statusVersionMismatch = "CLEAN_VERSION_MISMATCH" // for every kind of step, not only for clean steps
 )
 
 // resultDocument is a command as the API shows it.
@@ -42,13 +42,13 @@ func (r *result) join(ctx context.Context) {
 
 // commandList has all commands of one boot, in the order of their arrival.
 type commandList struct {
-	// ctx ends when the power is cut, which ends all commands.
+	// ctx ends when the power is cut. Its end ends all commands.
 	ctx     context.Context //nolint:containedctx // of the commands, which outlive their requests
 	cut     context.CancelFunc
 	working sync.WaitGroup
 
 	mu      sync.Mutex
-	over    bool // the power is cut
+	over    bool // the power was cut
 	results []*result
 }
 
@@ -72,9 +72,9 @@ func (l *commandList) pause(clock Clock, d time.Duration) bool {
 	return Sleep(l.ctx, clock, d) == nil
 }
 
-// add records a new command. While another one is running, it returns a fault that
-// names that one. The caller ends an added command with working.Done. The returned
-// document is the command as it was when it was added.
+// add records a new command and returns it, with first as the document of the new command. While
+// another command is running, it returns a fault that names that command. The caller must call
+// working.Done when the added command has ended.
 func (l *commandList) add(id, name string) (r *result, first resultDocument, f *fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *commandList) add(id, name string) (r *result, first resultDocument, f *
 	return r, r.document, nil
 }
 
-// busyWith returns the name of the running command, empty if there is none.
+// busyWith returns the name of the running command, or "" if there is none.
 func (l *commandList) busyWith() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *commandList) finish(r *result, outcome any, failure *commandError) {
 	close(r.done)
 }
 
-// find returns the command with this identifier, or nil.
+// find returns the command with an identifier, or nil.
 func (l *commandList) find(id string) *result {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,11 +18,11 @@ type machineDocument struct {
 	} `json:"inventory"`
 }
 
-// rootDisk is a disk that an image may be written to.
+// rootDisk is a disk to which an image may be written.
 type rootDisk struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"` // bytes
-	// attributes are all that the document says of the disk.
+	// attributes has everything that the document says about the disk.
 	attributes map[string]any
 }
 
@@ -42,7 +42,7 @@ func (a *Agent) machineDisks() (d machineDocument) {
 	return d
 }
 
-// knownNode is what an agent uses of its node.
+// knownNode is the part of its node that an agent uses.
 type knownNode struct {
 	UUID       string    `json:"uuid"`
 	Instance   diskHints `json:"instance_info"`
@@ -54,24 +54,25 @@ type diskHints struct {
 	RootDevice json.RawMessage `json:"root_device"`
 }
 
-// nodeOf is the argument node of a command.
+// nodeOf returns the argument node of a command.
 func nodeOf(p params) (n knownNode) {
-	_ = json.Unmarshal(p["node"], &n) // what is no node has no hints
+	_ = json.Unmarshal(p["node"], &n) // an argument that is not a node has no hints
 	return n
 }
 
-// remember keeps a node for the commands that come without one.
+// remember stores a node for the later commands that have no argument node.
 func (a *Agent) remember(n knownNode) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.node = n
 }
 
-// hints are the root device hints of a node, those of its instance before its own.
+// hints returns the root device hints of a node. Hints of its instance replace those of its
+// properties.
 func (n knownNode) hints() map[string]string {
 	for _, given := range []json.RawMessage{n.Instance.RootDevice, n.Properties.RootDevice} {
 		var values map[string]any
-		_ = json.Unmarshal(given, &values) // what is no object has no hints
+		_ = json.Unmarshal(given, &values) // what is not an object has no hints
 		hints := make(map[string]string, len(values))
 		for name, value := range values {
 			hints[name] = fmt.Sprint(value)
@@ -83,8 +84,8 @@ func (n knownNode) hints() map[string]string {
 	return nil
 }
 
-// rootDisk is the disk that images are written to: the first that fits all root device hints of the
-// node. Without hints it is the disk of the inspection document.
+// rootDisk returns the disk to which images are written: the first that fits all root device hints
+// of the node. If there are no hints, that is the root disk in the inspection document.
 func (a *Agent) rootDisk() (rootDisk, *commandError) {
 	a.mu.Lock()
 	hints := a.node.hints()
@@ -110,7 +111,7 @@ func (a *Agent) rootDisk() (rootDisk, *commandError) {
 	return rootDisk{}, deviceNotFound("No suitable device was found for deployment using these hints " + pythonDict(hints))
 }
 
-// fits reports whether a disk fits all hints. The error is of a hint that cannot be read.
+// fits reports whether a disk fits all hints. The error is that of a hint that cannot be read.
 func (d rootDisk) fits(hints map[string]string) (bool, error) {
 	for _, name := range slices.Sorted(maps.Keys(hints)) {
 		var fits bool
@@ -124,7 +125,7 @@ func (d rootDisk) fits(hints map[string]string) (bool, error) {
 			wanted, err = strconv.ParseBool(strings.ToLower(hint))
 			fits = d.attributes[name] == wanted
 		default:
-			have, _ := d.attributes[name].(string) // nothing fits no hint but s!=
+			have, _ := d.attributes[name].(string) // a missing attribute is "", which only s!= fits
 			fits, err = fitsText(hint, have)
 		}
 		if err != nil || !fits {
@@ -134,10 +135,10 @@ func (d rootDisk) fits(hints map[string]string) (bool, error) {
 	return true, nil
 }
 
-// operators are those of hints; one that begins as another comes before it.
+// operators are the operators of hints. An operator comes before those that are a prefix of it.
 var operators = []string{"<in>", "<or>", "s==", "s!=", "s<=", "s>=", "s<", "s>", "==", "!=", "<=", ">=", "=", "<", ">"}
 
-// operands splits a hint into its operator, "" without one, and what follows it.
+// operands splits a hint into its operator, "" if there is none, and the values after the operator.
 func operands(hint string) (operator string, values []string) {
 	hint = strings.ToLower(strings.TrimSpace(hint))
 	if i := slices.IndexFunc(operators, func(o string) bool { return strings.HasPrefix(hint, o) }); i >= 0 {
@@ -171,7 +172,7 @@ func fitsText(hint, have string) (bool, error) {
 	return ordered(cmp.Or(order, "=="), cmp.Compare(have, values[0])), nil
 }
 
-// fitsNumber compares a number with a hint, in which a single = means "at least".
+// fitsNumber compares a number with a hint. In hints, a single = means "at least".
 func fitsNumber(hint string, have float64) (bool, error) {
 	operator, values := operands(hint)
 	for _, value := range values {
@@ -187,7 +188,7 @@ func fitsNumber(hint string, have float64) (bool, error) {
 	return false, nil
 }
 
-// ordered reports whether an order fits the sign of a comparison.
+// ordered reports whether the sign of a comparison satisfies an operator.
 func ordered(order string, sign int) bool {
 	switch order {
 	case "==":

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// bodyLimit is the largest command body: config drives travel inside commands.
+// bodyLimit is the largest body of a command, in bytes. Config drives are in the bodies of
+// commands.
 const bodyLimit = 64 << 20
 
-// routes is shared by all agents to save memory; the context of a request has the
-// agent.
+// routes is shared by all agents, to save memory. The agent of a request is in the request's
+// context.
 var routes = newRoutes()
 
 func newRoutes() *http.ServeMux {
@@ -27,7 +28,8 @@ func newRoutes() *http.ServeMux {
 	get := func(h apiHandler) map[string]apiHandler { return map[string]apiHandler{http.MethodGet: h} }
 	commands := map[string]apiHandler{http.MethodGet: (*Agent).listCommands, http.MethodPost: (*Agent).runCommand}
 
-	// Of these routes, the paths without the slash at the end redirect to them.
+	// withSlash adds a route whose path ends with a slash. The path without the slash redirects to
+	// it.
 	withSlash := func(path string, methods map[string]apiHandler) {
 		route(path+"/{$}", methods)
 		for method := range methods {
@@ -47,7 +49,7 @@ func newRoutes() *http.ServeMux {
 	return mux
 }
 
-// addSlash answers like the routes of the real agent, with the whole URL.
+// addSlash redirects with an absolute URL, as the routes of the real agent do.
 func addSlash(w http.ResponseWriter, r *http.Request) {
 	target := rootURL(r) + r.URL.Path + "/"
 	if r.URL.RawQuery != "" {
@@ -56,8 +58,7 @@ func addSlash(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, target, http.StatusPermanentRedirect) //nolint:gosec // to the host that was asked, as the real agent does
 }
 
-// Handler returns the command API. [Agent.Run] serves it; alone it is of use in
-// tests.
+// Handler returns the command API. [Agent.Run] serves it; only tests use it without Run.
 func (a *Agent) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		routes.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), agentKey{}, a)))
@@ -165,8 +166,8 @@ func (a *Agent) tokenMatches(r *http.Request) bool {
 	return a.token != "" && query.Get("agent_token") == a.token
 }
 
-// checkReadToken checks the token of requests that read commands, if the version of the
-// agent does. It begins with the first request that has one, because older engines send
+// checkReadToken checks the token of a request that reads commands, if this version of the agent
+// does so. It begins to check with the first request that has a token, because older engines send
 // none.
 func (a *Agent) checkReadToken(r *http.Request) *fault {
 	if !a.behaves.readsNeedToken {

@@ -49,7 +49,7 @@ func (a *Agent) serve(ctx context.Context) (*apiServer, error) {
 		})
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true) // all that the real agent speaks
+	protocols.SetHTTP1(true) // the real agent speaks nothing else
 	s.http = &http.Server{
 		Protocols:         protocols,
 		Handler:           a.Handler(),

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// hardwareManagers are the hardware managers and their versions. Steps that were
-// listed by one version must not be executed by another.
+// hardwareManagers are the hardware managers and their versions. An agent must not execute steps
+// that another version listed.
 var hardwareManagers = map[string]string{"generic_hardware_manager": "1.2"}
 
-// stepCommands returns the two commands of a kind of steps: to list steps and to
-// execute one.
+// stepCommands returns the two commands of a kind of steps: one lists the steps, the other executes
+// a step.
 func stepCommands(k stepKind) map[string]command {
 	execute := "execute_" + k.name + "_step"
 	return map[string]command{
@@ -86,10 +86,11 @@ func (k stepKind) knows(name string) bool {
 	return false
 }
 
-// createConfigurationStep makes the volumes of the node's target_raid_config.
+// createConfigurationStep makes the volumes in the target_raid_config of the node.
 const createConfigurationStep = "create_configuration"
 
-// runStep carries out a step on a node. Only writing an image and making volumes have a result.
+// runStep carries out a step on a node. Only steps that write an image or make volumes have a
+// result.
 func (x *execution) runStep(step stepArgument, node json.RawMessage) (any, *commandError) {
 	switch {
 	case erasingSteps[step.Step]:
@@ -100,7 +101,7 @@ func (x *execution) runStep(step stepArgument, node json.RawMessage) (any, *comm
 		var n struct {
 			Target json.RawMessage `json:"target_raid_config"`
 		}
-		_ = json.Unmarshal(node, &n) // no node has no target
+		_ = json.Unmarshal(node, &n) // what is not a node has no target
 		return volumesMade(n.Target), nil
 	case step.Step == applyConfiguration.Step:
 		return volumesMade(step.Args["raid_config"]), nil
@@ -116,15 +117,16 @@ func (x *execution) runStep(step stepArgument, node json.RawMessage) (any, *comm
 	return prepareImage(x, step.Args)
 }
 
-// volumesMade is the result of making the volumes of a RAID configuration: that configuration. As the
-// generic hardware manager, it makes only those of the operating system, and an empty result says that there are none.
+// volumesMade returns the result of making the volumes of a RAID configuration: that configuration.
+// Like the generic hardware manager, it makes software RAID only. An empty result means that no
+// volume was made.
 func volumesMade(config json.RawMessage) any {
 	var wanted struct {
 		Disks []struct {
 			Controller string `json:"controller"`
 		} `json:"logical_disks"`
 	}
-	_ = json.Unmarshal(config, &wanted) // another text has no volumes
+	_ = json.Unmarshal(config, &wanted) // other text describes no volumes
 	for _, d := range wanted.Disks {
 		if d.Controller == "software" {
 			return config
@@ -133,8 +135,8 @@ func volumesMade(config json.RawMessage) any {
 	return struct{}{}
 }
 
-// checkVersions compares the versions of hardware managers in a request, if it has any,
-// with those of this agent.
+// checkVersions compares the versions of hardware managers in a request with those of this agent. A
+// request without versions passes.
 func checkVersions(raw json.RawMessage) *commandError {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil

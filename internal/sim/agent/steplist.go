@@ -24,13 +24,13 @@ type argumentInfo struct {
 	Required    bool   `json:"required"`
 }
 
-// Names of the hardware managers; the recorded agent lists both everywhere.
+// Names of the hardware managers. The recorded agent lists the steps of both for every kind.
 const (
 	generic  = "GenericHardwareManager"
 	proliant = "ProliantHardwareManager"
 )
 
-// abortable returns abortable steps of the deploy interface.
+// abortable returns steps of the deploy interface that can be aborted.
 func abortable(names ...string) []stepInfo {
 	steps := make([]stepInfo, 0, len(names))
 	for _, name := range names {
@@ -67,8 +67,8 @@ var deploySteps = stepKind{name: "deploy", class: "DeployExtension", managers: m
 	},
 }}
 
-// serviceSteps has one manager only: of equal steps the real list keeps that of the
-// most specific manager, which inherits all generic ones.
+// serviceSteps has one manager only. The most specific manager inherits all steps of the generic
+// one, and of steps with the same name the real list keeps that of the most specific manager.
 var serviceSteps = stepKind{name: "service", class: "ServiceExtension", managers: map[string][]stepInfo{
 	proliant: slices.Concat(
 		[]stepInfo{
@@ -94,8 +94,8 @@ var injectFiles = stepInfo{Step: "inject_files", Interface: "deploy", ArgsInfo: 
 // defaultStepDuration is the duration of steps that are not in stepDurations.
 var defaultStepDuration = seconds(1, 3)
 
-// stepDurations are long enough for an engine to see that a step is running, and short
-// enough for tests.
+// stepDurations are the durations of steps. They are long enough for an engine to see that a step
+// is running, and short enough for tests.
 var stepDurations = map[string]span{
 	"erase_devices":          seconds(20, 60),
 	"erase_devices_express":  seconds(2, 6),
