@@ -20,9 +20,10 @@ import (
 const (
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// retryInterval is the pause before something is tried again that the cluster may be late with.
+	// retryInterval is the pause before an attempt is repeated for which the cluster may not be
+	// ready.
 	retryInterval = 500 * time.Millisecond
-	// userAgent is how the API server's logs name kubeadm.
+	// userAgent is the name of kubeadm in the API server's logs.
 	userAgent = "kubeadm"
 
 	defaultCertificatesDir = "/etc/kubernetes/pki"
@@ -33,7 +34,7 @@ const (
 	adminGroup     = "system:masters" // of super-admin.conf
 )
 
-// Machine is what kubeadm finds on the machine that it runs on.
+// Machine is what kubeadm finds on its machine.
 type Machine struct {
 	Files      map[string][]byte // by their paths
 	Hostname   string
@@ -42,18 +43,18 @@ type Machine struct {
 
 // Joined is the outcome of a run of kubeadm.
 type Joined struct {
-	// Kubelet is the configuration that the kubelet starts with.
+	// Kubelet is the configuration with which the kubelet starts.
 	Kubelet kubelet.Config
-	// admin may do everything; nil on a worker.
+	// admin is the configuration of an administrator; nil on a worker.
 	admin *rest.Config
-	// taints of a control plane, which the administrator adds, because a kubelet that has
-	// registered may not.
+	// taints are those of a control plane machine. The administrator adds them, because a kubelet
+	// may not change the taints of its Node after it has registered.
 	taints []corev1.Taint
 }
 
-// Run does what a command does until the kubelet is started, which has to register next. What the cluster may be late
-// with is tried again until ctx ends. The error says what is wrong with the configuration, or
-// what the last attempt has failed with.
+// Run does what a command does until it starts the kubelet. The kubelet has to register next. Run
+// repeats what the cluster may not be ready for, until ctx ends. The error says what is wrong with
+// the configuration, or why the last attempt failed.
 func Run(ctx context.Context, command Command, m Machine) (Joined, error) {
 	text, ok := m.Files[command.Config]
 	if !ok {
@@ -78,7 +79,7 @@ func Run(ctx context.Context, command Command, m Machine) (Joined, error) {
 	return joined, nil
 }
 
-// initialize is "kubeadm init".
+// initialize does what "kubeadm init" does.
 func initialize(ctx context.Context, c configuration, m Machine) (Joined, error) {
 	ca, err := c.authority(m)
 	if err != nil {
@@ -100,7 +101,8 @@ func initialize(ctx context.Context, c configuration, m Machine) (Joined, error)
 	return joined, err
 }
 
-// authority is the CA of the cluster, which Cluster API gives the machines of its control plane.
+// authority returns the CA of the cluster. Cluster API gives it to the machines of the control
+// plane.
 func (c configuration) authority(m Machine) (*authority, error) {
 	dir := c.cluster.CertificatesDir
 	if dir == "" {
@@ -113,7 +115,7 @@ func (c configuration) authority(m Machine) (*authority, error) {
 	return newAuthority(certificate, key)
 }
 
-// controlPlane prepares a machine of the control plane, but for the certificate of its kubelet.
+// controlPlane prepares a machine of the control plane, except for the certificate of its kubelet.
 func (r nodeRegistration) controlPlane(server string, ca *authority, m Machine) (Joined, error) {
 	certificate, key, err := ca.client(time.Now(), adminUser, adminGroup)
 	if err != nil {
@@ -134,7 +136,7 @@ func (r nodeRegistration) controlPlane(server string, ca *authority, m Machine) 
 	}}, nil
 }
 
-// kubelet is the configuration of the kubelet but for its certificate.
+// kubelet returns the configuration of the kubelet, except for its certificate.
 func (r nodeRegistration) kubelet(server string, ca []byte, m Machine) (kubelet.Config, error) {
 	labels, err := r.labels()
 	if err != nil {
@@ -149,7 +151,7 @@ func (r nodeRegistration) kubelet(server string, ca []byte, m Machine) (kubelet.
 	}, nil
 }
 
-// join is "kubeadm join".
+// join does what "kubeadm join" does.
 func join(ctx context.Context, c configuration, m Machine) (Joined, error) {
 	discovery := c.join.Discovery.BootstrapToken
 	if discovery == nil || discovery.APIServerEndpoint == "" {
@@ -184,7 +186,7 @@ func join(ctx context.Context, c configuration, m Machine) (Joined, error) {
 	return joined, joined.bootstrapTLS(ctx, config, m)
 }
 
-// bootstrapTLS gets the certificate of the kubelet, as the user that a bootstrap token stands for.
+// bootstrapTLS gets the certificate of the kubelet. It does so as the user of a bootstrap token.
 func (j *Joined) bootstrapTLS(ctx context.Context, bootstrap *rest.Config, m Machine) error {
 	connections, c, err := kubelet.Client(bootstrap)
 	if err != nil {
@@ -233,8 +235,8 @@ func (j *Joined) bootstrapTLS(ctx context.Context, bootstrap *rest.Config, m Mac
 	return nil
 }
 
-// Mark gives the Node of a control plane machine, which has registered, its label and taints.
-// Others are left as they are.
+// Mark adds the label and the taints of a control plane machine to its Node, which must have
+// registered. It does nothing for a worker.
 func (j Joined) Mark(ctx context.Context) error {
 	if j.admin == nil {
 		return nil
@@ -284,8 +286,8 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// retry tries something until it succeeds or ctx ends; the error is then the one of the last attempt.
-// What is invalid is not tried again.
+// retry repeats an attempt until it succeeds or ctx ends; the error is then that of the last
+// attempt. An attempt that the API server finds invalid is not repeated.
 func retry(ctx context.Context, attempt func(context.Context) error) error {
 	ticker := time.NewTicker(retryInterval)
 	defer ticker.Stop()
@@ -295,7 +297,7 @@ func retry(ctx context.Context, attempt func(context.Context) error) error {
 		if err == nil || apierrors.IsInvalid(err) {
 			return err
 		}
-		if last == nil || ctx.Err() == nil { // not that of a request that the end of ctx cut
+		if last == nil || ctx.Err() == nil { // not the error of a request that the end of ctx cut
 			last = err
 		}
 		select {

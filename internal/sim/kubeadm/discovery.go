@@ -31,16 +31,17 @@ var tokenPattern = regexp.MustCompile(`^([a-z0-9]{6})\.([a-z0-9]{16})$`)
 func parseToken(text string) (token, error) {
 	parts := tokenPattern.FindStringSubmatch(text)
 	if parts == nil {
-		return token{}, errors.New("the bootstrap token has not the form of one, six characters, a dot and sixteen more") // not its text: it is a secret
+		// The error does not quote the token, which is a secret.
+		return token{}, errors.New("the bootstrap token has not the form of one, six characters, a dot and sixteen more")
 	}
 	return token{id: parts[1], secret: parts[2]}, nil
 }
 
 func (t token) String() string { return t.id + "." + t.secret }
 
-// discover finds out where the API server is and by which CA it is known: it reads cluster-info without
-// authentication and without trust, and then trusts it because the token's secret has signed it and
-// because the CA in it has one of the hashes of the configuration.
+// discover finds out where the API server is, and its CA. It reads cluster-info without
+// authentication and without trust. It then trusts cluster-info if the secret of the token has
+// signed it, and if the CA in it has one of the hashes in the configuration.
 func discover(ctx context.Context, d *tokenDiscovery, t token) (*rest.Config, error) {
 	config := &rest.Config{
 		Host: "https://" + d.APIServerEndpoint, Timeout: requestTimeout, UserAgent: userAgent, QPS: -1,
@@ -74,8 +75,8 @@ func readClusterInfo(ctx context.Context, config *rest.Config) (*corev1.ConfigMa
 	return info, nil
 }
 
-// hasSigned reports whether a signature (JSON Web Signature, RFC 7515, detached, HS256) of a text was made
-// with the token's secret.
+// hasSigned reports whether a signature of a text was made with the token's secret. The signature
+// is a detached JSON Web Signature (RFC 7515) with HS256.
 func (t token) hasSigned(text, signature string) bool {
 	header, mac, ok := strings.Cut(signature, "..")
 	if !ok {
@@ -114,7 +115,8 @@ func (d *tokenDiscovery) trusted(kubeconfig string) (*rest.Config, error) {
 	}, nil
 }
 
-// checkCA compares a CA with the hashes of the configuration: of its public key (Subject Public Key Info).
+// checkCA compares a CA with the hashes in the configuration. They are hashes of its public key
+// (Subject Public Key Info).
 func (d *tokenDiscovery) checkCA(ca []byte) error {
 	certificates, err := cert.ParseCertsPEM(ca)
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package kubeadm does what "kubeadm init" and "kubeadm join" do on a machine, as far as others
-// see it: it proves at the API server that it may join, with the cluster's CA or with a bootstrap token
-// from its configuration, gets a certificate for its kubelet, and leaves what the cluster needs for further
-// machines. It starts no control plane: the API server of a simulated cluster runs elsewhere, at the
-// endpoint of the control plane, and machines have its etcd as an external one.
+// Package kubeadm does what "kubeadm init" and "kubeadm join" do on a machine, as far as others see
+// it. It proves to the API server that the machine may join, with the cluster's CA or with a
+// bootstrap token from its configuration; it gets a certificate for the kubelet; and it leaves what
+// the cluster needs for further machines. It starts no control plane: the API server of a simulated
+// cluster runs elsewhere, at the endpoint of the control plane. For the machines, the etcd of the
+// cluster is an external one.
 package kubeadm
 
 import (
@@ -25,7 +26,8 @@ type Command struct {
 	Config string
 }
 
-// FindCommand returns the first line among commands that runs kubeadm init or join.
+// FindCommand returns the first command among lines that runs kubeadm init or join. It returns
+// false if there is none.
 func FindCommand(lines []string) (Command, bool) {
 	for _, line := range lines {
 		words := strings.Fields(line)
@@ -47,7 +49,7 @@ func FindCommand(lines []string) (Command, bool) {
 	return Command{}, false
 }
 
-// String is the command without its flags.
+// String returns the command without its flags.
 func (c Command) String() string {
 	if c.Join {
 		return "kubeadm join"
@@ -55,13 +57,13 @@ func (c Command) String() string {
 	return "kubeadm init"
 }
 
-// configuration is the part of kubeadm's configuration that is read, in the versions v1beta3
-// and v1beta4.
+// configuration is the part of kubeadm's configuration that this package uses, in the versions
+// v1beta3 and v1beta4.
 type configuration struct {
 	init    *initConfiguration
 	join    *joinConfiguration
 	cluster clusterConfiguration
-	// clusterText is the text of the ClusterConfiguration, which the cluster keeps.
+	// clusterText is the text of the ClusterConfiguration. The cluster stores it.
 	clusterText string
 }
 
@@ -91,7 +93,7 @@ type clusterConfiguration struct {
 
 type nodeRegistration struct {
 	Name string `json:"name"`
-	// Taints are nil for the default ones.
+	// Taints replace the default taints; nil means the default ones.
 	Taints           []corev1.Taint `json:"taints"`
 	KubeletExtraArgs arguments      `json:"kubeletExtraArgs"`
 }
@@ -116,7 +118,7 @@ func (a *arguments) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parse reads the documents of a configuration file. Other kinds are ignored.
+// parse reads the documents of a configuration file. It ignores documents of other kinds.
 func parse(text []byte) (configuration, error) {
 	var c configuration
 	reader := yamlutil.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
@@ -155,13 +157,13 @@ func (c *configuration) read(document []byte) error {
 	return nil
 }
 
-// controlPlaneTaint is what a control plane machine gets unless its configuration has taints.
+// controlPlaneTaint is the taint of a control plane machine whose configuration has no taints.
 var controlPlaneTaint = corev1.Taint{Key: controlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}
 
 // controlPlaneLabel marks the Nodes of the control plane.
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// nodeName is the name of the Node of a machine with a host name.
+// nodeName returns the name of the Node of a machine with a host name.
 func (r nodeRegistration) nodeName(hostname string) string {
 	if r.Name != "" {
 		return strings.ToLower(strings.TrimSpace(r.Name))
@@ -169,7 +171,7 @@ func (r nodeRegistration) nodeName(hostname string) string {
 	return strings.ToLower(strings.TrimSpace(hostname))
 }
 
-// labels are those of the kubelet's argument node-labels.
+// labels returns the labels in the kubelet's argument node-labels.
 func (r nodeRegistration) labels() (map[string]string, error) {
 	labels := map[string]string{}
 	for pair := range strings.SplitSeq(r.KubeletExtraArgs["node-labels"], ",") {

@@ -29,7 +29,7 @@ func TestCommandOfKubeadmIsFound(t *testing.T) {
 	}
 }
 
-// configurations of one machine in both versions.
+// The configuration of one machine, in both versions.
 const (
 	betaThree = `apiVersion: kubeadm.k8s.io/v1beta3
 kind: JoinConfiguration

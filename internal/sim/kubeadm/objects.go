@@ -26,10 +26,11 @@ import (
 //go:embed objects.yaml
 var objects []byte
 
-// Install leaves in a cluster what "kubeadm init" does for the machines that join: the roles
-// of bootstrap tokens and nodes, cluster-info with the endpoint and the CA of config, and the
-// ClusterConfiguration if there is one. What is there already stays. Machines whose first one runs
-// "kubeadm init" do it by themselves; clusters without such a machine need it once, by an administrator.
+// Install leaves in a cluster what "kubeadm init" leaves for the machines that join: the roles of
+// bootstrap tokens and nodes, cluster-info with the endpoint and the CA of config, and the
+// ClusterConfiguration if it is not empty. Existing objects stay as they are. If the first machine
+// of a cluster runs "kubeadm init", that calls Install. In any other cluster, an administrator has
+// to call it once.
 func Install(ctx context.Context, config *rest.Config, clusterConfiguration string) error {
 	connections, c, err := kubelet.Client(config)
 	if err != nil {
@@ -69,14 +70,15 @@ func Install(ctx context.Context, config *rest.Config, clusterConfiguration stri
 }
 
 const (
-	// clusterInfoName is the ConfigMap that anybody may read, with a kubeconfig and its signatures.
+	// clusterInfoName is the ConfigMap with a kubeconfig and its signatures. Anybody may read it.
 	clusterInfoName = "cluster-info"
 	kubeconfigKey   = "kubeconfig"
-	// signaturePrefix and the ID of a token make the key of the signature by that token.
+	// signaturePrefix, followed by the ID of a token, is the key of the signature by that token.
 	signaturePrefix = "jws-kubeconfig-"
 )
 
-// clusterInfo says where the cluster is and by which CA it is known.
+// clusterInfo returns the ConfigMap that says where the API server of the cluster is, and with
+// which CA.
 func clusterInfo(config *rest.Config) (*corev1.ConfigMap, error) {
 	kubeconfig := api.NewConfig()
 	kubeconfig.Clusters[""] = &api.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}

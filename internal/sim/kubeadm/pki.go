@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// certificateLifetime is that of certificates which a machine signs itself with the CA.
+// certificateLifetime is the lifetime of certificates that a machine signs itself, with the CA.
 const certificateLifetime = 365 * 24 * time.Hour
 
 // authority is the CA of a cluster with its key.
@@ -43,7 +43,7 @@ func newAuthority(certificatePEM, keyPEM []byte) (*authority, error) {
 	return &authority{pem: certificatePEM, certificate: certificates[0], key: key}, nil
 }
 
-// client signs a certificate for a user of some groups.
+// client signs a certificate for a user in some groups.
 func (a *authority) client(now time.Time, user string, groups ...string) (certificatePEM, keyPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *authority) client(now time.Time, user string, groups ...string) (certif
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), keyPEM, nil
 }
 
-// signingRequest is a request for a certificate of a user of some groups, with a new key.
+// signingRequest returns a request for the certificate of a user in some groups, with a new key.
 func signingRequest(user string, groups ...string) (requestPEM, keyPEM []byte, err error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
