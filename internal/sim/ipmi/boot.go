@@ -19,8 +19,8 @@ const (
 	acknowledgeSize  = 2 // a mask of the bits to write, and the bits
 	flagsSize        = 5
 
-	// acknowledgeBIOS is the bit of parameter 4 that BIOS and POST clear when they have
-	// handled the boot flags. The bits of others are not kept.
+	// acknowledgeBIOS is the bit of parameter 4 that BIOS and POST clear when they have handled the
+	// boot flags. The bits of other parties are not stored.
 	acknowledgeBIOS = 1 << 0
 )
 
@@ -34,8 +34,8 @@ const (
 // bootFlags are the boot flags, parameter 5.
 type bootFlags struct{ bits, selector byte }
 
-// bootSelectors are the device selectors of the boot flags, with the targets that stand
-// for each, the best first.
+// bootSelectors are the device selectors of the boot flags, with the targets that each may mean,
+// the best first.
 var bootSelectors = []struct {
 	selector byte
 	targets  []bmc.Target
@@ -49,7 +49,7 @@ var bootSelectors = []struct {
 	{8, []bmc.Target{bmc.TargetVirtualCD, bmc.TargetCD}}, // attached remotely
 }
 
-// bootTarget returns the target that the machine has for a selector.
+// bootTarget returns the target that a selector means on this machine.
 func (s *Service) bootTarget(selector byte) (bmc.Target, bool) {
 	for _, row := range bootSelectors {
 		if row.selector != selector {
@@ -64,8 +64,8 @@ func (s *Service) bootTarget(selector byte) (bmc.Target, bool) {
 	return "", false
 }
 
-// setBootOptions changes a parameter. The simulated BMC clears the boot flags only when
-// the machine boots, so it has no use for parameters 0 and 3 and accepts them.
+// setBootOptions changes a parameter. Parameters 0 and 3 are accepted and have no effect, because
+// the simulated BMC clears the boot flags only when the machine boots.
 func (s *Service) setBootOptions(q *request) ([]byte, types.CompletionCode) {
 	if len(q.data) < 1 {
 		return nil, codeWrongLength
@@ -90,8 +90,8 @@ func (s *Service) setBootOptions(q *request) ([]byte, types.CompletionCode) {
 	return nil, codeNoSuchParameter
 }
 
-// setAcknowledge changes the bit that the mask allows to write. The firmware of the machine
-// applies the boot flags only while it is set, and clears it when it has.
+// setAcknowledge changes acknowledgeBIOS, if the mask allows it. The firmware of the machine
+// applies the boot flags only while the bit is set, and then clears it.
 func (s *Service) setAcknowledge(q *request, mask, bits byte) {
 	s.bmc.Read(q.call)
 	if q.call.Fate.Spared() && mask&acknowledgeBIOS != 0 {
@@ -127,8 +127,7 @@ func (s *Service) setFlags(q *request, f bootFlags) ([]byte, types.CompletionCod
 	return changed(err)
 }
 
-// bootOptions returns the boot flags or their acknowledge; there are no other parameters to
-// read.
+// bootOptions returns the boot flags or their acknowledge bits. No other parameters can be read.
 func (s *Service) bootOptions(q *request) ([]byte, types.CompletionCode) {
 	if len(q.data) < 1 {
 		return nil, codeWrongLength
@@ -136,7 +135,7 @@ func (s *Service) bootOptions(q *request) ([]byte, types.CompletionCode) {
 	switch q.data[0] & 0x7F {
 	case parameterAcknowledge:
 		s.bmc.Read(q.call)
-		data := []byte{parameterVersion, parameterAcknowledge, 0, 0} // the mask is read as zero
+		data := []byte{parameterVersion, parameterAcknowledge, 0, 0} // the mask always reads as zero
 		if s.bmc.HandlesBootFlags() {
 			data[3] = acknowledgeBIOS
 		}
@@ -148,7 +147,7 @@ func (s *Service) bootOptions(q *request) ([]byte, types.CompletionCode) {
 	return nil, codeNoSuchParameter
 }
 
-// readFlags is parameter 5 as it is read.
+// readFlags returns parameter 5 as clients read it.
 func (s *Service) readFlags() []byte {
 	data := make([]byte, 2+flagsSize)
 	data[0], data[1] = parameterVersion, parameterFlags
@@ -166,8 +165,8 @@ func (s *Service) readFlags() []byte {
 	return data
 }
 
-// flagsOf are the boot flags that stand for an override: those that a client has set, if
-// they do. A BMC that cannot change the boot mode shows the one that was set.
+// flagsOf returns the boot flags that mean an override: those that a client has set, if they mean
+// it. A BMC that cannot change the boot mode shows the mode that the client has set.
 func (s *Service) flagsOf(o bmc.Override) bootFlags {
 	f := bootFlags{bits: flagValid}
 	if o.Enabled == bmc.Continuous {

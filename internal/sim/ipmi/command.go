@@ -18,16 +18,16 @@ type request struct {
 	call *bmc.Call
 }
 
-// commandKey is a command with its network function (appendix G).
+// commandKey is a network function with the number of a command (appendix G).
 type commandKey struct{ function, id uint8 }
 
 // commandRow is one row of the table of commands.
 type commandRow struct {
-	privilege gobmc.PrivilegeLevel // the lowest that may use it
+	privilege gobmc.PrivilegeLevel // the lowest that may use the command
 	do        func(*Service, *request) ([]byte, types.CompletionCode)
 }
 
-// commands are those that do not concern sessions.
+// commands are the commands that do not concern sessions.
 var commands = map[commandKey]commandRow{
 	{0x06, 0x01}: {gobmc.PrivilegeLevelUser, (*Service).deviceID},
 	{0x06, 0x02}: {gobmc.PrivilegeLevelAdministrator, (*Service).restart},
@@ -39,7 +39,7 @@ var commands = map[commandKey]commandRow{
 	{0x00, 0x09}: {gobmc.PrivilegeLevelOperator, (*Service).bootOptions},
 }
 
-// Completion codes (table 5-2) that the library has no name for.
+// Completion codes (table 5-2) for which the library has no names.
 const (
 	codeBusy             = 0xC0
 	codeWrongLength      = 0xC7
@@ -49,7 +49,7 @@ const (
 	codeUnspecifiedError = 0xFF
 )
 
-// do runs a command, and returns what the client is answered.
+// do runs a command, and returns the answer to the client.
 func (s *Service) do(row commandRow, level gobmc.PrivilegeLevel, q *request) ([]byte, types.CompletionCode) {
 	if level < row.privilege {
 		return nil, types.CodeInsufficientPrivilege
@@ -66,7 +66,7 @@ func (s *Service) do(row commandRow, level gobmc.PrivilegeLevel, q *request) ([]
 	return data, types.CodeOK
 }
 
-// changed is the answer to a change.
+// changed returns the answer to a change that has ended with err.
 func changed(err error) ([]byte, types.CompletionCode) {
 	var refused *bmc.RefusedError
 	switch {
@@ -83,8 +83,8 @@ var controls = map[uint8]bmc.ResetType{
 	0: bmc.ResetForceOff, 1: bmc.ResetOn, 2: bmc.ResetPowerCycle, 3: bmc.ResetForceRestart, 4: bmc.ResetNMI, 5: bmc.ResetGracefulShutdown,
 }
 
-// chassisControl changes the power. Switching on what is on, and off what is off,
-// succeeds.
+// chassisControl changes the power. It is no error to switch on what is on, or to switch off what
+// is off.
 func (s *Service) chassisControl(q *request) ([]byte, types.CompletionCode) {
 	if len(q.data) != 1 {
 		return nil, codeWrongLength
@@ -94,7 +94,7 @@ func (s *Service) chassisControl(q *request) ([]byte, types.CompletionCode) {
 		return nil, codeInvalidField
 	}
 	if kind == bmc.ResetPowerCycle && !slices.Contains(s.bmc.Profile().Resets, kind) {
-		kind = bmc.ResetForceRestart // the machine stays without power for no time
+		kind = bmc.ResetForceRestart // a power cycle without a pause
 	}
 	err := s.bmc.Reset(q.call, kind)
 	var refused *bmc.RefusedError
@@ -109,8 +109,8 @@ func (s *Service) restart(q *request) ([]byte, types.CompletionCode) {
 	return changed(s.bmc.Restart(q.call))
 }
 
-// chassisStatus has the power state (section 28.2). A machine that begins to power on is
-// still off, and one that begins to power off is still on.
+// chassisStatus returns the power state (section 28.2). A machine that is powering on is still off,
+// and one that is powering off is still on.
 func (s *Service) chassisStatus(q *request) ([]byte, types.CompletionCode) {
 	s.bmc.Read(q.call)
 	var power uint8
@@ -125,21 +125,21 @@ var manufacturers = map[string]uint32{"dell": 674, "hpe": 47196, "supermicro": 1
 
 var firstNumbers = regexp.MustCompile(`(\d+)\.(\d+)`)
 
-// deviceID has the version of the firmware and the vendor (section 20.1).
+// deviceID returns the version of the firmware and the vendor (section 20.1).
 func (s *Service) deviceID(q *request) ([]byte, types.CompletionCode) {
 	s.bmc.Read(q.call)
 	profile := s.bmc.Profile()
 	var major, minor uint64
 	if numbers := firstNumbers.FindStringSubmatch(profile.BMCVersion); numbers != nil {
 		major, _ = strconv.ParseUint(numbers[1], 10, 7)
-		minor, _ = strconv.ParseUint(numbers[2], 16, 8) // is sent as binary-coded decimal
+		minor, _ = strconv.ParseUint(numbers[2], 16, 8) // the answer has it as binary-coded decimal
 	}
 	const device, revision, version, chassisDevice = 0x20, 0x01, 0x02, 1 << 7
 	data := []byte{device, revision, uint8(major), uint8(minor), version, chassisDevice}
 	return append(append(data, littleEndian24(manufacturers[profile.Vendor])...), 0, 0), types.CodeOK
 }
 
-// systemGUID has the system's UUID (section 22.14).
+// systemGUID returns the system's UUID (section 22.14).
 func (s *Service) systemGUID(q *request) ([]byte, types.CompletionCode) {
 	s.bmc.Read(q.call)
 	id := s.guid()

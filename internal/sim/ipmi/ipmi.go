@@ -1,11 +1,10 @@
-// Package ipmi serves a simulated BMC over IPMI 2.0: RMCP+ sessions over UDP with the
-// cipher suites 3 and 17, chassis status and control, boot flags, and the identity of BMC
-// and system. Section numbers in comments are those of the specification, v2.0,
-// revision 1.1.
+// Package ipmi serves a simulated BMC over IPMI 2.0: RMCP+ sessions over UDP with the cipher suites
+// 3 and 17, chassis status and control, boot flags, and the identity of BMC and system. Section
+// numbers in comments are those of the specification, v2.0, revision 1.1.
 //
-// What a BMC does and which faults it has is in package bmc; account, effects and faults
-// are those that it has over Redfish. The keys and messages that open a session are those
-// of go-ipmi's server.
+// Package bmc decides what a BMC does and which faults it has. The account, the effects and the
+// faults are the same over IPMI and over Redfish. go-ipmi's server provides the keys and messages
+// that open a session.
 package ipmi
 
 import (
@@ -21,23 +20,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// Service is the IPMI service of one BMC. It is safe for concurrent use. It is small until
-// somebody speaks to it.
+// Service is the IPMI service of one BMC. It is safe for concurrent use. It takes little memory
+// until the first request.
 type Service struct {
 	bmc *bmc.BMC
 
 	mu       sync.Mutex
-	sessions *sessions // nil while there were none
-	newest   bootFlags // that a client has set
+	sessions *sessions // nil before the first request
+	newest   bootFlags // the flags that a client set last
 	lacking  map[uint8]types.CompletionCode
-	plain    bool // of boot flags that are valid, only the device is shown
+	plain    bool // shows only the device of valid boot flags
 }
 
 // New returns the IPMI service of a BMC.
 func New(b *bmc.BMC) *Service { return &Service{bmc: b} }
 
-// Lack makes the BMC one that does not have a parameter of the boot options, and answers
-// requests to set it with a completion code.
+// Lack makes the BMC lack a parameter of the boot options. The BMC then answers requests to set the
+// parameter with a completion code.
 func (s *Service) Lack(parameter, code uint8) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +46,7 @@ func (s *Service) Lack(parameter, code uint8) {
 	s.lacking[parameter] = types.CompletionCode(code)
 }
 
-// lacks returns what requests to set a parameter are answered that the BMC does not have.
+// lacks returns the completion code of requests to set a parameter, and whether the BMC lacks it.
 func (s *Service) lacks(parameter uint8) (types.CompletionCode, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +54,8 @@ func (s *Service) lacks(parameter uint8) (types.CompletionCode, bool) {
 	return code, lacks
 }
 
-// ShowDeviceOnly makes the BMC one that keeps the boot flags and shows neither the mode nor that
-// they are for good.
+// ShowDeviceOnly makes the BMC store the boot flags completely, but show neither the mode nor that
+// they are persistent.
 func (s *Service) ShowDeviceOnly() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +87,8 @@ func (s *Service) Serve(ctx context.Context, conn *net.UDPConn) error {
 	}
 }
 
-// Answer does what a datagram asks for and returns the answer; nil means that there is
-// none. It waits for as long as the BMC delays its answers.
+// Answer does what a datagram asks for and returns the answer, or nil if there is none. It waits as
+// long as the BMC delays its answers.
 func (s *Service) Answer(ctx context.Context, datagram []byte, client netip.Addr) []byte {
 	if len(datagram) < 5 || datagram[0] != rmcpVersion || datagram[3] != classIPMI || !s.bmc.Reachable() {
 		return nil
@@ -100,8 +99,8 @@ func (s *Service) Answer(ctx context.Context, datagram []byte, client netip.Addr
 	return s.answerRMCPPlus(ctx, datagram, client)
 }
 
-// answers waits until the BMC answers a call, and returns false when it never does. The
-// end of the client cannot be seen: it is assumed at once.
+// answers waits until the BMC answers a call, and returns false when it never does. In the second
+// case it does not wait: over UDP nobody can see that the client has gone.
 func (s *Service) answers(ctx context.Context, call *bmc.Call) bool {
 	if call.Fate.Hang || call.Fate.LoseAnswer {
 		gone, cancel := context.WithCancel(ctx)

@@ -160,7 +160,7 @@ func (r repeated) Write(datagram []byte) (int, error) {
 	return r.Conn.Write(datagram)
 }
 
-// repeater makes such connections.
+// repeater makes connections that send each datagram twice.
 type repeater struct{}
 
 func (repeater) Dial(network, address string) (net.Conn, error) {

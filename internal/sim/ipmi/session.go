@@ -32,12 +32,12 @@ const lanChannel = 1
 
 // sessions has the sessions of a BMC since it started.
 type sessions struct {
-	starts   int64 // of the BMC, which ends sessions
+	starts   int64 // restarts of the BMC when the sessions began; a restart ends them
 	state    *gobmc.BMC
-	commands *handlers.Registry // those that concern sessions
+	commands *handlers.Registry // the commands that concern sessions
 }
 
-// present returns the sessions of the BMC since it started last.
+// present returns the sessions of the BMC since its last start.
 func (s *Service) present() *sessions {
 	starts := s.bmc.Restarts()
 	s.mu.Lock()
@@ -51,7 +51,7 @@ func (s *Service) present() *sessions {
 func (s *Service) newSessions(starts int64) *sessions {
 	state := gobmc.New(gobmc.DeviceInfo{}, s.guid(), nil, gobmc.WithV15Disabled())
 	config := s.bmc.Config()
-	_ = state.Users.Delete(1) // the anonymous one, which always is there
+	_ = state.Users.Delete(1) // the anonymous user, which always exists
 	_ = state.Users.Upsert(2, func(u *gobmc.User) error {
 		u.Name, u.Enabled = config.User, true
 		u.SetPassword([]byte(config.Password))
@@ -66,7 +66,7 @@ func (s *Service) newSessions(starts int64) *sessions {
 // openFunc answers a message that opens a session; nil means that there is no answer.
 type openFunc func(ctx context.Context, b *gobmc.BMC, data []byte) ([]byte, error)
 
-// openers answer the messages that open a session (section 13.15), by payload type.
+// openers has the answers to the messages that open a session (section 13.15), by payload type.
 var openers = map[types.PayloadType]struct {
 	answer types.PayloadType
 	do     openFunc
@@ -103,8 +103,8 @@ func (s *Service) answerRMCPPlus(ctx context.Context, datagram []byte, client ne
 	return s.inSession(ctx, known, datagram, client, received{id, sequence, flags, payload})
 }
 
-// login counts the begin of a session as a reading, and returns what answers it: do, or
-// the fault that the reading has met.
+// login counts the start of a session as a reading. It returns the function that answers it: do, or
+// one for the fault that the reading met.
 func (s *Service) login(ctx context.Context, client netip.Addr, do openFunc) openFunc {
 	call := &bmc.Call{Client: client.String()}
 	s.bmc.Read(call)
@@ -129,10 +129,10 @@ func noResources(_ context.Context, _ *gobmc.BMC, data []byte) ([]byte, error) {
 	return refusal.Pack(), nil
 }
 
-// answerV15 answers the only request that clients send as IPMI 1.5: which versions there
-// are (sections 13.6 and 22.13).
+// answerV15 answers the only request that clients send as IPMI 1.5: the request for the supported
+// versions (sections 13.6 and 22.13).
 func (s *Service) answerV15(ctx context.Context, datagram []byte) []byte {
-	const header = 14 // authentication type, sequence, session and length follow that of RMCP
+	const header = 14 // of RMCP, then authentication type, sequence, session and length
 	if len(datagram) < header || datagram[4] != 0 || len(datagram) < header+int(datagram[header-1]) {
 		return nil
 	}
@@ -155,15 +155,15 @@ func (known *sessions) withoutSession(ctx context.Context, message []byte) []byt
 	return protocol.BuildIPMIResponse(function, id, sequence, uint8(code), answer)
 }
 
-// received is a datagram of a session.
+// received is a datagram that belongs to a session.
 type received struct {
 	session, sequence uint32
 	flags             uint8
 	payload           []byte
 }
 
-// inSession answers a datagram of a session. One that was seen before is dropped
-// (section 6.12.13): sent again, it is the same request.
+// inSession answers a datagram of a session. It drops a datagram that it has seen before (section
+// 6.12.13): a repeated datagram is the same request.
 func (s *Service) inSession(ctx context.Context, known *sessions, datagram []byte, client netip.Addr, r received) []byte {
 	session, err := known.state.Sessions.Get(r.session)
 	if err != nil {
@@ -199,8 +199,8 @@ func (s *Service) inSession(ctx context.Context, known *sessions, datagram []byt
 	return sealed(session, protocol.BuildIPMIResponse(function, id, sequence, uint8(code), answer))
 }
 
-// opened decrypts the payload of a datagram; an IPMI message follows in clear text when
-// the client has not encrypted it.
+// opened returns the IPMI message in the payload of a datagram. It decrypts the payload if the
+// client has encrypted it.
 func opened(session *gobmc.Session, r received) ([]byte, bool) {
 	if r.flags&types.PayloadFlagEncrypted == 0 {
 		return r.payload, true
@@ -223,7 +223,7 @@ func authentic(datagram []byte, payload int, session *gobmc.Session) bool {
 	return err == nil && crypto.Equal(want, datagram[start:])
 }
 
-// sealed is the datagram of an answer: encrypted, then authenticated.
+// sealed returns the datagram of an answer, encrypted and then authenticated.
 func sealed(session *gobmc.Session, message []byte) []byte {
 	vector := make([]byte, 16)
 	_, _ = rand.Read(vector) // never fails
@@ -243,8 +243,7 @@ func sealed(session *gobmc.Session, message []byte) []byte {
 	return append(out, code...)
 }
 
-// guid is the system's UUID as IPMI sends it, the least significant byte first (section
-// 20.8).
+// guid returns the system's UUID as IPMI sends it, the least significant byte first (section 20.8).
 func (s *Service) guid() (reversed [16]byte) {
 	id := s.bmc.UUID()
 	for i, b := range id {
@@ -253,5 +252,5 @@ func (s *Service) guid() (reversed [16]byte) {
 	return reversed
 }
 
-// littleEndian24 is a number of three bytes.
+// littleEndian24 returns a number as three bytes.
 func littleEndian24(number uint32) []byte { return binary.LittleEndian.AppendUint32(nil, number)[:3] }

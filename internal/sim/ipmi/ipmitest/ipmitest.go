@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// Server is one BMC that answers over UDP on loopback until the test ends, and over
-// Redfish as well. Its clock stands still unless the test moves it.
+// Server is one BMC that answers over UDP on loopback until the test ends. It also answers over
+// Redfish. Its clock stands still unless the test moves it.
 type Server struct {
 	*redfishtest.Server
 	Address netip.AddrPort // where it answers IPMI
 	IPMI    *ipmi.Service
 }
 
-// Start starts a BMC of a vendor. User and password are those of package redfishtest.
+// Start starts a BMC of a vendor. The user and the password are those of package redfishtest.
 func Start(t testing.TB, vendor string, options ...redfishtest.Options) *Server {
 	t.Helper()
 	s := &Server{Server: redfishtest.Start(t, vendor, options...)}
