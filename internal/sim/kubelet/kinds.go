@@ -11,7 +11,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// usedKinds are the kinds of the clients, with their scopes.
+// usedKinds are the kinds of objects that the clients use, with their scopes.
 var usedKinds = map[schema.GroupVersionKind]meta.RESTScope{
 	corev1.SchemeGroupVersion.WithKind("Node"):                              meta.RESTScopeRoot,
 	corev1.SchemeGroupVersion.WithKind("Pod"):                               meta.RESTScopeNamespace,
@@ -24,7 +24,7 @@ var usedKinds = map[schema.GroupVersionKind]meta.RESTScope{
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"):                meta.RESTScopeRoot,
 }
 
-// kinds has the kinds of the clients.
+// kinds returns a scheme and a mapper for the kinds that the clients use.
 func kinds() (*runtime.Scheme, meta.RESTMapper) {
 	s, m := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	for _, add := range []func(*runtime.Scheme) error{

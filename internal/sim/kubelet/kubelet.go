@@ -1,8 +1,8 @@
-// Package kubelet does towards an API server what the kubelet of an operating system does: it
-// registers its Node, renews its Lease, says that the Node is ready, and publishes the mirror
-// pods of the static pods of a control plane. It runs no containers, and serves nothing.
+// Package kubelet shows to an API server what the kubelet of an operating system shows. It
+// registers its Node, renews its Lease, says that the Node is ready, and publishes the mirror pods
+// of the static pods of a control plane. It runs no containers and serves nothing.
 //
-// As the real one, it registers its Node once, when it starts: a Node that somebody deletes
+// Like the real kubelet, it registers its Node once, when it starts. A Node that somebody deletes
 // comes back only with the next boot of its machine.
 package kubelet
 
@@ -25,15 +25,15 @@ import (
 
 // Config is what a kubelet finds on its disk when it starts.
 type Config struct {
-	// Server is the URL of the API server, and CA the certificate that it is known by, in PEM.
+	// Server is the URL of the API server, and CA the certificate of its CA, in PEM.
 	Server string `json:"server"`
 	CA     []byte `json:"ca"`
-	// Certificate and Key prove who the kubelet is, in PEM.
+	// Certificate and Key authenticate the kubelet, in PEM.
 	Certificate []byte `json:"certificate"`
 	Key         []byte `json:"key"`
 
 	NodeName string `json:"nodeName"`
-	// ProviderID, Labels and Taints are those that the Node is registered with.
+	// ProviderID, Labels and Taints are those with which the Node is registered.
 	ProviderID string            `json:"providerID,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Taints     []corev1.Taint    `json:"taints,omitempty"`
@@ -45,7 +45,7 @@ type Config struct {
 type Machine struct {
 	// Address is the Node's InternalIP.
 	Address string
-	// SystemUUID is the machine's, and BootID that of this boot.
+	// SystemUUID is the UUID of the machine, and BootID that of this boot.
 	SystemUUID, BootID string
 }
 
@@ -53,13 +53,13 @@ type Machine struct {
 const DefaultHeartbeat = 10 * time.Second
 
 const (
-	// leaseHeartbeats is for how many heartbeats a Lease lasts.
+	// leaseHeartbeats is how many heartbeats a Lease lasts.
 	leaseHeartbeats = 4
-	// statusInterval is how often the status of a Node is written although nothing changed.
+	// statusInterval is how often the status of a Node is written if nothing changes.
 	statusInterval = 5 * time.Minute
 	// requestTimeout bounds each request.
 	requestTimeout = 10 * time.Second
-	// userAgent is how the API server's logs name kubelets.
+	// userAgent is the name of kubelets in the API server's logs.
 	userAgent = "kubelet"
 )
 
@@ -95,8 +95,8 @@ func New(config Config, machine Machine, heartbeat time.Duration) (*Kubelet, err
 	return k, nil
 }
 
-// Client returns a client for the kinds that bootstrapping and kubelets use. It does not ask the API server
-// which kinds there are. Close its connections when it is not needed any more.
+// Client returns a client for the kinds of objects that bootstrapping and kubelets use. The client
+// does not ask the API server which kinds exist. The caller closes the connections.
 func Client(config *rest.Config) (*http.Client, client.Client, error) {
 	connections, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -106,14 +106,14 @@ func Client(config *rest.Config) (*http.Client, client.Client, error) {
 	return connections, c, err
 }
 
-// scheme and mapper are shared: a thousand kubelets need them once.
+// scheme and mapper are shared, because there may be a thousand kubelets.
 var scheme, mapper = kinds()
 
 // Close ends the connections of the kubelet.
 func (k *Kubelet) Close() { k.http.CloseIdleConnections() }
 
-// Register creates the Node, or takes over the one of this name, and says that it is ready.
-// It returns the Node's UID.
+// Register creates the Node, or takes over an existing Node of the same name, and says that the
+// Node is ready. It returns the Node's UID.
 func (k *Kubelet) Register(ctx context.Context) (types.UID, error) {
 	if k.version == "" {
 		version, err := serverVersion(ctx, k.http, k.config.Server)
@@ -138,7 +138,7 @@ func (k *Kubelet) Register(ctx context.Context) (types.UID, error) {
 	return node.UID, nil
 }
 
-// labels are those of a Node at its registration.
+// labels returns the labels with which the Node is registered.
 func (k *Kubelet) labels() map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname: k.config.NodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
@@ -147,8 +147,8 @@ func (k *Kubelet) labels() map[string]string {
 	return labels
 }
 
-// takeOver reads the Node that exists into node and makes it ready again. Its taints and its
-// provider ID stay, as with the real kubelet.
+// takeOver reads the existing Node into node and makes it ready again. The Node keeps its taints
+// and its provider ID, as with the real kubelet.
 func (k *Kubelet) takeOver(ctx context.Context, node *corev1.Node) error {
 	if err := k.client.Get(ctx, client.ObjectKey{Name: k.config.NodeName}, node); err != nil {
 		return err
@@ -164,9 +164,9 @@ func (k *Kubelet) takeOver(ctx context.Context, node *corev1.Node) error {
 	return k.report(ctx, node)
 }
 
-// Run renews the Lease, keeps the Node ready and publishes the mirror pods until ctx ends, which is no error, or
-// until the Node is gone. A request that fails is made again with the next heartbeat; report gets
-// each error that is not the one before.
+// Run renews the Lease, keeps the Node ready and publishes the mirror pods. It returns nil when ctx
+// ends, or [ErrNodeGone] when the Node is gone. A request that fails is repeated with the next
+// heartbeat; report is called with each error that differs from the one before.
 func (k *Kubelet) Run(ctx context.Context, report func(error)) error {
 	ticker := time.NewTicker(k.heartbeat)
 	defer ticker.Stop()
@@ -194,7 +194,7 @@ func (k *Kubelet) Run(ctx context.Context, report func(error)) error {
 // ErrNodeGone means that somebody has deleted the Node.
 var ErrNodeGone = errors.New("the Node is gone")
 
-// beat is one heartbeat.
+// beat does the work of one heartbeat.
 func (k *Kubelet) beat(ctx context.Context) error {
 	var node corev1.Node
 	err := k.client.Get(ctx, client.ObjectKey{Name: k.config.NodeName}, &node)
@@ -225,7 +225,7 @@ func (k *Kubelet) report(ctx context.Context, node *corev1.Node) error {
 	return nil
 }
 
-// renew renews the Lease, or makes it.
+// renew renews the Lease. If there is none, it creates it.
 func (k *Kubelet) renew(ctx context.Context) error {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: k.config.NodeName}}
 	err := k.client.Get(ctx, client.ObjectKeyFromObject(lease), lease)

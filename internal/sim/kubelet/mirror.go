@@ -15,11 +15,12 @@ import (
 // provider of Cluster API looks for their mirror pods, by the names that kubeadm gives them.
 var components = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
-// staticPodHash stands for the hash of a manifest that is on no disk.
+// staticPodHash stands for the hash of a manifest, because no disk has the manifest.
 const staticPodHash = "simulated"
 
-// publish makes the mirror pods that are missing or belong to an earlier Node of the name, and
-// says that they are ready. A kubelet may list the pods of its Node, and read none that is not there.
+// publish creates the mirror pods that are missing or belong to an earlier Node of the same name,
+// and says that they are ready. It lists the pods of its Node, because a kubelet may not read a pod
+// that does not exist.
 func (k *Kubelet) publish(ctx context.Context) error {
 	var pods corev1.PodList
 	err := k.client.List(ctx, &pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"spec.nodeName": k.config.NodeName})
@@ -40,7 +41,7 @@ func (k *Kubelet) publish(ctx context.Context) error {
 	return nil
 }
 
-// publishOne makes a mirror pod of the one that is there, or nil.
+// publishOne makes the existing pod, which may be nil, the wanted mirror pod.
 func (k *Kubelet) publishOne(ctx context.Context, wanted, pod *corev1.Pod) error {
 	if pod != nil && (pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: k.uid}})) {
 		err := k.client.Delete(ctx, pod, client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
@@ -63,8 +64,8 @@ func (k *Kubelet) publishOne(ctx context.Context, wanted, pod *corev1.Pod) error
 	return k.client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before))
 }
 
-// mirrorPod is the pod that stands for a static pod. It ends at once when it is deleted: there
-// is no container to wait for.
+// mirrorPod returns the pod that stands for a static pod. When the pod is deleted it is gone at
+// once, because there is no container to wait for.
 func (k *Kubelet) mirrorPod(component string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conditions are what a healthy kubelet says about its Node.
+// conditions are the conditions that a healthy kubelet reports of its Node.
 var conditions = []corev1.NodeCondition{
 	{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
 	{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
@@ -23,7 +23,7 @@ var conditions = []corev1.NodeCondition{
 	{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
 }
 
-// status is the status of the Node, whose conditions were others before.
+// status returns the status of the Node. before are the conditions that the Node has.
 func (k *Kubelet) status(before []corev1.NodeCondition, now time.Time) corev1.NodeStatus {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("128Gi"), corev1.ResourcePods: resource.MustParse("110"),
@@ -61,11 +61,11 @@ func isReady(node *corev1.Node) bool {
 	return false
 }
 
-// maxVersion bounds the answer to a question for the version, in bytes.
+// maxVersion bounds the answer with the version of the API server, in bytes.
 const maxVersion = 64 << 10
 
-// serverVersion is the version of the API server, which the simulated kubelet has, too: no
-// image of an operating system says which one it would be.
+// serverVersion returns the version of the API server. The simulated kubelet takes the same
+// version, because no image says which one it has.
 func serverVersion(ctx context.Context, connections *http.Client, server string) (string, error) {
 	target, err := url.JoinPath(server, "version")
 	if err != nil {
