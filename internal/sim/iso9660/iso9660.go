@@ -29,7 +29,7 @@ const (
 	terminator    = 255
 )
 
-// ErrFormat is in the error for what is no ISO 9660 image.
+// ErrFormat is wrapped by errors about something that is not an ISO 9660 image.
 var ErrFormat = errors.New("no ISO 9660 image")
 
 // Image is an opened image. It is safe for concurrent use if its reader is.
@@ -38,7 +38,7 @@ type Image struct {
 	label    string
 	bootable bool
 	catalog  uint32 // sector of the boot catalog
-	trees    []tree // of the same files, the primary one first
+	trees    []tree // trees of the same files, the primary one first
 }
 
 // tree is a hierarchy of directories.
@@ -47,7 +47,7 @@ type tree struct {
 	joliet bool
 }
 
-// Open reads the volume descriptors. The error is of the reader, or wraps [ErrFormat].
+// Open reads the volume descriptors. The error is that of the reader, or wraps [ErrFormat].
 func Open(reader io.ReaderAt) (*Image, error) {
 	image := &Image{reader: reader}
 	sector := make([]byte, sectorSize)
@@ -73,7 +73,7 @@ func Open(reader io.ReaderAt) (*Image, error) {
 	return image, nil
 }
 
-// add takes over one volume descriptor.
+// add adds what one volume descriptor says.
 func (i *Image) add(sector []byte) error {
 	switch sector[0] {
 	case bootRecord:
@@ -97,13 +97,14 @@ func (i *Image) add(sector []byte) error {
 	return nil
 }
 
-// Label is the identifier of the volume.
+// Label returns the identifier of the volume.
 func (i *Image) Label() string { return i.label }
 
 // Bootable reports whether the image has a boot record of El Torito.
 func (i *Image) Bootable() bool { return i.bootable }
 
-// Platforms and kinds of entries of a boot catalog (El Torito, sections 2.1 to 2.3; UEFI, section 13.3.2.1).
+// Platforms and kinds of entries of a boot catalog (El Torito, sections 2.1 to 2.3; UEFI, section
+// 13.3.2.1).
 const (
 	entrySize     = 32
 	platformBIOS  = 0
@@ -119,8 +120,9 @@ func (i *Image) BootsInBIOSMode() bool { return i.bootsOn(platformBIOS) }
 // BootsInUEFIMode reports whether a machine in UEFI mode boots from the image.
 func (i *Image) BootsInUEFIMode() bool { return i.bootsOn(platformUEFI) }
 
-// bootsOn reports whether the boot catalog has an entry for a platform with something to boot. The validation
-// entry names the platform of the first one, and section headers name that of the ones behind them.
+// bootsOn reports whether the boot catalog has an entry for a platform with something to boot. The
+// validation entry names the platform of the first entry. A section header names the platform of
+// the entries after it.
 func (i *Image) bootsOn(wanted byte) bool {
 	if !i.bootable {
 		return false
@@ -144,15 +146,15 @@ func (i *Image) bootsOn(wanted byte) bool {
 	return false
 }
 
-// sector reads one sector, or what there is of it.
+// sector reads one sector, as far as it exists.
 func (i *Image) sector(number uint32) []byte {
 	content := make([]byte, sectorSize)
 	n, _ := i.reader.ReadAt(content, int64(number)*sectorSize) // what cannot be read does not boot
 	return content[:n]
 }
 
-// Open returns the content of a file, by its path with slashes. The error wraps
-// fs.ErrNotExist if there is no such file.
+// Open returns the content of a file. The path has slashes. The error wraps fs.ErrNotExist if there
+// is no such file.
 func (i *Image) Open(path string) (*io.SectionReader, error) {
 	names := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	for _, t := range i.trees {
@@ -247,8 +249,8 @@ type record struct {
 	system     []byte // the system use area
 }
 
-// parseRecord reads the record that content begins with, and returns its length. It
-// returns false if there is none.
+// parseRecord reads the record at the start of content. It returns the record and its length, or
+// false if there is no record.
 func parseRecord(content []byte) (r record, length int, ok bool) {
 	const fixed = 33
 	if len(content) < fixed+1 {

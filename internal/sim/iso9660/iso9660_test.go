@@ -12,7 +12,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/iso9660/iso9660test"
 )
 
-// files are more than one sector of a directory holds.
+// files returns more files than fit into one sector of a directory.
 func files() map[string]string {
 	f := map[string]string{"boot/grub/grub.cfg": "linux", "vmlinuz": "kernel", "openstack/latest/meta_data.json": "{}"}
 	for i := range 60 {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf16"
 )
 
-// plainName is a name of ISO 9660 without its version and without the dot behind a name
-// that has no extension.
+// plainName returns a name of ISO 9660 without its version. It also removes the dot at the end of a
+// name without an extension.
 func plainName(identifier string) string {
 	name, _, _ := strings.Cut(identifier, ";")
 	return strings.TrimSuffix(name, ".")
@@ -28,13 +28,13 @@ const (
 	maxContinuations = 8
 )
 
-// rockRidgeName returns the name in the NM entries of a record (IEEE P1282), or the plain
-// one if it has none.
+// rockRidgeName returns the name in the NM entries of a record (IEEE P1282), or the plain name if
+// there are no such entries.
 func (i *Image) rockRidgeName(r record) string {
 	var name strings.Builder
 	area := r.system
 	for range maxContinuations {
-		var next []byte // a CE entry: where the area goes on
+		var next []byte // a CE entry: where the area continues
 		for len(area) >= systemEntry {
 			length := int(area[2])
 			if length < systemEntry || length > len(area) {
@@ -66,8 +66,8 @@ func (i *Image) rockRidgeName(r record) string {
 	return plainName(string(r.identifier))
 }
 
-// continuation reads the area that the body of a CE entry (SUSP, section 5.1) points to, or
-// returns nil.
+// continuation reads the area that the body of a CE entry points to (SUSP, section 5.1). It returns
+// nil if it cannot read the area.
 func (i *Image) continuation(entry []byte) []byte {
 	sector, offset, length := binary.LittleEndian.Uint32(entry), binary.LittleEndian.Uint32(entry[8:]), binary.LittleEndian.Uint32(entry[16:])
 	if length > sectorSize || offset > sectorSize {

@@ -11,28 +11,28 @@ import (
 	"unicode/utf16"
 )
 
-// Names is where an image has its long names.
+// Names says where an image has its long names.
 type Names int
 
-// The places.
+// The places of long names.
 const (
 	RockRidge Names = iota
-	Joliet          // and nothing in the primary tree
-	Plain           // nowhere; names are in upper case
+	Joliet          // in a second tree; the primary tree is empty
+	Plain           // nowhere; the names are in upper case
 )
 
 // Options describe an image.
 type Options struct {
 	Label    string
-	Bootable bool // has a boot record of El Torito, for BIOS and for UEFI
-	UEFIOnly bool // if it has one
-	BIOSOnly bool // the same
+	Bootable bool // has a boot record of El Torito, for BIOS and UEFI
+	UEFIOnly bool // the boot record is for UEFI only
+	BIOSOnly bool // the boot record is for BIOS only
 	Names    Names
 }
 
 const sectorSize = 2048
 
-// Build returns an image with files, by their paths.
+// Build returns an image with files. The keys are the paths of the files.
 func Build(o Options, files map[string]string) []byte {
 	b := &builder{names: o.Names}
 	root := b.directory("/", files)
@@ -61,7 +61,7 @@ func Build(o Options, files map[string]string) []byte {
 	return append(image, b.content...)
 }
 
-// firstContent is the first sector behind the descriptors.
+// firstContent is the first sector after the descriptors.
 const firstContent = 24
 
 type builder struct {
@@ -83,7 +83,7 @@ func (b *builder) put(content []byte) extent {
 	return e
 }
 
-// catalog returns a boot catalog, whose entries share a loader.
+// catalog returns a boot catalog. All of its entries have the same loader.
 func (b *builder) catalog(o Options) []byte {
 	catalog := make([]byte, 4*32)
 	loader := uint32(b.put([]byte("loader")).sector)
@@ -103,7 +103,7 @@ func (b *builder) catalog(o Options) []byte {
 	return catalog
 }
 
-// directory appends the directory at a path with all that is in it.
+// directory appends the directory at a path, with everything in it.
 func (b *builder) directory(at string, files map[string]string) extent {
 	entries := []byte{}
 	entries = append(entries, record([]byte{0}, extent{}, true, nil)...)
@@ -132,7 +132,7 @@ func (b *builder) directory(at string, files map[string]string) extent {
 	return b.put(append(entries, make([]byte, (sectorSize-len(entries)%sectorSize)%sectorSize)...))
 }
 
-// name returns the identifier of a name, and the system use area that it needs.
+// name returns the identifier for a name, and the system use area that the name needs.
 func (b *builder) name(name string) (identifier, system []byte) {
 	switch b.names {
 	case Joliet:
@@ -148,7 +148,7 @@ func (b *builder) name(name string) (identifier, system []byte) {
 	return []byte(strings.ToUpper(name) + ";1"), nil
 }
 
-// record is a directory record.
+// record returns a directory record.
 func record(identifier []byte, e extent, directory bool, system []byte) []byte {
 	r := make([]byte, 33, 255)
 	binary.LittleEndian.PutUint32(r[2:], uint32(e.sector))
