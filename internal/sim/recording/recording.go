@@ -1,9 +1,10 @@
-// Package recording serves what a Redfish BMC showed once, so that clients can be tested
-// against BMCs that nobody has at hand. `ingot bmc test --record` makes such recordings; their
-// format is in docs/bmc-test.md.
+// Package recording serves what a Redfish BMC once showed, so that clients can be tested against
+// BMCs that nobody has at hand. `ingot bmc test --record` makes such recordings; their format is in
+// docs/bmc-test.md.
 //
-// Documents are answered as they were recorded. Of changes there are sessions, the power of
-// systems that had a reset, and their boot override; the others are answered with 501.
+// Documents are answered as they were recorded. Three things can be changed: sessions, the power of
+// systems that had a reset action, and the boot override of systems. All other changes are answered
+// with 501.
 package recording
 
 import (
@@ -19,16 +20,17 @@ import (
 	"sync"
 )
 
-// format is the only one there is.
+// format is the only format of recordings.
 const format = "ingot-bmc-recording/1"
 
-// maxFile bounds a recording, in bytes; indented, it has more than its documents.
+// maxFile is the largest recording, in bytes. Recordings are indented, so they are larger than
+// their documents.
 const maxFile = 64 << 20
 
 // object is a JSON object.
 type object = map[string]any
 
-// document is what was answered to a GET.
+// document is the recorded answer to a GET.
 type document struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
@@ -51,7 +53,7 @@ type Service struct {
 // root is the path of the service root.
 const root = "/redfish/v1"
 
-// Load reads a recording from a file. The account is the one that may log in.
+// Load reads a recording from a file. Only the account with this user and password may log in.
 func Load(file, user, password string) (*Service, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -65,7 +67,7 @@ func Load(file, user, password string) (*Service, error) {
 	return s, nil
 }
 
-// New reads a recording.
+// New reads a recording. Only the account with this user and password may log in.
 func New(from io.Reader, user, password string) (*Service, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
@@ -99,7 +101,7 @@ func New(from io.Reader, user, password string) (*Service, error) {
 	return s, nil
 }
 
-// bare is a path without the slash at its end, which services write or not. A query stays.
+// bare returns a path without the slash at its end, which some services write. A query stays.
 func bare(path string) string {
 	path, query, found := strings.Cut(path, "?")
 	path = strings.TrimRight(path, "/")
@@ -115,14 +117,14 @@ func (s *Service) body(path string) object {
 	return found
 }
 
-// linkOf is the path in a property that is a link.
+// linkOf returns the path in a property that is a link.
 func linkOf(value any) string {
 	link, _ := value.(object)
 	path, _ := link["@odata.id"].(string)
 	return bare(path)
 }
 
-// linksOf are the paths in a property that is a list of links.
+// linksOf returns the paths in a property that is a list of links.
 func linksOf(value any) []string {
 	list, _ := value.([]any)
 	var all []string
@@ -134,7 +136,7 @@ func linksOf(value any) []string {
 	return all
 }
 
-// findSessions is where sessions are made (DSP0266, session login).
+// findSessions returns the path at which sessions are created (DSP0266, session login).
 func (s *Service) findSessions() string {
 	if links, ok := s.body(root)["Links"].(object); ok {
 		if path := linkOf(links["Sessions"]); path != "" {
@@ -144,7 +146,7 @@ func (s *Service) findSessions() string {
 	return root + "/SessionService/Sessions"
 }
 
-// findSystems lists the systems that have a reset or a boot override.
+// findSystems returns the recorded systems.
 func (s *Service) findSystems() []*system {
 	var all []*system
 	for _, path := range slices.Sorted(maps.Keys(s.documents)) {
@@ -173,17 +175,18 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text) // the client may be gone
 }
 
-// encoded is the answer to a request, whose body others change later.
+// encoded returns the answer to a request. It encodes the body under the lock, because other
+// requests change the body later.
 func (s *Service) encoded(r *http.Request) (out document, text []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if out = s.answer(r); out.Body != nil {
-		text, _ = json.Marshal(out.Body) // it was JSON before
+		text, _ = json.Marshal(out.Body) // cannot fail: it was JSON before
 	}
 	return out, text
 }
 
-// answer finds the answer to a request. It is called with the lock held.
+// answer returns the answer to a request. The caller holds the lock.
 func (s *Service) answer(r *http.Request) document {
 	path := bare(r.URL.Path)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -213,7 +216,7 @@ func (s *Service) show(uri string) document {
 	return refusal(http.StatusNotFound, "ResourceMissingAtURI", "The recording has nothing at "+path+".")
 }
 
-// refusal is an answer that is an error (DSP0266, error responses).
+// refusal returns an error answer (DSP0266, error responses).
 func refusal(status int, message, text string) document {
 	return document{Status: status, Body: object{"error": object{
 		"code": "Base.1.12." + message, "message": text,

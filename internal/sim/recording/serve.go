@@ -12,7 +12,7 @@ import (
 
 const headerTimeout = 10 * time.Second
 
-// Serve answers over TLS until ctx ends, which cuts all connections. It closes the listener.
+// Serve answers over TLS until ctx ends. It then closes the listener and all connections.
 func (s *Service) Serve(ctx context.Context, listener net.Listener, config *tls.Config) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: headerTimeout,

@@ -15,8 +15,8 @@ type session struct {
 	number int
 }
 
-// maxSessions is how many sessions there are at once. Nobody ends those of clients that are
-// gone, so the oldest one ends for a new one.
+// maxSessions is how many sessions there can be at once. Nobody ends the sessions of clients that
+// are gone, so a new session ends the oldest one.
 const maxSessions = 16
 
 // maxBody bounds the body of a request, in bytes.
@@ -44,7 +44,7 @@ func (s *Service) isKnown(r *http.Request) bool {
 	return given && s.isAccount(user, password)
 }
 
-// logIn makes a session.
+// logIn creates a session.
 func (s *Service) logIn(r *http.Request) document {
 	body, ok := decode(r)
 	if !ok {
@@ -75,7 +75,7 @@ func (x session) document(user string) object {
 	}
 }
 
-// sessionAnswer answers requests to sessions.
+// sessionAnswer answers requests about existing sessions.
 func (s *Service) sessionAnswer(method, path string) document {
 	members := []any{}
 	for token, one := range s.sessions {

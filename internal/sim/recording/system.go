@@ -8,13 +8,13 @@ import (
 // system is a recorded system whose power and boot override can be changed.
 type system struct {
 	path    string
-	body    object   // of its document, which changes
-	resetAt string   // path of its action; empty without one
-	resets  []string // types that it lists; empty when it lists none
+	body    object   // body of its document; changes when the system is changed
+	resetAt string   // path of the reset action; empty if there is none
+	resets  []string // reset types that the system lists; empty if it lists none
 	chassis []object // documents of its chassis, which show its power, too
 }
 
-// newSystem reads what a recorded system can do.
+// newSystem reads which changes a recorded system allows.
 func (s *Service) newSystem(path string) *system {
 	found := &system{path: path, body: s.body(path)}
 	actions, _ := found.body["Actions"].(object)
@@ -36,7 +36,8 @@ func (s *Service) newSystem(path string) *system {
 	return found
 }
 
-// listedResets are the types that a document about the action lists (DSP0268, ActionInfo).
+// listedResets returns the reset types that a document about the action lists (DSP0268,
+// ActionInfo).
 func (s *Service) listedResets(at string) []string {
 	parameters, _ := s.body(at)["Parameters"].([]any)
 	for _, one := range parameters {
@@ -47,7 +48,7 @@ func (s *Service) listedResets(at string) []string {
 	return nil
 }
 
-// texts are the texts in a list.
+// texts returns the texts in a list.
 func texts(value any) []string {
 	list, _ := value.([]any)
 	var all []string
@@ -59,13 +60,14 @@ func texts(value any) []string {
 	return all
 }
 
-// after are the power states after resets. The power button changes it to the other one.
+// after has the power states after resets; "" leaves the power as it is. reset handles the power
+// button itself: it inverts the power.
 var after = map[string]string{
 	"On": "On", "ForceOn": "On", "ForceOff": "Off", "GracefulShutdown": "Off", "ForceRestart": "On", "GracefulRestart": "On", "PowerCycle": "On",
 	"FullPowerCycle": "On", "Nmi": "", "PushPowerButton": "",
 }
 
-// reset changes the power at once.
+// reset changes the power, at once.
 func (s *Service) reset(r *http.Request, one *system) document {
 	body, ok := decode(r)
 	kind, _ := body["ResetType"].(string)
@@ -97,7 +99,7 @@ func (x *system) boots() bool {
 	return slices.ContainsFunc(overrideProperties, func(name string) bool { _, ok := boot[name]; return ok })
 }
 
-// override changes the boot override. Values that the system does not list are refused.
+// override changes the boot override. It refuses values that the system does not list.
 func (s *Service) override(r *http.Request, one *system) document {
 	body, ok := decode(r)
 	wanted, isObject := body["Boot"].(object)
