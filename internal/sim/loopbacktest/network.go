@@ -10,17 +10,17 @@ import (
 	"testing"
 )
 
-// The networks are 127.N.0.0/16, with so many N from this one on.
+// The networks are 127.N.0.0/16 for networkCount values of N, from firstNetwork on.
 const (
 	firstNetwork = 128
 	networkCount = 127
-	// claimHost is the end of an address in each of them that no machine has, and claimPort the
-	// port there that says whose the network is.
+	// claimHost is the end of an address in each network that no machine has. Whoever listens on
+	// claimPort of this address has claimed the network.
 	claimHost, claimPort = "255.254", "8099"
 )
 
-// Claim returns a network that nothing else on this computer has claimed, in this process or
-// another one, and the listener that keeps it until it is closed.
+// Claim returns a network that nobody else on this computer has claimed, in this process or another
+// one. The network stays claimed until the listener is closed.
 func Claim() (netip.Prefix, net.Listener, error) {
 	var failures []error
 	for i := range networkCount {
@@ -34,7 +34,7 @@ func Claim() (netip.Prefix, net.Listener, error) {
 	return netip.Prefix{}, nil, fmt.Errorf("find a network for simulated machines: %w", errors.Join(failures...))
 }
 
-// Network is Claim for one test, which has the network until its end.
+// Network claims a network for one test, until the end of the test.
 func Network(t testing.TB) netip.Prefix {
 	t.Helper()
 	network, listener, err := Claim()
