@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
-// oneCluster has a machine of the control plane and a worker. The arguments are host and port of
-// the endpoint.
+// oneCluster has a machine of the control plane and a worker. Its arguments are the host and the
+// port of the endpoint.
 const oneCluster = `
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
 kind: Metal3MachineTemplate
@@ -92,8 +92,8 @@ spec:
       infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: Metal3MachineTemplate, name: one}
 `
 
-// provider does for Cluster API what a provider of infrastructure does: it deploys machines with
-// the data that they boot with.
+// provider does for Cluster API what an infrastructure provider does: it deploys machines with
+// their bootstrap data.
 type provider struct {
 	client.Client
 	fleet    fleet
@@ -161,7 +161,7 @@ func TestClusterAPITakesSimulatedMachinesForNodes(t *testing.T) {
 	}
 }
 
-// create makes the objects of a cluster whose API server runs already.
+// create creates the objects of a cluster whose API server already runs.
 func (p provider) create(t *testing.T, workload cluster) {
 	t.Helper()
 	secrets, err := workload.plane.ClusterSecrets("default", "one")
@@ -232,7 +232,7 @@ func (p provider) provide(t *testing.T) error {
 	return nil
 }
 
-// provisioned tells Cluster API that an object of the infrastructure is there.
+// provisioned tells Cluster API that an object of the infrastructure is provisioned.
 func (p provider) provisioned(ctx context.Context, object client.Object) error {
 	return p.Status().Patch(ctx, object, client.RawPatch(client.Merge.Type(), []byte(`{"status":{"initialization":{"provisioned":true}}}`)))
 }

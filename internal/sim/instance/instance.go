@@ -1,9 +1,9 @@
 // Package instance does what the operating system of a deployed machine does when its user data
-// makes it a Node: cloud-init runs kubeadm at the first boot, and at this and each later one the kubelet
-// starts with what kubeadm has left on the disk.
+// makes the machine a Node. At the first boot, cloud-init runs kubeadm. At this boot and each later
+// one, the kubelet starts with the configuration that kubeadm has left on the disk.
 //
-// Of the commands in user data, only "kubeadm init" and "kubeadm join" do anything. One that has failed
-// is tried again with the next boot of the machine.
+// Of the commands in user data, only "kubeadm init" and "kubeadm join" have an effect. A command
+// that fails is repeated at the next boot of the machine.
 package instance
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/kubelet"
 )
 
-// kubeletFile is where the configuration of the kubelet lies on the disk.
+// kubeletFile is the path of the kubelet's configuration on the disk.
 const kubeletFile = "/etc/kubernetes/kubelet.json"
 
 // Options say how instances behave.
@@ -36,7 +36,7 @@ type Options struct {
 	BootstrapTimeout time.Duration
 }
 
-// DefaultBootstrapTimeout is how long kubeadm waits for a cluster to let its machine in.
+// DefaultBootstrapTimeout is how long kubeadm tries to let its machine join a cluster.
 const DefaultBootstrapTimeout = 5 * time.Minute
 
 // registerInterval is the pause between attempts of a kubelet to register.
@@ -50,7 +50,7 @@ type Instances struct {
 	nodes []Node
 }
 
-// Node says which run of an operating system has registered which Node.
+// Node is a Node, and the run of an operating system that registered it.
 type Node struct {
 	Run        int64 // as in [sim.Run]
 	Machine    int
@@ -59,7 +59,7 @@ type Node struct {
 	ProviderID string
 }
 
-// New returns instances that have not done anything. Their method Run is for [sim.Options].
+// New returns instances that have done nothing yet. [sim.Options].Instance takes their method Run.
 func New(o Options) *Instances {
 	if o.BootstrapTimeout == 0 {
 		o.BootstrapTimeout = DefaultBootstrapTimeout
@@ -67,14 +67,14 @@ func New(o Options) *Instances {
 	return &Instances{options: o}
 }
 
-// Nodes returns what was registered, in the order of the registrations.
+// Nodes returns what instances have registered, in the order of the registrations.
 func (is *Instances) Nodes() []Node {
 	is.mu.Lock()
 	defer is.mu.Unlock()
 	return slices.Clone(is.nodes)
 }
 
-// Run does what an instance does, until ctx ends or it has nothing more to do.
+// Run does what an instance does, until ctx ends or there is nothing more to do.
 func (is *Instances) Run(ctx context.Context, i sim.Instance) {
 	k, err := is.start(ctx, i)
 	if k != nil {
@@ -88,7 +88,8 @@ func (is *Instances) Run(ctx context.Context, i sim.Instance) {
 	}
 }
 
-// start returns the kubelet, which has registered, or nil if nothing makes the instance a Node.
+// start returns the kubelet after it has registered. It returns nil if the instance does not become
+// a Node.
 func (is *Instances) start(ctx context.Context, i sim.Instance) (*kubelet.Kubelet, error) {
 	if text, ok := i.ReadFile(kubeletFile); ok {
 		var config kubelet.Config
@@ -122,8 +123,8 @@ func (is *Instances) start(ctx context.Context, i sim.Instance) (*kubelet.Kubele
 	return k, nil
 }
 
-// readUserData returns the command of kubeadm that the user data has, and what it finds on the
-// machine; no command if the instance is no machine of a cluster.
+// readUserData returns the command of kubeadm in the user data, and what kubeadm finds on the
+// machine. The command is nil if the machine does not belong to a cluster.
 func readUserData(i sim.Instance) (*kubeadm.Command, kubeadm.Machine, error) {
 	userData, ok := i.ReadFile(disk.UserData)
 	if !ok {
@@ -152,7 +153,8 @@ func readUserData(i sim.Instance) (*kubeadm.Command, kubeadm.Machine, error) {
 	return &command, machine, nil
 }
 
-// startKubelet starts the kubelet, which tries to register until it has, and notes it.
+// startKubelet starts the kubelet. It lets the kubelet try until it has registered, and adds the
+// Node.
 func (is *Instances) startKubelet(ctx context.Context, i sim.Instance, config kubelet.Config) (*kubelet.Kubelet, error) {
 	k, err := kubelet.New(config, kubelet.Machine{
 		Address: i.Machine.Address().String(), SystemUUID: i.SystemUUID, BootID: uuid.NewString(),

@@ -34,7 +34,8 @@ import (
 )
 
 const (
-	// nodeGrace is after how long a silent Node is not ready, and heartbeat how often one renews its Lease.
+	// A Node is not ready after it has been silent for nodeGrace. Every heartbeat, it renews its
+	// Lease.
 	nodeGrace = 6 * time.Second
 	heartbeat = time.Second
 
@@ -54,7 +55,7 @@ type cluster struct {
 	plane *controlplane.ControlPlane
 }
 
-// joinable is the cluster that the tests share, prepared for machines that join.
+// joinable returns the cluster that the tests share, prepared for machines that join.
 func joinable(t *testing.T) cluster {
 	t.Helper()
 	c := newCluster(t, plane.ControlPlane(t))
@@ -75,7 +76,7 @@ func newCluster(t *testing.T, p *controlplane.ControlPlane) cluster {
 
 func (c cluster) endpoint() string { return strings.TrimPrefix(c.plane.Config().Host, "https://") }
 
-// caHash is the hash of the cluster's CA as kubeadm has it.
+// caHash returns the hash of the cluster's CA in the form that kubeadm uses.
 func (c cluster) caHash(t *testing.T) string {
 	t.Helper()
 	block, _ := pem.Decode(c.plane.Config().CAData)
@@ -87,7 +88,7 @@ func (c cluster) caHash(t *testing.T) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// addToken makes a bootstrap token as Cluster API does.
+// addToken creates a bootstrap token as Cluster API does.
 func (c cluster) addToken(t *testing.T, token string, expires time.Time) *corev1.Secret {
 	t.Helper()
 	id, secret, _ := strings.Cut(token, ".")
@@ -221,7 +222,7 @@ func (f fleet) deploy(t *testing.T, machine int, name, userData string, metaData
 	}
 }
 
-// notes are what the instances of a machine have done.
+// notes returns what the instances of a machine have done.
 func (f fleet) notes(t *testing.T, machine int) string {
 	t.Helper()
 	var lines []string
@@ -231,7 +232,7 @@ func (f fleet) notes(t *testing.T, machine int) string {
 	return strings.Join(lines, "\n")
 }
 
-// joinData is the user data of a worker as the kubeadm bootstrap provider writes it.
+// joinData returns the user data of a worker as the kubeadm bootstrap provider writes it.
 func joinData(endpoint, token, caHash string) string {
 	return fmt.Sprintf(`## template: jinja
 #cloud-config
@@ -265,7 +266,7 @@ runcmd:
 `, endpoint, caHash, token)
 }
 
-// initData is the user data of the first machine of a control plane.
+// initData returns the user data of the first machine of a control plane.
 func initData(endpoint string, caCert, caKey []byte) string {
 	return fmt.Sprintf(`## template: jinja
 #cloud-config
@@ -411,7 +412,7 @@ func TestNodeIsNotReadyWhileItsMachineIsOffAndComesBackWithoutAToken(t *testing.
 	}
 }
 
-// running is what a machine runs, as it is looked up for the host that boots it.
+// running returns the operating system that a machine runs, found by the MAC address of its host.
 func (f *fleet) running(machine int) (sim.Run, bool) {
 	now := time.Now()
 	return invariant.RunningOn(f.Machines)(strings.ToUpper(f.Machine(machine).BootMAC()), now, now)
@@ -534,7 +535,7 @@ func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
 	f.deploy(t, 1, "second", joinData(c.endpoint(), "eeeeee.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/second"})
 	c.awaitReady(t, "second", corev1.ConditionTrue)
 
-	// The pods of a Node that was deleted make place for those of the next one.
+	// The pods of a deleted Node must make way for those of the next Node.
 	if err := c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
