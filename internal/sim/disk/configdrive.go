@@ -13,13 +13,15 @@ import (
 
 // ConfigDrive is a config drive on a disk.
 type ConfigDrive struct {
-	SHA256 string `json:"sha256"` // of its file system
+	SHA256 string `json:"sha256"` // of the file system
 	Bytes  int64  `json:"bytes"`
-	Label  string `json:"label"` // config-2, if it is one
-	// UUID and Name of the instance, from openstack/latest/meta_data.json; empty without.
+	Label  string `json:"label"` // config-2 on a proper config drive
+	// UUID and Name are those of the instance, from openstack/latest/meta_data.json; empty if it
+	// has none.
 	UUID string `json:"uuid,omitempty"`
 	Name string `json:"name,omitempty"`
-	// Problem says why an operating system would not understand it; empty if it would.
+	// Problem says why an operating system would not understand the config drive; empty if it
+	// would.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -29,7 +31,7 @@ const (
 	maxUserData       = 16 << 20
 )
 
-// PutConfigDrive writes a config drive to a disk that has an image.
+// PutConfigDrive writes a config drive to a disk, which must have an image.
 func (s *Set) PutConfigDrive(device string, fileSystem []byte) (ConfigDrive, error) {
 	drive, files := readConfigDrive(fileSystem)
 	s.mu.Lock()
@@ -51,7 +53,8 @@ func (s *Set) PutConfigDrive(device string, fileSystem []byte) (ConfigDrive, err
 	return drive, nil
 }
 
-// readConfigDrive reads a config drive, and the files of it that an instance needs, as an operating system does.
+// readConfigDrive reads a config drive as an operating system does. It returns the description of
+// the config drive, and the files in it that an instance needs.
 func readConfigDrive(fileSystem []byte) (ConfigDrive, map[string][]byte) {
 	sum := sha256.Sum256(fileSystem)
 	drive := ConfigDrive{SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(fileSystem))}

@@ -1,6 +1,6 @@
-// Package disk keeps what is on the disks of simulated machines: which image was written to
-// them, whether a machine boots from it, and the config drive. The bytes are kept too if
-// there is a folder for them, in sparse files; otherwise only what describes them.
+// Package disk keeps what is on the disks of simulated machines: which image was written to them,
+// whether a machine boots from it, and the config drive. If there is a folder for them, the bytes
+// are kept too, in sparse files.
 package disk
 
 import (
@@ -17,11 +17,11 @@ import (
 type Image struct {
 	URL       string `json:"url"`
 	Algorithm string `json:"algorithm"` // of the checksum, such as sha256
-	Checksum  string `json:"checksum"`  // of what was downloaded, in hexadecimal digits
-	Bytes     int64  `json:"bytes"`     // that were downloaded
+	Checksum  string `json:"checksum"`  // of the downloaded bytes, in hexadecimal digits
+	Bytes     int64  `json:"bytes"`     // how many were downloaded
 	Format    Format `json:"format"`
 	Size      int64  `json:"size"` // on the disk, in bytes
-	// Bootable says that it has a partition table or that the agent made one around it.
+	// Bootable says that the image has a partition table, or that the agent made one around it.
 	Bootable bool `json:"bootable"`
 }
 
@@ -33,19 +33,19 @@ type Content struct {
 	BootEntry bool `json:"boot_entry,omitempty"`
 }
 
-// Set is the disks of one machine, by the names of their devices. They are empty at
-// first. It is safe for concurrent use.
+// Set has the disks of one machine, by the names of their devices. The disks are empty at first. It
+// is safe for concurrent use.
 type Set struct {
 	folder string
 	prefix string // of file names
 
 	mu       sync.Mutex
-	contents map[string]Content           // of the disks that are not empty; nil before the first
-	files    map[string]map[string][]byte // by device and path; nil before the first
+	contents map[string]Content           // of the disks that are not empty; nil before the first write
+	files    map[string]map[string][]byte // by device and path; nil before the first write
 }
 
-// NewSet returns the disks of a machine. Files get the prefix; an empty folder keeps no
-// bytes.
+// NewSet returns the disks of a machine. Their bytes are kept in folder, in files whose names begin
+// with prefix; without a folder, no bytes are kept.
 func NewSet(folder, prefix string) *Set { return &Set{folder: folder, prefix: prefix} }
 
 // Contents returns what is on the disks that are not empty.
@@ -55,8 +55,8 @@ func (s *Set) Contents() map[string]Content {
 	return maps.Clone(s.contents)
 }
 
-// Bootable returns the first disk that a machine boots from, by its name, or false if there
-// is none.
+// Bootable returns the first disk from which a machine boots, by its name. It returns false if
+// there is none.
 func (s *Set) Bootable() (device string, content Content, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +68,8 @@ func (s *Set) Bootable() (device string, content Content, ok bool) {
 	return "", Content{}, false
 }
 
-// AddBootEntry puts a disk at the begin of the boot order of the machine's firmware, until
-// something else is written to it or it is wiped. An empty disk has no boot loader and gets none.
+// AddBootEntry puts a disk at the start of the boot order of the machine's firmware, until the disk
+// is wiped or written again. It does nothing for an empty disk, which has no boot loader.
 func (s *Set) AddBootEntry(device string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Set) Wipe(devices ...string) error {
 	return nil
 }
 
-// put records what is on a disk now.
+// put records the new content of a disk.
 func (s *Set) put(device string, c Content) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,7 @@ func (s *Set) put(device string, c Content) {
 	s.contents[device] = c
 }
 
-// path is the file of a disk.
+// path returns the path of the file of a disk.
 func (s *Set) path(device string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

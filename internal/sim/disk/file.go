@@ -11,8 +11,8 @@ const (
 // Ignition is the path of the Ignition configuration on a disk to which CoreOS was installed.
 const Ignition = "boot/ignition/config.ign"
 
-// WriteFile keeps a file on a disk until the disk is wiped or gets another image. The disk may have no image. Files
-// are in memory only.
+// WriteFile keeps a file on a disk until the disk is wiped or gets another image. The disk need not
+// have an image. Files are kept in memory only.
 func (s *Set) WriteFile(device, path string, content []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Set) writeFile(device, path string, content []byte) {
 	s.files[device][path] = slices.Clone(content)
 }
 
-// ReadFile returns a file of a disk, or of its config drive, and false if there is none.
+// ReadFile returns a file of a disk or of its config drive. It returns false if there is none.
 func (s *Set) ReadFile(device, path string) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,19 +14,19 @@ const (
 	QCOW2 Format = "qcow2"
 )
 
-// headerSize is how much of an image tells its format: two sectors.
+// headerSize is how many bytes of an image tell its format: two sectors.
 const headerSize = 1024
 
-// header is what the begin of an image says.
+// header is what the start of an image says.
 type header struct {
 	format      Format
 	size        int64 // virtual size of a qcow2 image
-	backing     bool  // a qcow2 image needs another one
-	partitioned bool  // its bytes, as they are, have a partition table
+	backing     bool  // a qcow2 image needs a second image
+	partitioned bool  // the bytes themselves, whatever the format, have a partition table
 }
 
-// readHeader reads the begin of an image. What is not qcow2 is raw. The fields of qcow2
-// are those of docs/interop/qcow2 in QEMU.
+// readHeader reads the start of an image. What is not qcow2 is raw. docs/interop/qcow2 in QEMU has
+// the fields of qcow2.
 func readHeader(begin []byte) header {
 	h := header{format: Raw}
 	if len(begin) >= 32 && bytes.Equal(begin[:4], []byte("QFI\xfb")) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// blocks is how many bytes a file takes.
+// blocks returns how many bytes a file takes on its file system.
 func blocks(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)

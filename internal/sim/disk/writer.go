@@ -6,11 +6,11 @@ import (
 	"os"
 )
 
-// ErrFull is returned when an image has more bytes than its disk.
+// ErrFull is the error for an image with more bytes than its disk.
 var ErrFull = errors.New("no space left on the disk")
 
-// Writer takes the bytes of an image for a disk. The disk keeps what it has until Commit.
-// A writer is used by one goroutine and is ended by Commit or Abort.
+// Writer takes the bytes of an image for a disk. Until Commit, the disk keeps what it has. A writer
+// is used by one goroutine, and ends with Commit or Abort.
 type Writer struct {
 	set      *Set
 	device   string
@@ -20,7 +20,7 @@ type Writer struct {
 	file     *os.File // nil if bytes are not kept
 }
 
-// Write begins to write an image to a disk with a capacity in bytes.
+// Write begins to write an image to a disk. The capacity of the disk is in bytes.
 func (s *Set) Write(device string, capacity int64) (*Writer, error) {
 	w := &Writer{set: s, device: device, capacity: capacity}
 	if s.folder == "" {
@@ -33,7 +33,7 @@ func (s *Set) Write(device string, capacity int64) (*Writer, error) {
 	return w, nil
 }
 
-// Write takes bytes. The error is [ErrFull] or one of the file.
+// Write takes bytes. The error is [ErrFull] or an error of the file.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.written+int64(len(p)) > w.capacity {
 		return 0, ErrFull
@@ -41,7 +41,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	if missing := headerSize - len(w.begin); missing > 0 {
 		w.begin = append(w.begin, p[:min(missing, len(p))]...)
 	}
-	if w.file != nil && !empty(p) { // what is empty stays a hole
+	if w.file != nil && !empty(p) { // zeros stay a hole
 		if _, err := w.file.WriteAt(p, w.written); err != nil {
 			return 0, fmt.Errorf("keep what is on %s: %w", w.device, err)
 		}
@@ -59,8 +59,8 @@ func empty(p []byte) bool {
 	return true
 }
 
-// Image describes what is on the disk after an image of any format was converted to it, as far
-// as its bytes say so. Backing says that it is incomplete without another image.
+// Image describes the disk after the image, in any format, was converted to it, as far as its bytes
+// tell. backing says that the image is incomplete without another one.
 func (w *Writer) Image() (i Image, backing bool) {
 	h := readHeader(w.begin)
 	i = w.Raw()
@@ -70,8 +70,7 @@ func (w *Writer) Image() (i Image, backing bool) {
 	return i, h.backing
 }
 
-// Raw describes what is on the disk after the bytes were written to it as they are, whatever
-// format they have.
+// Raw describes the disk after the bytes were written to it as they are, whatever their format is.
 func (w *Writer) Raw() Image {
 	return Image{Bytes: w.written, Format: Raw, Size: w.written, Bootable: readHeader(w.begin).partitioned}
 }
@@ -94,7 +93,7 @@ func (w *Writer) Commit(i Image) error {
 	return nil
 }
 
-// Abort forgets what was written.
+// Abort discards what was written. The disk keeps what it has.
 func (w *Writer) Abort() error {
 	if w.file == nil {
 		return nil
