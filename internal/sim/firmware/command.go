@@ -21,9 +21,9 @@ type invocation struct {
 	args    []string
 }
 
-// commands returns those of iPXE that scripts may use (https://ipxe.org/cmd). Those that
-// change the network succeed without an effect. It is a function because some of them run
-// others.
+// commands returns the commands of iPXE that scripts may use (https://ipxe.org/cmd). Commands that
+// change the network succeed without an effect. It is a function and not a variable, because some
+// commands run other commands.
 func commands() map[string]func(context.Context, invocation) error {
 	nothing := func(context.Context, invocation) error { return nil }
 	return map[string]func(context.Context, invocation) error{
@@ -35,10 +35,10 @@ func commands() map[string]func(context.Context, invocation) error {
 	}
 }
 
-// valued are the options that have a value.
+// valued are the options that take a value.
 var valued = []string{"-n", "--name", "-t", "--timeout", "-d", "--drive", "-f", "--filename", "-w", "--width"}
 
-// split separates the options, which stand before the arguments.
+// split separates the options from the arguments that follow them.
 func split(words []string) (options map[string]string, args []string) {
 	options = map[string]string{}
 	for len(words) > 0 && strings.HasPrefix(words[0], "-") {
@@ -60,7 +60,7 @@ func echo(_ context.Context, c invocation) error {
 	return nil
 }
 
-// set also clears, if there is no value.
+// set sets a variable, or clears it if there is no value.
 func set(_ context.Context, c invocation) error {
 	if len(c.args) == 0 {
 		return errUsage
@@ -128,7 +128,7 @@ func sleep(ctx context.Context, c invocation) error {
 	return c.loader.sleep(ctx, time.Duration(seconds)*time.Second)
 }
 
-// resolve makes the whole URL of one that may be relative to that of the script.
+// resolve returns the absolute URL of a target, which may be relative to the URL of the script.
 func (c invocation) resolve(target string) (string, error) {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -137,7 +137,7 @@ func (c invocation) resolve(target string) (string, error) {
 	return c.script.source.ResolveReference(u).String(), nil
 }
 
-// chain runs another script and comes back, unless that replaces this one.
+// chain runs another script and then continues this one, unless the other script replaces it.
 func chain(ctx context.Context, c invocation) error {
 	if len(c.args) == 0 {
 		return errUsage
@@ -153,7 +153,7 @@ func chain(ctx context.Context, c invocation) error {
 	return err
 }
 
-// download downloads a file that the machine keeps until it boots.
+// download downloads a file, which the machine keeps until it boots.
 func (c invocation) download(ctx context.Context) (*image, error) {
 	if len(c.args) == 0 {
 		return nil, errUsage
@@ -222,7 +222,7 @@ func free(_ context.Context, c invocation) error {
 	return nil
 }
 
-// boot starts the selected kernel, or one that it names or downloads.
+// boot starts the selected kernel, or the kernel that its argument names or that it downloads.
 func boot(ctx context.Context, c invocation) error {
 	kernel := c.selected
 	if len(c.args) > 0 {
@@ -244,7 +244,7 @@ func boot(ctx context.Context, c invocation) error {
 	return nil
 }
 
-// ramdiskProblem says why a kernel would stop because of its ramdisk, or is empty.
+// ramdiskProblem says why a kernel would stop because of its ramdisk; empty if it would not.
 func (r *run) ramdiskProblem(kernel *image) string {
 	var loaded bool
 	for _, i := range r.images {
@@ -262,8 +262,8 @@ func (r *run) ramdiskProblem(kernel *image) string {
 	return ""
 }
 
-// bootDisk boots from a disk of the machine, or from an ISO image of a web server as from a CD.
-// Other disks on a network are not there.
+// bootDisk boots from a disk of the machine, or from an ISO image on a web server as if from a CD.
+// No other network disks are supported.
 func bootDisk(ctx context.Context, c invocation) error {
 	if len(c.args) == 0 {
 		c.over = &Result{Action: StartDisk}
@@ -281,7 +281,7 @@ func bootDisk(ctx context.Context, c invocation) error {
 	return nil
 }
 
-// exit ends the script. A status that is not 0 is a failure of it.
+// exit ends the script. With a status other than 0, the script fails.
 func exit(_ context.Context, c invocation) error {
 	c.script.exited = true
 	if len(c.args) > 0 && c.args[0] != "0" {
@@ -295,7 +295,7 @@ func reboot(_ context.Context, c invocation) error {
 	return nil
 }
 
-// stop leaves the machine to somebody in front of it.
+// stop makes the machine wait for a person in front of it.
 func stop(_ context.Context, c invocation) error {
 	c.over = &Result{Action: Halt, Reason: "the script of " + c.script.source.String() + " stopped the machine"}
 	return nil

@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// userAgent is that of iPXE.
+// userAgent is the one that iPXE sends.
 const userAgent = "iPXE/1.21.1"
 
-// open begins a download over HTTP or HTTPS. The answer must be 200.
+// open begins a download over HTTP or HTTPS. The answer must have status 200.
 func (l *Loader) open(ctx context.Context, target string) (*http.Response, error) {
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -34,7 +34,7 @@ func (l *Loader) open(ctx context.Context, target string) (*http.Response, error
 	return answer, nil
 }
 
-// fetch downloads at most limit bytes into a writer and returns their number. An empty
+// fetch downloads at most limit bytes into a writer and returns how many there were. An empty
 // answer is an error.
 func (l *Loader) fetch(ctx context.Context, target string, limit int64, into io.Writer) (int64, error) {
 	answer, err := l.open(ctx, target)
@@ -54,8 +54,8 @@ func (l *Loader) fetch(ctx context.Context, target string, limit int64, into io.
 	return n, nil
 }
 
-// keep downloads a medium into a file without a name and calls use. It waits while too
-// many are kept.
+// keep downloads a medium into a file without a name and calls use with it. If too many media are
+// kept, it waits.
 func (l *Loader) keep(ctx context.Context, target string, use func(io.ReaderAt) error) error {
 	select {
 	case l.media <- struct{}{}:

@@ -1,7 +1,7 @@
-// Package firmware finds out what simulated machines boot: it runs iPXE scripts and reads
-// virtual media as a machine does, downloads what they name, and returns the parameters of the
-// kernel that would be started. Whatever a server sends is bounded in size, steps and time,
-// and nothing of it is kept.
+// Package firmware finds out what simulated machines boot. It runs iPXE scripts and reads virtual
+// media as a machine does, downloads what they name, and returns the parameters of the kernel that
+// would be started. It bounds the size of what servers send, the steps and the time. It keeps
+// nothing of what it has downloaded.
 package firmware
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Action is what a machine does after it was booted from a device.
+// Action is what a machine does after the attempt to boot from a device.
 type Action int
 
 // The actions.
@@ -21,20 +21,20 @@ const (
 	StartKernel
 	StartDisk // it boots from its disk
 	Restart   // it restarts
-	Halt      // it waits for somebody; Result.Reason says why
+	Halt      // it waits for a person; Result.Reason says why
 )
 
-// Result is what became of booting from a device.
+// Result is the outcome of booting from a device.
 type Result struct {
 	Action Action
 	Reason string
-	// Source is the URL that the kernel came from.
+	// Source is the URL from which the kernel came.
 	Source string
-	// Parameters are those of the kernel, and of a medium with more of them.
+	// Parameters are those of the kernel, and those on a medium with parameters.
 	Parameters map[string]string
 }
 
-// Identity is what scripts read about a machine.
+// Identity is what scripts can read about a machine.
 type Identity struct {
 	MAC          string // of the interface that boots, in lower case with colons
 	UUID         string
@@ -51,7 +51,7 @@ type Identity struct {
 type Loader struct {
 	client *http.Client
 	sleep  func(ctx context.Context, d time.Duration) error
-	media  chan struct{} // bounds how many media are kept at once
+	media  chan struct{} // bounds how many media are kept at the same time
 }
 
 // Limits of what servers send.
@@ -61,19 +61,18 @@ const (
 	maxLoaded  = 4 << 30   // bytes of a kernel or a ramdisk
 	maxMedium  = 8 << 30   // bytes of a virtual medium
 	maxSteps   = 5000      // lines of scripts in one boot
-	maxDepth   = 16        // scripts that wait for the end of another one
-	maxTime    = time.Hour // for a boot, by the clock on the wall
-	mediaSlots = 8         // media that are kept at once, in files without a name
+	maxDepth   = 16        // scripts that wait for the end of another script
+	maxTime    = time.Hour // of a boot, in real and not in simulated time
+	mediaSlots = 8         // media that are kept at the same time, in files without names
 )
 
-// NewLoader returns a loader whose downloads a client makes. Sleep waits for a time of the
-// machine, or returns an error when ctx ends first.
+// NewLoader returns a loader that downloads with client. sleep waits for a duration on the clock of
+// the machines, or returns an error when ctx ends first.
 func NewLoader(client *http.Client, sleep func(ctx context.Context, d time.Duration) error) *Loader {
 	return &Loader{client: client, sleep: sleep, media: make(chan struct{}, mediaSlots)}
 }
 
-// Trace keeps what a machine did while it booted, up to a limit. It is used by one
-// goroutine.
+// Trace records what a machine did while it booted, up to a limit. It is used by one goroutine.
 type Trace struct {
 	lines   []string
 	dropped int
@@ -105,7 +104,7 @@ func (t *Trace) Lines() []string {
 	return t.lines
 }
 
-// parse reads parameters as the agent does: words with an equals sign.
+// parse reads parameters as the agent does: the words that have an equals sign.
 func parse(into map[string]string, words []string) {
 	for _, word := range words {
 		if key, value, ok := strings.Cut(word, "="); ok {

@@ -11,19 +11,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/iso9660"
 )
 
-// Files and names that a machine looks for on media.
+// Files and labels that a machine looks for on media.
 const (
 	menuFile        = "/boot/grub/grub.cfg"
 	parametersFile  = "/parameters.txt"
 	parametersLabel = "ir-vfd-dev"
 )
 
-// errNoBoot is in the error for media that a machine does not boot from.
+// errNoBoot is wrapped by errors about media that a machine does not boot from.
 var errNoBoot = errors.New("the medium does not boot")
 
-// Medium boots from a virtual medium: an ISO 9660 image with a boot record for the machine's
-// mode, whose first menu entry names a kernel and a ramdisk in it. If the command line has boot_method=vmedia,
-// the parameters in the other media are added, as the agent does.
+// Medium boots from a virtual medium. That is an ISO 9660 image with a boot record for the
+// machine's mode, and with a boot menu whose first entry names a kernel and a ramdisk in the image.
+// If the command line has boot_method=vmedia, Medium adds the parameters on the other media, as the
+// agent does.
 func (l *Loader) Medium(ctx context.Context, target string, others []string, uefi bool, trace *Trace) Result {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -44,7 +45,8 @@ func (l *Loader) Medium(ctx context.Context, target string, others []string, uef
 	return Result{Action: StartKernel, Source: target, Parameters: parameters}
 }
 
-// readMenu returns the kernel command line of the first entry.
+// readMenu returns the kernel command line of the first entry, after it has read the files that the
+// entry names.
 func readMenu(content io.ReaderAt, uefi bool) ([]string, error) {
 	image, err := iso9660.Open(content)
 	if err != nil {
@@ -87,11 +89,11 @@ func readMenu(content io.ReaderAt, uefi bool) ([]string, error) {
 // entry is an entry of a boot menu.
 type entry struct {
 	kernel, ramdisk string   // paths on the medium
-	words           []string // of the command line
+	words           []string // of the kernel command line
 }
 
-// firstEntry reads the first entry of a GRUB configuration. Only lines that name a kernel
-// or a ramdisk count.
+// firstEntry reads the first entry of a GRUB configuration. It ignores all lines that name neither
+// a kernel nor a ramdisk.
 func firstEntry(text string) (e entry, err error) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -100,7 +102,7 @@ func firstEntry(text string) (e entry, err error) {
 		}
 		switch words[0] {
 		case "linux", "linuxefi", "linux16":
-			if e.kernel != "" { // of the next entry
+			if e.kernel != "" { // this kernel is that of the next entry
 				return e, fmt.Errorf("%w: the first entry in %s has no ramdisk", errNoBoot, menuFile)
 			}
 			e.kernel = words[1]
@@ -116,7 +118,7 @@ func firstEntry(text string) (e entry, err error) {
 	return e, fmt.Errorf("%w: %s has no entry with a kernel and a ramdisk", errNoBoot, menuFile)
 }
 
-// addParameters adds what is in the first medium with the label for parameters.
+// addParameters adds the parameters on the first medium with the label for parameters.
 func (l *Loader) addParameters(ctx context.Context, parameters map[string]string, media []string, trace *Trace) {
 	for _, target := range media {
 		var text []byte
@@ -147,7 +149,7 @@ type volume interface {
 	ReadFile(path string, limit int64) ([]byte, error)
 }
 
-// mount opens the file system on a medium, as Linux does without being told its type.
+// mount opens the file system on a medium. It finds out the type, as Linux does.
 func mount(content io.ReaderAt) (volume, error) {
 	floppy, err := fat.Open(content)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/iso9660/iso9660test"
 )
 
-// menu is a boot menu whose kernel has parameters.
+// menu returns a boot menu whose first kernel has parameters.
 func menu(parameters string) string {
 	return "set timeout=0\nmenuentry \"ramdisk\" {\n  linux /vmlinuz " + parameters + "\n  initrd /initrd\n}\nmenuentry other {\n linux /x b=2\n}\n"
 }

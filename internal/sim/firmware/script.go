@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Script boots from the network: it downloads an iPXE script, runs it and what it chains to.
-// Commands that are not among those of package firmware fail, as they do in an iPXE that was
-// built without them.
+// Script boots from the network: it downloads an iPXE script, and runs it with all scripts that it
+// chains to. Commands that this package does not know fail, as they do in an iPXE that was built
+// without them.
 func (l *Loader) Script(ctx context.Context, first string, id Identity, trace *Trace) Result {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
@@ -27,20 +27,20 @@ func (l *Loader) Script(ctx context.Context, first string, id Identity, trace *T
 	return Result{Action: NextDevice, Reason: "the script of " + first + " ended"}
 }
 
-// run is one boot by scripts.
+// run is one boot with scripts.
 type run struct {
 	loader   *Loader
 	commands map[string]func(context.Context, invocation) error
 	settings map[string]string
 	trace    *Trace
 	images   map[string]*image // by their names
-	selected *image            // what boot starts
+	selected *image            // the kernel that boot starts
 	steps    int
 	depth    int
-	over     *Result // set when the machine leaves iPXE
+	over     *Result // set once the machine has left iPXE
 }
 
-// image is a file that was downloaded.
+// image is a downloaded file.
 type image struct {
 	name    string
 	source  string
@@ -55,13 +55,13 @@ type script struct {
 	lines  []string
 	next   int
 	exited bool
-	status error // of exit
+	status error // that of the command exit
 }
 
-// errTooMuch ends a boot whose scripts never end.
+// errTooMuch ends a boot whose scripts do not end in time.
 var errTooMuch = errors.New("the scripts go on for too long")
 
-// chain downloads a script and runs it.
+// chain downloads a script and runs it to its end.
 func (r *run) chain(ctx context.Context, target string) error {
 	if r.depth >= maxDepth {
 		return r.leave(fmt.Errorf("%w: %d scripts wait for another one", errTooMuch, r.depth))
@@ -88,14 +88,14 @@ func (r *run) chain(ctx context.Context, target string) error {
 	return r.execute(ctx, &script{source: source, lines: lines[1:]})
 }
 
-// leave leaves iPXE for good.
+// leave leaves iPXE because of err.
 func (r *run) leave(err error) error {
 	r.trace.Add("%v", err)
 	r.over = &Result{Action: Halt, Reason: err.Error()}
 	return err
 }
 
-// execute runs a script to its end. As in iPXE, a line that fails ends it.
+// execute runs a script to its end. As in iPXE, a line that fails ends the script.
 func (r *run) execute(ctx context.Context, s *script) error {
 	for r.over == nil && !s.exited && s.next < len(s.lines) {
 		if ctx.Err() != nil {
@@ -114,7 +114,7 @@ func (r *run) execute(ctx context.Context, s *script) error {
 	return s.status
 }
 
-// line runs the commands of a line, which || and && join.
+// line runs the commands of a line, which are joined by || and &&.
 func (r *run) line(ctx context.Context, s *script, line string) (err error) {
 	if strings.HasPrefix(line, ":") {
 		return nil
@@ -128,7 +128,7 @@ func (r *run) line(ctx context.Context, s *script, line string) (err error) {
 			command = words[:end]
 		}
 		if wanted {
-			err = nil // of the empty command
+			err = nil // the empty command succeeds
 			if len(command) > 0 {
 				err = r.command(ctx, s, command)
 			}

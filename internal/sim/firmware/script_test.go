@@ -33,7 +33,7 @@ func newSite(t *testing.T, files map[string]string) *httptest.Server {
 	return s
 }
 
-// live is an ISO image that boots.
+// live is an ISO image from which machines boot.
 var live = bootable(map[string]string{"vmlinuz": "k", "initrd": "r", "boot/grub/grub.cfg": menu("quiet")})
 
 // boot runs the script /first of a site.
@@ -47,7 +47,7 @@ func boot(t *testing.T, files map[string]string) (firmware.Result, []string) {
 	return result, trace.Lines()
 }
 
-// starting is a script that boots a kernel with parameters.
+// starting returns a script that boots a kernel with parameters.
 func starting(parameters string) string {
 	return "#!ipxe\nkernel /kernel initrd=ramdisk " + parameters + "\ninitrd --name ramdisk /ramdisk\nboot\n"
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxExpanded bounds the length of a word whose variables have others in them, in bytes.
+// maxExpanded is the length in bytes at which a word with nested variables is not expanded further.
 const maxExpanded = 64 << 10
 
-// settings are the variables that scripts find, under their names.
+// settings returns the variables that scripts can read, by name.
 func (id Identity) settings() map[string]string {
 	platform := "pcbios"
 	if id.UEFI {
@@ -44,7 +44,7 @@ func (r *run) expand(word string) string {
 	return word
 }
 
-// value returns the value of a variable in a format; what is not set is empty.
+// value returns the value of a variable in a format; "" if the variable is not set.
 func (r *run) value(name string) string {
 	name, format, _ := strings.Cut(name, ":")
 	value := r.settings[name]
@@ -58,7 +58,7 @@ func (r *run) value(name string) string {
 	return convert(value)
 }
 
-// formats are types of settings, which decide how values are printed.
+// formats are the types of settings. The type decides how a value is printed.
 var formats = map[string]func(string) string{
 	"hex":       func(v string) string { return digits(v, ":") },
 	"hexhyp":    func(v string) string { return digits(v, "-") },
@@ -66,7 +66,7 @@ var formats = map[string]func(string) string{
 	"uristring": url.QueryEscape,
 }
 
-// digits prints the bytes of a MAC address, of a UUID or of a text.
+// digits prints the bytes of a MAC address, of a UUID or of text as hexadecimal digits.
 func digits(value, separator string) string {
 	raw, err := hex.DecodeString(strings.NewReplacer(":", "", "-", "").Replace(value))
 	if err != nil {
