@@ -1,7 +1,7 @@
-// Package cloudinit reads the user data of an instance as cloud-init does, as far as Cluster
-// API's kubeadm bootstrap provider uses it: a cloud-config, which may be a Jinja template over
-// the metadata of the instance, with files to write and commands to run. It writes no file
-// and runs no command.
+// Package cloudinit reads the user data of an instance as cloud-init does, as far as Cluster API's
+// kubeadm bootstrap provider uses it. The user data is a cloud-config with files to write and
+// commands to run. It may be a Jinja template over the metadata of the instance. The package writes
+// no file and runs no command.
 package cloudinit
 
 import (
@@ -19,15 +19,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ErrNoCloudConfig means that user data is something else than a cloud-config, for example a
-// script.
+// ErrNoCloudConfig means that the user data is not a cloud-config but, for example, a script.
 var ErrNoCloudConfig = errors.New("the user data is no cloud-config")
 
 const (
 	templateHeader = "## template: jinja"
 	configHeader   = "#cloud-config"
 
-	// maxFile is the largest file that a cloud-config unpacks to, in bytes.
+	// maxFile is the largest size to which a file of a cloud-config unpacks, in bytes.
 	maxFile = 16 << 20
 )
 
@@ -35,7 +34,7 @@ const (
 type Config struct {
 	// Files are the contents of the files to write, by their paths.
 	Files map[string][]byte
-	// Commands are run at the first boot of the instance, in this order.
+	// Commands run at the first boot of the instance, in this order.
 	Commands []string
 }
 
@@ -53,7 +52,7 @@ func ParseMetaData(text []byte) (MetaData, error) {
 	return m, nil
 }
 
-// Hostname is the name that cloud-init gives the instance, empty if the metadata has none.
+// Hostname returns the name that cloud-init gives the instance, or "" if the metadata has none.
 func (m MetaData) Hostname() string {
 	for _, key := range []string{"local-hostname", "local_hostname", "hostname", "name"} {
 		if name, ok := m[key].(string); ok && name != "" {
@@ -63,8 +62,8 @@ func (m MetaData) Hostname() string {
 	return ""
 }
 
-// Parse reads user data, and fills in its templates. The error wraps [ErrNoCloudConfig], or
-// says what cloud-init would not understand or this package does not.
+// Parse reads user data and fills in its template. The error wraps [ErrNoCloudConfig], or says what
+// cloud-init or this package does not understand.
 func Parse(userData []byte, metaData MetaData) (Config, error) {
 	text := string(userData)
 	if first, rest, _ := strings.Cut(text, "\n"); strings.TrimSpace(first) == templateHeader {
@@ -83,7 +82,7 @@ func Parse(userData []byte, metaData MetaData) (Config, error) {
 	return parsed.config()
 }
 
-// cloudConfig is the part of a cloud-config that is read.
+// cloudConfig is the part of a cloud-config that this package uses.
 type cloudConfig struct {
 	WriteFiles []file    `json:"write_files"`
 	RunCmd     []command `json:"runcmd"`
@@ -131,7 +130,7 @@ func (c cloudConfig) config() (Config, error) {
 	return read, nil
 }
 
-// encodings say what the names of encodings stand for.
+// encodings says how a file with an encoding is decoded: first base64, then gzip.
 var encodings = map[string]struct{ base64, gzip bool }{
 	"":            {},
 	"text/plain":  {},

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/cloudinit"
 )
 
-// joining is user data as the kubeadm bootstrap provider writes it for a worker.
+// joining is the user data of a worker as the kubeadm bootstrap provider writes it.
 const joining = `## template: jinja
 #cloud-config
 
@@ -90,7 +90,7 @@ func TestTemplatesReadVariables(t *testing.T) {
 		"{# a comment #}a {{- local_hostname }}": "a n",
 	} {
 		got, err := cloudinit.Parse([]byte("## template: jinja\n#cloud-config\nruncmd:\n- '"+strings.ReplaceAll(expression, "'", "''")+"'\n"), metaData)
-		if strings.Contains(expression, "'") { // quoted for YAML, where a template has no idea of it
+		if strings.Contains(expression, "'") { // the template would read the quotes doubled
 			got, err = cloudinit.Parse([]byte("## template: jinja\n#cloud-config\nruncmd:\n- >-\n  "+expression+"\n"), metaData)
 		}
 		if err != nil || len(got.Commands) != 1 || got.Commands[0] != want {

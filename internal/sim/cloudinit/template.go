@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// missing is what cloud-init writes for a variable that is not there, before its name.
+// missing is what cloud-init writes before the name of a variable that does not exist.
 const missing = "CI_MISSING_JINJA_VAR/"
 
 var (
 	expression = regexp.MustCompile(`\{\{-?\s*(.*?)\s*-?\}\}`)
 	comment    = regexp.MustCompile(`(?s)\{#.*?#\}`)
 	statement  = regexp.MustCompile(`\{%.*?%\}`)
-	// access is a variable with the keys that follow it: ds.meta_data['local-hostname'].
+	// access is a variable and the keys that follow it: ds.meta_data['local-hostname'].
 	access = regexp.MustCompile(`^\w+(\.\w+|\[\s*'[^']*'\s*\]|\[\s*"[^"]*"\s*\])*$`)
 	key    = regexp.MustCompile(`\w[^.\[\]'"]*`)
 )
 
-// variables are what templates read: the metadata of the data source under ds.meta_data, and the
-// keys that all data sources have, under v1 and at the top.
+// variables returns what templates can read: the metadata of the data source under ds.meta_data,
+// and the keys that all data sources have, under v1 and at the top.
 func variables(metaData MetaData) map[string]any {
 	source := map[string]any{}
 	maps.Copy(source, metaData)
@@ -37,7 +37,8 @@ func variables(metaData MetaData) map[string]any {
 	return all
 }
 
-// render fills in expressions that read a variable. Statements and filters are refused.
+// render fills in the expressions in a template. It refuses expressions that do more than read a
+// variable, and statements.
 func render(text string, variables map[string]any) (string, error) {
 	text = comment.ReplaceAllString(text, "")
 	if found := statement.FindString(text); found != "" {
@@ -55,7 +56,7 @@ func render(text string, variables map[string]any) (string, error) {
 	return text, failure
 }
 
-// value is the text of a variable.
+// value returns the text of a variable.
 func value(name string, variables map[string]any) string {
 	var at any = variables
 	for _, k := range key.FindAllString(name, -1) {
