@@ -1,6 +1,6 @@
-// Package fat reads files from the root of FAT12 and FAT16 file systems without a
-// partition table, as a machine finds them on floppy disks and USB sticks. What an image
-// says about itself is not trusted.
+// Package fat reads files from the root directory of FAT12 and FAT16 file systems without a
+// partition table, as a machine finds them on floppy disks and USB sticks. It does not trust what
+// an image says about itself.
 package fat
 
 import (
@@ -18,9 +18,9 @@ type Image struct {
 	label   string
 	files   map[string]file // by name in lower case
 
-	clusterSize, data int64  // in bytes; where cluster 2 begins
+	clusterSize, data int64  // size in bytes; offset at which cluster 2 begins
 	table             []byte // the first allocation table
-	wide              bool   // its entries have 16 bits, not 12
+	wide              bool   // the entries of the table have 16 bits, not 12
 }
 
 // file is a file of the root directory.
@@ -29,19 +29,19 @@ type file struct {
 	size    uint32
 }
 
-// Limits of what is read of an image.
+// Limits of what is read from an image.
 const (
 	maxTable     = 256 << 10 // bytes
 	maxDirectory = 512 << 10 // bytes
 	entrySize    = 32
-	fat12Limit   = 4085 // clusters, from which on entries have 16 bits
+	fat12Limit   = 4085 // clusters; with this many or more, entries have 16 bits
 	fat16Limit   = 65525
 )
 
-// errFormat is in the error for what is no such file system.
+// errFormat is wrapped by errors about something that is not such a file system.
 var errFormat = errors.New("not a FAT12 or FAT16 file system")
 
-// Open reads tables and directory of an image.
+// Open reads the allocation table and the root directory of an image.
 func Open(content io.ReaderAt) (*Image, error) {
 	boot := make([]byte, 512)
 	if _, err := content.ReadAt(boot, 0); err != nil {
@@ -90,7 +90,7 @@ func (i *Image) list(directory []byte) {
 	for at := 0; at+entrySize <= len(directory) && directory[at] != 0; at += entrySize {
 		entry := directory[at : at+entrySize]
 		switch attributes := entry[11]; {
-		case entry[0] == 0xe5: // was deleted
+		case entry[0] == 0xe5: // deleted
 			long = ""
 		case attributes&0x3f == longName:
 			long = partOf(entry) + long
@@ -116,7 +116,7 @@ func shortName(entry []byte) string {
 	return name + "." + extension
 }
 
-// partOf is the part of a long name in an entry.
+// partOf returns the part of a long name that an entry has.
 func partOf(entry []byte) string {
 	var units []uint16
 	for _, span := range [][2]int{{1, 11}, {14, 26}, {28, 32}} {
@@ -131,10 +131,10 @@ func partOf(entry []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// Label is the volume label in the root directory.
+// Label returns the volume label in the root directory.
 func (i *Image) Label() string { return i.label }
 
-// ReadFile returns a file of the root directory, of at most limit bytes. Case does not count.
+// ReadFile returns a file of the root directory, of at most limit bytes. It ignores case.
 func (i *Image) ReadFile(name string, limit int64) ([]byte, error) {
 	f, ok := i.files[strings.ToLower(strings.TrimPrefix(name, "/"))]
 	if !ok {
@@ -157,7 +157,7 @@ func (i *Image) ReadFile(name string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// next is the cluster that follows another one; 0 when none does.
+// next returns the cluster that follows a cluster, or 0 if none follows.
 func (i *Image) next(cluster uint16) uint16 {
 	at, bad := int(cluster)*3/2, uint16(0xff7)
 	if i.wide {
