@@ -33,7 +33,7 @@ var (
 	virtualEPYC = cpuModel{"AMD EPYC", 8, "", flagsVirtualHost}
 )
 
-// words splits lists such as the flags of /proc/cpuinfo below.
+// words splits lists such as the flags of /proc/cpuinfo below into words.
 func words(rows ...string) []string { return strings.Fields(strings.Join(rows, " ")) }
 
 const (

@@ -2,8 +2,8 @@ package hardware
 
 import "math/bits"
 
-// dice is a deterministic source of random choices (SplitMix64). It does not use the
-// standard library, because a machine must be the same with every release of Go.
+// dice is a deterministic source of random choices (SplitMix64). It does not use the standard
+// library, because a machine must stay the same with every release of Go.
 type dice struct{ state uint64 }
 
 // newDice returns the dice of one machine. Neighbouring indices and seeds give
@@ -26,14 +26,14 @@ func (d *dice) intN(n int) int {
 	return int(hi)
 }
 
-// percent is true with a probability of p percent.
+// percent returns true with a probability of p percent.
 func (d *dice) percent(p int) bool { return d.intN(100) < p }
 
 // pick returns one element of choices, which must not be empty.
 func pick[T any](d *dice, choices []T) T { return choices[d.intN(len(choices))] }
 
-// mix is the finaliser of SplitMix64: a bijection on 64-bit numbers in which
-// every input bit affects every output bit.
+// mix is the finaliser of SplitMix64. It is a bijection on 64-bit numbers in which every input bit
+// affects every output bit.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// bus is the kind of bus of a disk, which decides its names in the kernel.
+// bus is the bus of a disk. It decides the disk's names in the kernel.
 type bus int
 
 const (
@@ -50,13 +50,13 @@ var (
 	vmwareDisk     = diskModel{busSAS, "VMware", "Virtual disk", 107374182400, true, "", ""}
 )
 
-// diskGroup is a group of equal disks in a machine.
+// diskGroup is a number of equal disks in a machine.
 type diskGroup struct {
 	model diskModel
 	count int
 }
 
-// naming has the numbers of the next disks of each kind, from which the kernel makes names.
+// naming has the number of the next disk of each kind. The kernel makes names from these numbers.
 type naming struct{ scsi, nvme, virtio, mmc int }
 
 // disks generates the disks of a machine in the order in which the kernel finds them.
@@ -93,7 +93,7 @@ func (m diskModel) disk(names *naming, seed, number uint64) Disk {
 	return disk
 }
 
-// attach sets the names, which depend on the bus and on the disks before.
+// attach sets the names of a disk, which depend on its bus and on the disks before it.
 func (m diskModel) attach(disk *Disk, names *naming) {
 	const byPath = "/dev/disk/by-path/"
 	switch m.bus {
@@ -117,7 +117,7 @@ func (m diskModel) attach(disk *Disk, names *naming) {
 	}
 }
 
-// hctl is the SCSI address: SATA disks have a host each, others share one.
+// hctl returns the SCSI address. Each SATA disk has a host of its own; other disks share one.
 func (m diskModel) hctl(n int) string {
 	switch m.bus {
 	case busSATA:
@@ -129,7 +129,7 @@ func (m diskModel) hctl(n int) string {
 	}
 }
 
-// scsiPath is the part of the by-path name that depends on the controller.
+// scsiPath returns the part of the by-path name that depends on the controller.
 func (m diskModel) scsiPath(n int) string {
 	switch m.bus {
 	case busSATA:
@@ -141,7 +141,7 @@ func (m diskModel) scsiPath(n int) string {
 	}
 }
 
-// letter is the kernel's suffix of disk n: a to z, then aa, ab, ….
+// letter returns the kernel's suffix for disk n: a to z, then aa, ab, ….
 func letter(n int) string {
 	if n < 26 {
 		return string(rune('a' + n))
@@ -157,11 +157,11 @@ func optional(s string) *string {
 	return &s
 }
 
-// rootDiskMinimum is the smallest disk an agent would install to: 4 GiB.
+// rootDiskMinimum is the smallest disk on which an agent installs an image: 4 GiB.
 const rootDiskMinimum = 4 << 30
 
-// rootDisk is the disk that the agent chooses without hints: the smallest that is
-// large enough, and the first of equal ones. It is nil when there is none.
+// rootDisk returns the disk that the agent chooses without hints: the first of the smallest disks
+// that are large enough. It returns nil if there is none.
 func rootDisk(disks []Disk) *Disk {
 	var root *Disk
 	for i := range disks {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Fact is one row of the extra-hardware collector: group, device, property and
-// value. The value is text, or a number where the collector measured one.
+// Fact is one row of the extra-hardware collector: group, device, property and value. The value is
+// text, or a number if the collector measures it as a number.
 type Fact [4]any
 
-// extraFacts returns what the extra-hardware collector of an agent reports in addition
-// to the inventory, in its own form. All values come from the inventory, so that both
+// extraFacts returns what the extra-hardware collector of an agent reports in addition to the
+// inventory, in the format of the collector. All values come from the inventory, so that both
 // agree.
 func (v *Inventory) extraFacts() []Fact {
 	system := v.SystemVendor

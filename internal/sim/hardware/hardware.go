@@ -1,17 +1,16 @@
-// Package hardware generates the hardware of simulated machines. It is plausible,
-// differs between machines, and is the same in every run.
+// Package hardware generates the hardware of simulated machines. It is plausible, differs between
+// machines, and is the same in every run.
 //
-// A machine is identified by a seed and an index. Everything about it (vendor, serial
-// number, MAC addresses, disks, place in the rack) is a pure function of these two
-// numbers and of [Options], so that all processes generate the same machine. Machines
-// are independent of each other.
+// A machine is identified by a seed and an index. Everything about it (vendor, serial number, MAC
+// addresses, disks, place in the rack) depends on nothing but these two numbers and [Options], so
+// that all processes generate the same machine. Machines are independent of each other.
 //
-// Within one seed the MAC addresses, the serial numbers (except those that
-// real vendors leave at a placeholder), the disk serial numbers and the BMC
-// addresses are unique for the first [MaxMachines] indices.
+// Within one seed, the MAC addresses, the serial numbers (except where real vendors leave a
+// placeholder), the disk serial numbers and the BMC addresses are unique for the first
+// [MaxMachines] indices.
 //
-// The output is the document that a ramdisk agent posts after inspection, with exactly
-// the keys of ironic-python-agent 9.11. The package does no input or output.
+// The output is the document that a ramdisk agent posts after inspection, with exactly the keys of
+// ironic-python-agent 9.11. The package does no input or output.
 package hardware
 
 import (
@@ -39,33 +38,33 @@ const (
 	Virtual Kind = "virtual" // virtual machine without a BMC
 )
 
-// Options limits what is generated. The zero value means the usual mix.
+// Options limit what is generated. The zero value means the usual mix.
 type Options struct {
-	// NICs is the exact number of network interfaces, 1 to [MaxNICs]; zero
-	// leaves the number to the machine's model. Values outside are clamped.
+	// NICs is the exact number of network interfaces, 1 to [MaxNICs]; zero leaves the number to the
+	// model of the machine. Values outside are clamped.
 	NICs int
 	// Kind restricts machines to one kind; empty means all kinds.
 	Kind Kind
-	// Manufacturer restricts machines to those of one manufacturer, as it names itself;
-	// empty means all. Its lists of products are those of the usual mix.
+	// Manufacturer restricts machines to those of one manufacturer, by the name that it gives
+	// itself; empty means all. The products and their frequencies are those of the usual mix.
 	Manufacturer string
-	// BMCNetwork is the IPv4 network of the BMC addresses, numbered like the boot
-	// addresses; every machine then has a BMC with exactly that address. The zero value means
-	// that most machines have one, in a network that nobody routes.
+	// BMCNetwork is the IPv4 network of the BMC addresses, numbered like the boot addresses. Every
+	// machine then has a BMC with exactly that address. The zero value means that most machines
+	// have a BMC, in a network that nobody routes.
 	BMCNetwork netip.Prefix
-	// PerBMC is how many neighbours share a BMC in BMCNetwork; 0 means that none do.
+	// PerBMC is how many neighbouring machines share a BMC in BMCNetwork; 0 means that none do.
 	PerBMC int
 	// Address is the IPv4 address of the interface that the machine booted from. The
 	// zero value means the address for the machine's index in [DefaultNetwork].
 	Address netip.Addr
-	// Boot is how the ramdisk was booted; nil means that it is generated, too.
+	// Boot is how the ramdisk was booted; nil means that this is generated, too.
 	Boot *Boot
 	// ExtraHardware adds the data of the agent's extra-hardware collector.
 	ExtraHardware bool
 }
 
-// Validate returns an error for invalid options. The other methods panic for an unknown
-// kind.
+// Validate returns an error for invalid options. The other methods panic if no machine is of the
+// kind and the manufacturer.
 func (o Options) Validate() error {
 	if o.Kind != "" && !slices.ContainsFunc(platforms, func(p platform) bool { return p.kind == o.Kind }) {
 		return fmt.Errorf("there are no machines of kind %q; choose %s, %s or %s", o.Kind, Server, Edge, Virtual)
@@ -86,19 +85,20 @@ type Machine struct {
 	Kind  Kind
 	// Inspection is the document that the machine's ramdisk posts.
 	Inspection Inspection
-	// BootNIC is the index of the interface that booted, within
-	// Inspection.Inventory.Interfaces.
+	// BootNIC is the index, in Inspection.Inventory.Interfaces, of the interface from which the
+	// machine booted.
 	BootNIC int
 	// Rack and Slot are the place of the machine; both count from zero.
 	Rack, Slot int
 }
 
-// UUID is the one in the system's firmware (SMBIOS); the same machine always has the same.
+// UUID returns the UUID in the system's firmware (SMBIOS). The same machine always has the same
+// one.
 func (m Machine) UUID() [16]byte {
 	h := fnv.New128a()
 	_, _ = fmt.Fprintf(h, "machine %d of seed %d", m.Index, m.Seed) // a hash never fails
 	id := [16]byte(h.Sum(nil))
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as RFC 9562 marks random ones
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80 // as RFC 9562 marks random UUIDs
 	return id
 }
 
@@ -112,7 +112,7 @@ func Document(seed uint64, index int) []byte {
 func (o Options) Document(seed uint64, index int) []byte {
 	m := o.Machine(seed, index)
 	doc, err := json.Marshal(&m.Inspection)
-	if err != nil { // the types hold nothing that JSON cannot express
+	if err != nil { // the types have nothing that JSON cannot express
 		panic(fmt.Sprintf("encode inspection document of machine %d: %v", index, err))
 	}
 	return doc
@@ -182,8 +182,8 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	}
 }
 
-// managers are the hardware managers an agent without vendor extensions
-// reports; the recorded agent lists the generic one twice.
+// managers are the hardware managers that an agent without vendor extensions reports. The recorded
+// agent lists the generic one twice.
 var managers = []Manager{
 	{Name: "generic_hardware_manager", Version: "3"},
 	{Name: "generic_hardware_manager", Version: "1.2"},

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// DefaultNetwork is the network of the boot addresses of simulated machines. It is a
-// part of the loopback network, so that every machine can listen on its own address
-// without configuration: Linux accepts all of 127.0.0.0/8.
+// DefaultNetwork is the network of the boot addresses of simulated machines. It is a part of the
+// loopback network: Linux accepts all of 127.0.0.0/8, so that every machine can listen on its own
+// address without configuration.
 var DefaultNetwork = netip.MustParsePrefix("127.64.0.0/10")
 
-// LocalBMCNetwork is a network for BMC addresses that this computer answers to, beside
-// [DefaultNetwork] in the loopback network.
+// LocalBMCNetwork is a network of BMC addresses on which this computer can listen. It is another
+// part of the loopback network than [DefaultNetwork].
 var LocalBMCNetwork = netip.MustParsePrefix("127.32.0.0/11")
 
-// bmcNetwork holds the BMC addresses: the range reserved for benchmarks of
-// network devices (RFC 2544), which no production network routes.
+// bmcNetwork has the BMC addresses of machines without Options.BMCNetwork. It is reserved for
+// benchmarks of network devices (RFC 2544), so that no production network routes it.
 var bmcNetwork = netip.MustParsePrefix("198.18.0.0/15")
 
-// dataNetwork holds addresses of interfaces that did not boot: shared address
-// space (RFC 6598).
+// dataNetwork has the addresses of interfaces that the machine did not boot from. It is shared
+// address space (RFC 6598).
 var dataNetwork = netip.MustParsePrefix("100.64.0.0/10")
 
-// AddressIn returns the address of machine index in an IPv4 network: the
-// network's address plus index plus one. It wraps around at the network's end,
-// so callers that need unique addresses check the size of the network first.
+// AddressIn returns the address of machine index in an IPv4 network: the network's address plus
+// index plus one. It wraps around at the end of the network, so callers that need unique addresses
+// must check the size of the network first.
 func AddressIn(network netip.Prefix, index int) netip.Addr {
 	base := network.Masked().Addr().As4()
 	host := uint32(uint64(index+1) % (1 << (32 - network.Bits())))
@@ -59,8 +59,8 @@ func (m mac) String() string {
 	return string(b)
 }
 
-// Alphabets of serial numbers. As with real vendors, letters do not include vowels and
-// those that look like digits.
+// Alphabets of serial numbers. As with real vendors, the letters have no vowels: I and O look like
+// digits.
 const (
 	serialDigits  = "0123456789"
 	serialLetters = "BCDFGHJKLMNPQRSTVWXYZ"
@@ -68,8 +68,8 @@ const (
 	serialHex     = "0123456789ABCDEF"
 )
 
-// alphabetOf maps the wild cards of a serial number pattern to their alphabets; every
-// other character stands for itself.
+// alphabetOf returns the alphabet of a wild card in the pattern of a serial number. It returns ""
+// for every other character, which stands for itself.
 func alphabetOf(c rune) string {
 	switch c {
 	case '#':
@@ -85,8 +85,8 @@ func alphabetOf(c rune) string {
 	}
 }
 
-// serial fills a pattern with the number n of the seed. Two numbers below the
-// pattern's capacity never give the same text.
+// serial fills a pattern with the number n of the seed. Two numbers below the capacity of the
+// pattern never give the same text.
 func serial(pattern string, seed, n uint64) string {
 	capacity := uint64(1)
 	for _, c := range pattern {
@@ -109,12 +109,11 @@ func serial(pattern string, seed, n uint64) string {
 	return b.String()
 }
 
-// shuffle maps n to another number below size so that different numbers stay
-// different: multiplication by a prime larger than any alphabet's factors,
-// plus an offset from the seed. size must be at least 1 and must not be a
-// multiple of the prime.
+// shuffle maps n to another number below size, such that different numbers stay different. It
+// multiplies by a prime that is larger than any factor of the alphabets' sizes, and adds an offset
+// from the seed. size must be at least 1 and must not be a multiple of the prime.
 func shuffle(seed, n, size uint64) uint64 {
-	const prime = 2654435789 // near 2^32 / golden ratio: neighbouring numbers become distant ones
+	const prime = 2654435789 // near 2^32 / golden ratio: neighbouring numbers become distant
 	hi, lo := bits.Mul64(n%size, prime)
 	_, product := bits.Div64(hi%size, lo, size)
 	offset := mix(seed) % size

@@ -2,15 +2,15 @@ package hardware
 
 import "strconv"
 
-// Inspection is the body of POST /v1/continue_inspection as
-// ironic-python-agent 9.11 sends it. A nil pointer or slice is sent as null.
+// Inspection is the body of POST /v1/continue_inspection as ironic-python-agent 9.11 sends it. A
+// nil pointer or slice is sent as null.
 type Inspection struct {
 	Inventory     Inventory     `json:"inventory"`
 	RootDisk      *Disk         `json:"root_disk"`
 	BootInterface *string       `json:"boot_interface"`
 	Configuration Configuration `json:"configuration"`
 	Error         *string       `json:"error"`
-	// PCIDevices is sent only by agents with the pci-devices collector.
+	// PCIDevices are sent only by agents with the pci-devices collector.
 	PCIDevices []PCIDevice `json:"pci_devices,omitempty"`
 	// Facts are sent only by agents with the extra-hardware collector.
 	Facts []Fact `json:"data,omitempty"`
@@ -22,8 +22,8 @@ type Inventory struct {
 	CPU          CPU          `json:"cpu"`
 	Disks        []Disk       `json:"disks"`
 	Memory       Memory       `json:"memory"`
-	BMCAddress   string       `json:"bmc_address"`   // 0.0.0.0 without a BMC
-	BMCV6Address string       `json:"bmc_v6address"` // ::/0 without one
+	BMCAddress   string       `json:"bmc_address"`   // 0.0.0.0 if there is no BMC
+	BMCV6Address string       `json:"bmc_v6address"` // ::/0 if there is none
 	SystemVendor SystemVendor `json:"system_vendor"`
 	Boot         Boot         `json:"boot"`
 	Hostname     string       `json:"hostname"`
@@ -34,14 +34,14 @@ type Interface struct {
 	Name        string  `json:"name"`
 	MACAddress  string  `json:"mac_address"`
 	IPv4Address *string `json:"ipv4_address"`
-	IPv6Address *string `json:"ipv6_address"` // link-local ones carry a zone
+	IPv6Address *string `json:"ipv6_address"` // a link-local address has a zone
 	HasCarrier  bool    `json:"has_carrier"`
 	LLDP        []TLV   `json:"lldp"` // null when the agent does not collect LLDP
 	Vendor      string  `json:"vendor"`
 	Product     string  `json:"product"`
 	ClientID    *string `json:"client_id"`
 	BIOSDevName *string `json:"biosdevname"`
-	SpeedMbps   *int    `json:"speed_mbps"` // null without a carrier
+	SpeedMbps   *int    `json:"speed_mbps"` // null if there is no carrier
 }
 
 // TLV is one LLDP element: its type and its value in hexadecimal digits.

@@ -44,8 +44,8 @@ var (
 	org8023MaxFrame  = []byte{0x00, 0x12, 0x0f, 4}
 )
 
-// lldp returns the LLDP elements that the switch sends on the port, in the usual order:
-// mandatory ones, optional ones, the end marker.
+// lldp returns the LLDP elements that the switch sends on the port, in the usual order: the
+// mandatory elements, the optional ones and the end marker.
 func (p switchPort) lldp() []TLV {
 	management := managementAddress(p.rack, p.leaf)
 	tlvs := []TLV{

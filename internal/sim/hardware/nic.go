@@ -71,8 +71,8 @@ type interfaceRequest struct {
 	place   place
 }
 
-// interfaces generates the network interfaces of a machine and returns the index of the
-// one that it booted from.
+// interfaces generates the network interfaces of a machine. It returns them with the index of the
+// interface that the machine booted from.
 func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	groups := resize(pick(d, p.nics), r.count)
 	kernelNames := d.percent(25) // net.ifnames=0: eth0, eth1, …
@@ -80,7 +80,7 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	lldp := p.kind == Server && r.place.collectsLLDP()
 
 	var nics []Interface
-	onboard := 0 // ports on the board so far, over all controllers
+	onboard := 0 // ports on the board so far, of all controllers
 	for slot, g := range groups {
 		prefix := machineOUI
 		if !g.onboard && g.model.card != nil {
@@ -126,7 +126,7 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	return nics, boot
 }
 
-// plugIn sets what depends on the connection: speed and LLDP data.
+// plugIn sets what depends on the connection to a switch: the speed and the LLDP data.
 func (n *Interface) plugIn(speed int, lldp bool, port switchPort) {
 	if n.HasCarrier && speed > 0 {
 		n.SpeedMbps = ref(speed)
@@ -140,8 +140,8 @@ func (n *Interface) plugIn(speed int, lldp bool, port switchPort) {
 	}
 }
 
-// resize returns groups with exactly count ports: ports are dropped from the
-// end or added to the last group. Zero leaves the groups as they are.
+// resize returns groups with exactly count ports. It drops ports from the end, or adds ports to the
+// last group. With zero, it returns the groups as they are.
 func resize(groups []nicGroup, count int) []nicGroup {
 	if count <= 0 {
 		return groups
@@ -160,7 +160,7 @@ func resize(groups []nicGroup, count int) []nicGroup {
 	return out
 }
 
-// speedOf returns the speed of port n counted over all groups.
+// speedOf returns the speed of port n, counted over all groups.
 func speedOf(groups []nicGroup, n int) int {
 	for _, g := range groups {
 		if n < g.ports {
@@ -171,8 +171,8 @@ func speedOf(groups []nicGroup, n int) int {
 	return 0
 }
 
-// cardPortName is the predictable name that udev gives to a port of a card: ens and the
-// slot, followed by the port with some drivers.
+// cardPortName returns the predictable name that udev gives to a port of a card: ens and the slot,
+// with the port, and with some drivers the port once more.
 func cardPortName(g nicGroup, slot, port int) string {
 	name := fmt.Sprintf("ens%df%d", slot, port)
 	if g.model.portSuffix {

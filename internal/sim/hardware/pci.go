@@ -64,7 +64,8 @@ func (c CPU) chipset() []PCIDevice {
 	}
 }
 
-// functions returns equal PCI functions; bus is a pattern that gets each number of at.
+// functions returns a PCI function several times. bus is a pattern that is filled with each number
+// of at.
 func functions(vendor, product, class, bus string, at ...int) []PCIDevice {
 	devices := make([]PCIDevice, 0, len(at))
 	for i, n := range at {
@@ -76,7 +77,7 @@ func functions(vendor, product, class, bus string, at ...int) []PCIDevice {
 	return devices
 }
 
-// PCI classes of devices that are in the inventory already.
+// PCI classes of devices that are also in the inventory.
 const (
 	classEthernet = "020000"
 	classNVMe     = "010802"
@@ -85,8 +86,8 @@ const (
 // maxAccelerators is the largest number of accelerators in a machine.
 const maxAccelerators = 4
 
-// pciDevices returns the PCI functions of a machine whose agent has the pci-devices
-// collector, else nil. Only servers in racks have it.
+// pciDevices returns the PCI functions of a machine whose agent has the pci-devices collector. It
+// returns nil for other machines: only servers in racks can have the collector.
 func (p *platform) pciDevices(d *dice, cpu CPU, nics []Interface, disks []Disk) []PCIDevice {
 	if p.kind != Server || !d.percent(65) {
 		return nil

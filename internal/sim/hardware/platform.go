@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// platform is a family of machines of one vendor. Each machine gets one element of each
-// slice.
+// platform is a family of machines of one vendor. Each machine has one element of each slice.
 type platform struct {
 	kind         Kind
 	weight       int // relative frequency
@@ -15,7 +14,7 @@ type platform struct {
 	// firmwareVendor is the vendor of the BIOS, often not the manufacturer.
 	firmwareVendor string
 	products       []product
-	serial         string // pattern, see serial; without wild cards all machines share it
+	serial         string // pattern, see serial; without wild cards, all machines have the same one
 	architecture   string
 	ouis           []oui // prefixes of onboard interfaces
 	memoryGiB      []int
@@ -37,12 +36,12 @@ type product struct {
 // release is one firmware version and the day it was built.
 type release struct{ version, date string }
 
-// allows reports whether machines may be of a platform.
+// allows reports whether machines may belong to a platform.
 func (o Options) allows(p platform) bool {
 	return (o.Kind == "" || p.kind == o.Kind) && (o.Manufacturer == "" || p.manufacturer == o.Manufacturer)
 }
 
-// pickPlatform chooses one of the platforms that are allowed at random, by weight.
+// pickPlatform chooses one of the allowed platforms at random, by weight.
 func (o Options) pickPlatform(d *dice) *platform {
 	total := 0
 	for i := range platforms {
@@ -67,19 +66,20 @@ func (o Options) pickPlatform(d *dice) *platform {
 	panic("weights of platforms changed while picking")
 }
 
-// serialNumber is unique for the family unless its pattern is a placeholder.
+// serialNumber returns a serial number that is unique for the platform, unless its pattern is a
+// placeholder.
 func (p *platform) serialNumber(seed uint64, index int) string {
 	return serial(p.serial, seed, uint64(index))
 }
 
-// Addresses that an agent reports without a BMC.
+// Addresses that an agent reports if there is no BMC.
 const (
 	noBMCv4 = "0.0.0.0"
 	noBMCv6 = "::/0"
 )
 
-// bmcAddresses returns the IPv4 and the IPv6 address of the BMC. Most machines
-// that have a BMC reach it by IPv4 only, some by both, a few by IPv6 only.
+// bmcAddresses returns the IPv4 and the IPv6 address of the BMC. Most BMCs are reached by IPv4
+// only, some by both, a few by IPv6 only.
 func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
 	if !d.percent(p.bmcPercent) {
 		return noBMCv4, noBMCv6
@@ -100,7 +100,7 @@ func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
 	return v4, v6
 }
 
-// bootMode is the mode in which the firmware booted the ramdisk.
+// bootMode returns the mode in which the firmware booted the ramdisk.
 func (p *platform) bootMode(d *dice) string {
 	if d.percent(p.biosPercent) {
 		return "bios"
@@ -108,8 +108,8 @@ func (p *platform) bootMode(d *dice) string {
 	return "uefi"
 }
 
-// pxeInterface is the boot parameter BOOTIF: iPXE passes the plain address,
-// PXELINUX puts the hardware type before it, virtual media passes nothing.
+// pxeInterface returns the boot parameter BOOTIF. iPXE passes the plain address, PXELINUX puts the
+// hardware type before it, and virtual media pass nothing.
 func (p *platform) pxeInterface(d *dice, mac string) *string {
 	switch throw := d.intN(100); {
 	case throw < 70:
@@ -121,7 +121,7 @@ func (p *platform) pxeInterface(d *dice, mac string) *string {
 	}
 }
 
-// hostname is the host name of the ramdisk, a default one unless DHCP gives a name.
+// hostname returns the host name of the ramdisk. It is a default one unless DHCP provides a name.
 func (p *platform) hostname(d *dice, at place, index int) string {
 	switch throw := d.intN(100); {
 	case throw < 55:

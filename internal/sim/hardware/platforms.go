@@ -2,7 +2,7 @@ package hardware
 
 import "slices"
 
-// platforms has all platforms. Changing it changes the machines of every seed, which
+// platforms has all platforms. A change of this list changes the machines of every seed, which
 // users notice.
 var platforms = slices.Concat(serverPlatforms, smallPlatforms)
 

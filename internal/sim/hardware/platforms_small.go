@@ -29,8 +29,8 @@ var smallPlatforms = []platform{
 		bmcPercent: 0, biosPercent: 0,
 	},
 	{
-		// A board without strings from the vendor: all machines report the same, which
-		// tests how they are told apart.
+		// A board without the strings of a vendor: all machines report the same ones, which tests
+		// how machines are told apart.
 		kind: Edge, weight: 2, manufacturer: "To Be Filled By O.E.M.", architecture: "x86_64",
 		firmwareVendor: "American Megatrends Inc.",
 		products: []product{

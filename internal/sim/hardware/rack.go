@@ -5,30 +5,31 @@ import "fmt"
 const (
 	slotsPerRack   = 20 // machines in one rack
 	racksPerRow    = 12
-	portsPerGroup  = 24 // switch ports kept free for the n-th interface of every slot
+	portsPerGroup  = 24 // switch ports reserved for the n-th interface of every slot
 	leafSwitches   = 2  // leaf switches per rack; interfaces alternate between them
 	firstTenantTag = 100
 )
 
-// place is the place of a machine. All machines of one rack share its leaf switches, so
-// that the LLDP data of all machines describes one consistent network.
+// place is the place of a machine. All machines of a rack are connected to the rack's leaf
+// switches, so that the LLDP data of all machines describes one consistent network.
 type place struct {
 	seed uint64
 	rack int
 	slot int
 }
 
-// placeOf fills racks from the bottom in the order of the indices.
+// placeOf returns the place of machine index. Machines fill the racks in the order of their
+// indices.
 func placeOf(seed uint64, index int) place {
 	return place{seed: seed, rack: index / slotsPerRack, slot: index % slotsPerRack}
 }
 
-// rackName is the name of the rack: row letter and number.
+// rackName returns the name of the rack: the letter of the row and a number.
 func (p place) rackName() string {
 	return fmt.Sprintf("%c%02d", 'a'+rune(p.rack/racksPerRow%26), p.rack%racksPerRow+1)
 }
 
-// switchModel is a model of leaf switch with the form of its LLDP data.
+// switchModel is a model of leaf switch, with the format of its LLDP data.
 type switchModel struct {
 	description string
 	prefix      oui
@@ -45,7 +46,7 @@ var switchModels = []switchModel{
 	{"Dell SmartFabric OS10 Enterprise. OS Version: 10.5.6.2. System Type: S5248F-ON", oui{0x8c, 0x04, 0xba}, "ethernet1/1/%d", 9216, true},
 }
 
-// switchPort is the port of a leaf switch that one interface is plugged into.
+// switchPort is a port of a leaf switch. One interface is plugged into it.
 type switchPort struct {
 	model   switchModel
 	rack    int
@@ -57,9 +58,8 @@ type switchPort struct {
 	vlan    int
 }
 
-// port returns where interface nic of the machine is plugged in. Interfaces
-// alternate between the rack's two leaf switches, and every switch port has at
-// most one machine.
+// port returns the switch port of interface nic of the machine. Interfaces alternate between the
+// two leaf switches of the rack. Every switch port has at most one machine.
 func (p place) port(nic int) switchPort {
 	model := switchModels[mix(p.seed^uint64(p.rack)*0x9e3779b97f4a7c15)%uint64(len(switchModels))]
 	leaf := nic % leafSwitches
@@ -76,6 +76,6 @@ func (p place) port(nic int) switchPort {
 	}
 }
 
-// collectsLLDP reports whether the ramdisks of this rack collect LLDP data. A boot
-// parameter enables that for whole racks; every fifth rack does not have it.
+// collectsLLDP reports whether the ramdisks of this rack collect LLDP data. A boot parameter
+// enables that for whole racks; every fifth rack does not have the parameter.
 func (p place) collectsLLDP() bool { return p.rack%5 != 4 }
