@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// auditEvent is the part of an event of audit.k8s.io/v1 that is read.
+// auditEvent is the part of an event of audit.k8s.io/v1 that this package uses.
 type auditEvent struct {
 	Stage string `json:"stage"`
 	Verb  string `json:"verb"`
@@ -37,7 +37,7 @@ type auditEvent struct {
 		Details *struct {
 			UID types.UID `json:"uid"`
 		} `json:"details"`
-		// Items are those that a deletion of a collection has deleted.
+		// Items are the objects that the deletion of a collection has deleted.
 		Items []struct {
 			Metadata struct {
 				Name string    `json:"name"`
@@ -48,8 +48,9 @@ type auditEvent struct {
 	RequestReceived metav1.MicroTime `json:"requestReceivedTimestamp"`
 }
 
-// ReadAuditLog returns the deletions of Nodes in an audit log with the answers of the API server, an event in each
-// line. A log that is not there has none. A last line that is not complete is ignored.
+// ReadAuditLog returns the deletions of Nodes in an audit log. The log has one event in each line,
+// with the answer of the API server. It returns nothing for a log that does not exist, and ignores
+// an incomplete last line.
 func ReadAuditLog(path string) ([]Deletion, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +78,7 @@ func ReadAuditLog(path string) ([]Deletion, error) {
 	}
 }
 
-// deletions are those of Nodes that the event tells of.
+// deletions returns the deletions of Nodes that the event reports.
 func (e auditEvent) deletions() []Deletion {
 	if e.Stage != "ResponseComplete" || e.ObjectRef == nil || e.ObjectRef.Resource != "nodes" ||
 		e.ResponseStatus == nil || e.ResponseStatus.Code >= http.StatusMultipleChoices {

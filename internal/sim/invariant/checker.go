@@ -8,23 +8,24 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/instance"
 )
 
-// Checker has the sources of the rules. A source that is not set is not checked.
+// Checker has the sources of the rules. It does not check a rule whose source is not set.
 type Checker struct {
 	Machines  *sim.Machines
 	Instances *instance.Instances
-	// AuditLogs are those of the workload API servers, with the deletions of Nodes.
+	// AuditLogs are the paths of the audit logs of the workload API servers, with the deletions of
+	// Nodes.
 	AuditLogs []string
 	Hosts     *Watch
 }
 
-// Violations are what has broken a rule.
+// Violations are the events that broke a rule.
 type Violations struct {
 	Early  []Early
 	Shared []Shared
 	Taken  []Taken
 }
 
-// Strings says what was broken, a sentence each.
+// Strings returns a sentence for each violation.
 func (v Violations) Strings() (all []string) {
 	for _, e := range v.Early {
 		all = append(all, e.String())
@@ -38,7 +39,8 @@ func (v Violations) Strings() (all []string) {
 	return all
 }
 
-// Violations returns what has broken a rule until now. The error means that a source cannot be read, and not that a rule is broken.
+// Violations returns what has broken a rule until now. The error means that a source cannot be
+// read, not that a rule is broken.
 func (c Checker) Violations(ctx context.Context) (v Violations, err error) {
 	var deletions []Deletion
 	for _, path := range c.AuditLogs {

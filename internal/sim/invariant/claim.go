@@ -10,14 +10,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
-// Taken is a host that was given to a machine while it was not free for it.
+// Taken is a host that was given to a machine although it was not free for the machine.
 type Taken struct {
 	Host, Machine string // NAMESPACE/NAME
-	// Before is the machine whose host it was, as NAMESPACE/NAME, if that still existed.
+	// Before is the machine to which the host belonged before, as NAMESPACE/NAME, if that still
+	// existed.
 	Before string
-	// Version is the resource version of the write that did it.
+	// Version is the resource version of the write that gave the host to the machine.
 	Version uint64
-	// Why says what was not free.
+	// Why says what kept the host from being free.
 	Why []string
 }
 
@@ -26,10 +27,11 @@ func (t Taken) String() string {
 	return fmt.Sprintf("the host %s was given to the machine %s with resource version %d, but %s", t.Host, t.Machine, t.Version, strings.Join(t.Why, ", and "))
 }
 
-// Running returns the operating system that a simulated machine ran all the time from one time until another, by the MAC address that it boots from.
+// Running returns the operating system that a simulated machine ran all the time between two times.
+// The machine is named by the MAC address that it boots from.
 type Running func(bootMAC string, from, until time.Time) (sim.Run, bool)
 
-// RunningOn returns what simulated machines run; with nil, nothing is known to run.
+// RunningOn returns what the simulated machines run. If machines is nil, nothing is known to run.
 func RunningOn(machines *sim.Machines) Running {
 	if machines == nil {
 		return func(string, time.Time, time.Time) (run sim.Run, ok bool) { return run, false }
@@ -43,7 +45,7 @@ func RunningOn(machines *sim.Machines) Running {
 		if !known {
 			return sim.Run{}, false
 		}
-		for _, run := range machines.Runs() { // with all ends until now
+		for _, run := range machines.Runs() { // read now, to have all ends until now
 			if run.Machine == number && isOn(run, from) && isOn(run, until) {
 				return run, true
 			}
@@ -54,11 +56,12 @@ func RunningOn(machines *sim.Machines) Running {
 
 // consumer is the Metal3Machine that a host names.
 type consumer struct {
-	name string // NAMESPACE/NAME, or empty for none
+	name string // NAMESPACE/NAME; empty if there is none
 	uid  types.UID
 }
 
-// consumerOf leaves out a UID that was written for another object of the host: a move gives machines new ones.
+// consumerOf returns the consumer of a host. It leaves out a UID that was written for another
+// object of the host, because a move to another management cluster gives machines new UIDs.
 func consumerOf(h Host) (c consumer) {
 	if h.Consumer == "" {
 		return c
@@ -70,7 +73,7 @@ func consumerOf(h Host) (c consumer) {
 	return c
 }
 
-// is reports whether both can be the same machine.
+// is reports whether both can be the same machine: they have the same name, and no different UIDs.
 func (c consumer) is(other consumer) bool {
 	return c.name == other.name && (c.uid == "" || other.uid == "" || c.uid == other.uid)
 }
@@ -81,10 +84,11 @@ type given struct {
 	last consumer
 }
 
-// TakenHosts returns the hosts that a machine became the consumer of while they were not free for it: while they were not available or had something
-// to be deployed, while they named another machine that still existed, in deletion or not, or while their
-// simulated machine ran an operating system. A host that came with its consumer, as one that was moved, and one
-// whose last machine is written again were given to nobody.
+// TakenHosts returns the hosts that got a machine as their consumer although they were not free for
+// it. A host is not free while it is not available or has something to be deployed, while it names
+// another machine that still exists, in deletion or not, or while its simulated machine runs an
+// operating system. A host that appears with its consumer, like one that was moved, was given to
+// nobody. The same holds for a host on which its last machine is written again.
 func TakenHosts(events []Event, running Running) (found []Taken) {
 	hosts, machines := map[string]given{}, map[string]Machine{}
 	for _, e := range inOrder(events) {
@@ -123,7 +127,7 @@ func TakenHosts(events []Event, running Running) (found []Taken) {
 	return found
 }
 
-// notFree says what a host shows of something that is deployed on it.
+// notFree says what shows that something is deployed on a host.
 func notFree(h Host) (why []string) {
 	if h.State != stateAvailable && h.State != stateReady {
 		why = append(why, fmt.Sprintf("it was in state %q", h.State))
@@ -134,7 +138,7 @@ func notFree(h Host) (why []string) {
 	return why
 }
 
-// exists reports whether there is the machine that a host names. One in deletion is there.
+// exists reports whether the machine that a host names exists. A machine in deletion still exists.
 func exists(c consumer, machines map[string]Machine) bool {
 	m, known := machines[c.name]
 	return known && !m.Gone && (c.uid == "" || c.uid == m.UID)

@@ -11,10 +11,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim"
 )
 
-// changing is a host that changes from one event to the next.
+// changing changes a host from one event to the next.
 type changing func(*Host)
 
-// histories make the events of a host and of its machines, one resource version after the other.
+// histories makes the events of a host and of its machines, with one resource version after the
+// other.
 type histories struct {
 	host   Host
 	events []Event
@@ -32,7 +33,7 @@ func (h *histories) add(e Event) *histories {
 	return h
 }
 
-// is adds what the host is from now on.
+// is adds an event in which the host has changed.
 func (h *histories) is(change changing) *histories {
 	change(&h.host)
 	host := h.host
@@ -63,12 +64,13 @@ func claimedBy(name string) changing {
 // state changes the state of the host.
 func (h *histories) state(state string) *histories { return h.is(func(h *Host) { h.State = state }) }
 
-// deploy has the host deployed.
+// deploy lets the host be deployed.
 func (h *histories) deploy() *histories {
 	return h.is(func(h *Host) { h.Specified = true }).state("provisioning").state("provisioned")
 }
 
-// giveBack takes away what is deployed, and reserves the host.
+// giveBack removes what is deployed and the consumer. The host stays reserved for an owner of
+// machines.
 func (h *histories) giveBack() *histories {
 	return h.is(func(h *Host) { h.Specified = false; claimedBy("")(h) })
 }
@@ -129,7 +131,7 @@ func TestHostIsTakenWhileItIsNotFree(t *testing.T) {
 	}
 }
 
-// reversed has the events come in another order.
+// reversed returns the events in the reverse order.
 func (h *histories) reversed() *histories {
 	slices.Reverse(h.events)
 	return h

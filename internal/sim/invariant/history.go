@@ -11,28 +11,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Event is what an object of the management API server was from a resource version on. The API server has one
-// count of resource versions for all kinds, so the events of several kinds have one order.
+// Event is the state of an object of the management API server from a resource version on. The API
+// server counts resource versions over all kinds, so events of several kinds have one order.
 type Event struct {
 	Version uint64
-	// Since and At are around the time of the write: the second in which it was made begins with Since, and the watch has
-	// heard of it at At.
+	// Since and At enclose the time of the write: Since is the start of the second in which it was
+	// made, and At is when the watch heard of it.
 	Since, At time.Time
 	Host      *Host    // either this
 	Machine   *Machine // or this is set
 }
 
-// Host is a host, by the reference to its consumer.
+// Host is a host with the reference to its consumer.
 type Host struct {
 	Namespace, Name string
 	UID             types.UID
-	// Consumer is the name of the Metal3Machine that it is claimed for, empty if there is none; then
-	// it is free, or reserved for an owner of machines. ConsumerUID may be empty.
+	// Consumer is the name of the Metal3Machine that has claimed the host; empty if there is none.
+	// The host is then free, or reserved for an owner of machines. ConsumerUID may be empty.
 	Consumer    string
 	ConsumerUID types.UID
-	// Carried says that the reference was written for another object of the host, in another management cluster.
+	// Carried says that the reference was written for another object of the host, in another
+	// management cluster.
 	Carried bool
-	// State is that of its provisioning, and Specified says that its spec names something to deploy.
+	// State is the provisioning state, and Specified says that the spec names something to deploy.
 	State     string
 	Specified bool
 	BootMAC   string
@@ -43,20 +44,20 @@ type Host struct {
 type Machine struct {
 	Namespace, Name string
 	UID             types.UID
-	// Chosen is the host that it has chosen, as NAMESPACE/NAME.
+	// Chosen is the host that the machine has chosen, as NAMESPACE/NAME.
 	Chosen string
 	// ProviderID is empty until the machine is provisioned.
 	ProviderID string
-	// Over says that it is being deleted or gone: it leaves its host then.
+	// Over says that the machine is in deletion or gone: it leaves its host then.
 	Over bool
 	Gone bool
 }
 
-// Shared is a host that had two machines at once.
+// Shared is a host that had two machines at the same time.
 type Shared struct {
 	Host     string // NAMESPACE/NAME
 	Machines [2]string
-	// Version is the resource version that it began with.
+	// Version is the resource version with which that began.
 	Version uint64
 }
 
@@ -65,9 +66,9 @@ func (s Shared) String() string {
 	return fmt.Sprintf("the host %s had two machines, %s and %s, from resource version %d on", s.Host, s.Machines[0], s.Machines[1], s.Version)
 }
 
-// SharedHosts returns the hosts that had two machines at once. A machine is on a host from the time on when it is the
-// host's consumer and has chosen it, or has the provider ID of the host, until it is being deleted;
-// another one is on it as soon as it is its consumer, too.
+// SharedHosts returns the hosts that had two machines at the same time. A machine is on a host
+// while it is the host's consumer, while it was once the consumer and has still chosen the host, or
+// while its provider ID names the host. A machine in deletion is on no host.
 func SharedHosts(events []Event) []Shared {
 	h := history{hosts: map[string]*occupied{}, machines: map[string]Machine{}}
 	var found []Shared
@@ -87,7 +88,7 @@ func SharedHosts(events []Event) []Shared {
 	return found
 }
 
-// inOrder are events in the order of their resource versions.
+// inOrder returns the events in the order of their resource versions.
 func inOrder(events []Event) []Event {
 	return slices.SortedStableFunc(slices.Values(events), func(a, b Event) int { return cmp.Compare(a.Version, b.Version) })
 }
@@ -98,7 +99,7 @@ type history struct {
 	machines map[string]Machine
 }
 
-// occupied is a host with the machines that were ever its consumer.
+// occupied is a host with its consumer, and the UIDs of all machines that were ever its consumer.
 type occupied struct {
 	consumer string
 	ever     map[string]types.UID
@@ -140,7 +141,7 @@ func (h history) affected(e Event) (hosts []string) {
 	return hosts
 }
 
-// has reports whether a machine is provisioned on a host.
+// has reports whether the provider ID of a machine names a host.
 func (m Machine) has(host string) bool {
 	return strings.HasPrefix(m.ProviderID, providerIDPrefix+host+"/")
 }
@@ -159,5 +160,5 @@ func (h history) on(name string) (on []string) {
 	return on
 }
 
-// providerIDPrefix is before the namespace, the host and the machine in a provider ID.
+// providerIDPrefix comes before the namespace, the host and the machine in a provider ID.
 const providerIDPrefix = "metal3://"

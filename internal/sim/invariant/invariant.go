@@ -1,9 +1,10 @@
-// Package invariant checks three rules while a simulation runs, whatever fails in it: nobody deletes a Node whose
-// machine still runs the operating system that registered it, no two machines of Cluster API are
-// on one host, and no machine is given a host that is not free for it.
+// Package invariant checks three rules while a simulation runs, whatever fails in it. Nobody
+// deletes a Node whose machine still runs the operating system that registered it. No two machines
+// of Cluster API are on one host. No machine is given a host that is not free for it.
 //
-// The first needs the runs of the simulator, the Nodes that its instances have registered and the audit log of the workload API
-// server; the others the history of hosts and of their consumers in the management API server, and the third the runs, too.
+// The first rule needs the runs of the simulator, the Nodes that its instances have registered, and
+// the audit log of the workload API server. The other rules need the history of hosts and of their
+// consumers in the management API server. The third rule also needs the runs.
 package invariant
 
 import (
@@ -20,9 +21,9 @@ import (
 type Deletion struct {
 	Node string
 	UID  types.UID // empty if the API server did not say it
-	// User and Agent are who asked for it: the user and the header User-Agent.
+	// User and Agent tell who asked for the deletion: the user and the header User-Agent.
 	User, Agent string
-	// At is when the API server got the request. What was decided was decided before.
+	// At is when the API server got the request. The decision to delete was made before.
 	At time.Time
 }
 
@@ -30,9 +31,9 @@ type Deletion struct {
 type Early struct {
 	Deletion
 	Machine int
-	// Run is the operating system that ran.
+	// Run is the operating system that still ran.
 	Run sim.Run
-	// ProviderID is the Node's, which names its host.
+	// ProviderID is that of the Node. It names the host.
 	ProviderID string
 }
 
@@ -47,9 +48,9 @@ func (e Early) String() string {
 		e.Run.Since.UTC().Format(time.RFC3339Nano), until)
 }
 
-// EarlyDeletions returns the deletions of Nodes whose machines ran their operating system at that time: in
-// the boot that registered the Node, or in another one of the same instance. Nodes that no
-// instance has registered are nobody's.
+// EarlyDeletions returns the deletions of Nodes whose machines ran their operating system at that
+// time: in the boot that registered the Node, or in another boot of the same instance. It ignores
+// Nodes that no instance has registered.
 func EarlyDeletions(runs []sim.Run, nodes []instance.Node, deletions []Deletion) (early []Early) {
 	byNumber := make(map[int64]sim.Run, len(runs))
 	for _, run := range runs {
@@ -69,7 +70,8 @@ func EarlyDeletions(runs []sim.Run, nodes []instance.Node, deletions []Deletion)
 	return early
 }
 
-// isOf reports whether a deletion is that of a Node. Without a UID its name has to do.
+// isOf reports whether a deletion is that of a Node. If the deletion has no UID, the names are
+// compared.
 func isOf(d Deletion, n instance.Node) bool {
 	if d.UID == "" {
 		return d.Node == n.Name
@@ -77,7 +79,7 @@ func isOf(d Deletion, n instance.Node) bool {
 	return d.UID == n.UID
 }
 
-// running returns the run of an instance at a time, of which one run is known.
+// running returns the run of an instance at a time. known is any run of this instance.
 func running(runs []sim.Run, known sim.Run, at time.Time) (sim.Run, bool) {
 	for _, run := range runs {
 		same := run.Number == known.Number || run.Machine == known.Machine && run.UUID != "" && run.UUID == known.UUID

@@ -30,7 +30,7 @@ func TestNodeIsDeletedTooEarlyWhileItsInstanceRuns(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		deletion Deletion
-		run      int64 // that was hurt, 0 for none
+		run      int64 // the one that still ran, 0 if none did
 	}{
 		"while it runs":                    {Deletion{UID: "0", At: at(15)}, 1},
 		"by name":                          {Deletion{Node: "zero", At: at(15)}, 1},

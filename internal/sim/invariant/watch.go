@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// What is watched in the management API server.
+// The resources that are watched in the management API server.
 var (
 	hosts    = schema.GroupVersionResource{Group: "metal3.io", Version: "v1alpha1", Resource: "baremetalhosts"}
 	machines = schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "metal3machines"}
@@ -29,28 +29,30 @@ var (
 const (
 	machineKind    = "Metal3Machine"
 	hostAnnotation = "metal3.io/BareMetalHost"
-	// writtenForAnnotation of a host is the UID of the object that its consumer was written for.
+	// writtenForAnnotation, on a host, is the UID of the host object for which its consumer was
+	// written.
 	writtenForAnnotation = "metal3.io/consumer-host-uid"
 
 	// A host in one of these states can be given to a machine.
 	stateAvailable, stateReady = "available", "ready"
 
-	// recheck is the pause before a history is looked at again that was not complete.
+	// recheck is the pause after which an incomplete history is checked again.
 	recheck = 50 * time.Millisecond
 )
 
-// Watch keeps the history of hosts and of their consumers. It is safe for concurrent use.
+// Watch records the history of hosts and of their consumers. It is safe for concurrent use.
 type Watch struct {
 	client dynamic.Interface
 
 	mu     sync.Mutex
 	events []Event
-	// newest is the resource version of each Metal3Machine that the history has, by NAMESPACE/NAME.
+	// newest is the latest resource version of each Metal3Machine in the history, by
+	// NAMESPACE/NAME.
 	newest map[string]uint64
 	broken error
 }
 
-// NewWatch returns the watch of a management API server, which sees nothing until Run.
+// NewWatch returns the watch of a management API server. It sees nothing until Run.
 func NewWatch(config *rest.Config) (*Watch, error) {
 	c, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -59,8 +61,9 @@ func NewWatch(config *rest.Config) (*Watch, error) {
 	return &Watch{client: c, newest: map[string]uint64{}}, nil
 }
 
-// Run watches until ctx ends, and calls ready once it has seen what there is at its begin. When the API server is away, it goes on
-// afterwards; what came and went meanwhile is not in the history.
+// Run watches until ctx ends. It calls ready once it has seen all objects that exist at its start.
+// It continues after an outage of the API server, but the history lacks what came and went during
+// the outage.
 func (w *Watch) Run(ctx context.Context, ready func()) error {
 	factory := dynamicinformer.NewDynamicSharedInformerFactory(w.client, 0)
 	for resource, read := range map[schema.GroupVersionResource]func(*unstructured.Unstructured, bool) (Event, error){
@@ -111,7 +114,8 @@ func (w *Watch) add(object any, gone bool, read func(*unstructured.Unstructured,
 	}
 }
 
-// lastWrite is the second in which an object was written, or zero if it does not tell.
+// lastWrite returns the second in which an object was last written, or zero if the object does not
+// tell.
 func lastWrite(o *unstructured.Unstructured) (last time.Time) {
 	for _, fields := range o.GetManagedFields() {
 		if fields.Time != nil && fields.Time.After(last) {
@@ -159,19 +163,20 @@ func (w *Watch) SharedHosts(ctx context.Context) ([]Shared, error) {
 	return find(ctx, w, SharedHosts, func(s Shared) []string { return s.Machines[:] })
 }
 
-// TakenHosts returns the hosts that were given to machines until now while they were not free.
+// TakenHosts returns the hosts that were given to machines until now although they were not free.
 func (w *Watch) TakenHosts(ctx context.Context, running Running) ([]Taken, error) {
 	taken := func(events []Event) []Taken { return TakenHosts(events, running) }
 	return find(ctx, w, taken, func(t Taken) []string {
-		if t.Before == "" { // what is said of the host is in one event
+		if t.Before == "" { // one event has all that is said of the host
 			return nil
 		}
 		return []string{t.Machine, t.Before}
 	})
 }
 
-// find looks for what has broken a rule until now. The two kinds are watched side by side, so before it
-// accuses machines it makes sure that the history has all of them.
+// find returns what has broken a rule until now. Hosts and machines are watched separately, so one
+// history may lag behind the other. Before find accuses machines, it makes sure that the history of
+// these machines is complete.
 func find[T any](ctx context.Context, w *Watch, broken func([]Event) []T, accused func(T) []string) ([]T, error) {
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()
@@ -199,7 +204,7 @@ func find[T any](ctx context.Context, w *Watch, broken func([]Event) []T, accuse
 	}
 }
 
-// complete reports whether the history has everything of these machines.
+// complete reports whether the history has the present state of these machines.
 func (w *Watch) complete(ctx context.Context, accused []string) (bool, error) {
 	for _, machine := range accused {
 		namespace, name, _ := cache.SplitMetaNamespaceKey(machine)
@@ -215,7 +220,7 @@ func (w *Watch) complete(ctx context.Context, accused []string) (bool, error) {
 	return true, nil
 }
 
-// has reports whether the history ends with what a machine is now.
+// has reports whether the history of a machine ends with its present state.
 func (w *Watch) has(machine string, o *unstructured.Unstructured, gone bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
