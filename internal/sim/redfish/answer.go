@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// maxBody bounds what is read of a request, in bytes.
+// maxBody is how much of the body of a request is read, in bytes.
 const maxBody = 64 << 10
 
 // object is a JSON object.
 type object map[string]any
 
-// answer is what a request is answered with.
+// answer is the answer to a request.
 type answer struct {
 	status   int // 0 means 200
 	location string
-	token    string // of a new session
+	token    string // token of a new session
 	body     any    // nil means none
-	gzip     bool   // the body is sent compressed, whatever the client accepts
+	gzip     bool   // the body is sent compressed, even to a client that does not accept that
 	tagged   bool   // the body is a resource, which has an ETag
 }
 
@@ -68,16 +68,16 @@ func (a answer) write(s *Service, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// encode writes JSON, whose keys are sorted, so that equal documents have equal tags.
+// encode writes JSON. Its keys are sorted, so that equal documents have equal ETags.
 func encode(body any) []byte {
 	text, err := json.Marshal(body)
-	if err != nil { // documents hold nothing that JSON cannot express
+	if err != nil { // documents have nothing that JSON cannot express
 		panic("encode a document: " + err.Error())
 	}
 	return text
 }
 
-// etagOf is the weak entity tag of a document.
+// etagOf returns the weak entity tag of a document.
 func etagOf(text []byte) string {
 	sum := fnv.New32a()
 	_, _ = sum.Write(text) // never fails
@@ -119,8 +119,8 @@ func (s *Service) decode(q *request) *answer {
 	return nil
 }
 
-// text returns a property of the body that must be a string; it is empty if it is
-// missing. It returns false if it is something else.
+// text returns a property of the body that must be a string; "" if it is missing. It returns false
+// if the property is something else.
 func (o object) text(name string) (string, bool) {
 	value, ok := o[name]
 	if !ok || value == nil {
@@ -130,7 +130,7 @@ func (o object) text(name string) (string, bool) {
 	return text, isText
 }
 
-// object returns a property of the body that must be an object, or nil.
+// object returns a property of the body that must be an object, or nil if it is none.
 func (o object) object(name string) object {
 	value, _ := o[name].(map[string]any)
 	return value

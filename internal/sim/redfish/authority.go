@@ -26,14 +26,14 @@ const (
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
-	// hosts is the key of all BMCs: making one for each of ten thousand would take long.
+	// hosts is the key of all BMCs: to make a key for each of ten thousand BMCs would take long.
 	hosts *ecdsa.PrivateKey
 
 	mu     sync.Mutex
 	issued map[netip.Addr]*tls.Certificate
 }
 
-// NewAuthority makes an authority with a new key.
+// NewAuthority returns an authority with a new key.
 func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -59,7 +59,7 @@ func NewAuthority() (*Authority, error) {
 	return &Authority{certificate: certificate, key: key, hosts: hosts, issued: map[netip.Addr]*tls.Certificate{}}, nil
 }
 
-// newTemplate begins a certificate.
+// newTemplate returns a certificate with what all certificates have.
 func newTemplate(name string) (*x509.Certificate, error) {
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 159))
 	if err != nil {
@@ -72,20 +72,20 @@ func newTemplate(name string) (*x509.Certificate, error) {
 	}, nil
 }
 
-// PEM is the certificate of the authority, which clients trust.
+// PEM returns the certificate of the authority, for clients to trust.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw})
 }
 
-// Pool holds the certificate of the authority.
+// Pool returns a pool with the certificate of the authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.certificate)
 	return pool
 }
 
-// Certificate returns the certificate of the BMC at an address, which is made when it is
-// first asked for.
+// Certificate returns the certificate of the BMC at an address. It makes the certificate at the
+// first call.
 func (a *Authority) Certificate(address netip.Addr) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,12 +107,12 @@ func (a *Authority) Certificate(address netip.Addr) (*tls.Certificate, error) {
 	return a.issued[address], nil
 }
 
-// TLS is the configuration of a server at any number of addresses: each connection gets
-// the certificate of the address that it was made to.
+// TLS returns the configuration of a server with any number of addresses. Each connection gets the
+// certificate of the address to which it was made.
 func (a *Authority) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"http/1.1"}, // all that BMCs speak
+		NextProtos: []string{"http/1.1"}, // BMCs speak nothing else
 		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 			local, err := netip.ParseAddrPort(hello.Conn.LocalAddr().String())
 			if err != nil {

@@ -28,7 +28,7 @@ func (s *Service) showPendingBIOS(*request) answer {
 	}))
 }
 
-// changeBIOS asks for other attributes from the next boot on.
+// changeBIOS asks for attributes to be changed at the next boot.
 func (s *Service) changeBIOS(q *request) answer {
 	attributes := q.body.object("Attributes")
 	if len(attributes) == 0 {

@@ -120,15 +120,15 @@ var dellProfile = bmc.Profile{
 	},
 }
 
-// dellJobs is the list of jobs below a manager, which are tasks in Dell's own form.
+// dellJobs is the path of the list of jobs below a manager. Jobs are tasks in Dell's own format.
 const dellJobs = "/Oem/Dell/Jobs"
 
-// jobStates are the states of tasks as those of jobs.
+// jobStates has the states of jobs for the states of tasks.
 var jobStates = map[bmc.TaskState]string{
 	bmc.Running: "Running", bmc.Scheduled: "Scheduled", bmc.Completed: "Completed", bmc.Failed: "Failed",
 }
 
-// jobTypes are the kinds of tasks as types of jobs.
+// jobTypes has the types of jobs for the kinds of tasks.
 var jobTypes = map[bmc.TaskKind]string{bmc.FlashTask: "FirmwareUpdate", bmc.BIOSTask: "BIOSConfiguration", bmc.VolumeTask: "RAIDConfiguration"}
 
 // acceptedVolume answers with the job of a change of a volume.

@@ -55,7 +55,7 @@ func (s *Service) subscriptionDocument(one bmc.Subscription) object {
 }
 
 func (s *Service) createSubscription(q *request) answer {
-	text, _ := json.Marshal(q.body) // it came from JSON
+	text, _ := json.Marshal(q.body) // cannot fail: it came from JSON
 	var wanted bmc.Subscription
 	if json.Unmarshal(text, &wanted) != nil {
 		return s.problem(problem{http.StatusBadRequest, "PropertyValueTypeError"}, "Destination", "")

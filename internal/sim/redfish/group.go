@@ -11,14 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// Group is a BMC with one or more systems, each with a manager and a chassis of its own, as
-// in a chassis with several nodes. They share an address, the account and the sessions. It is
-// safe for concurrent use.
+// Group is a BMC with one or more systems, as in a chassis with several nodes. Each system has a
+// manager and a chassis of its own. The systems share an address, the account and the sessions. It
+// is safe for concurrent use.
 type Group struct {
 	services []*Service // one per system
 }
 
-// NewGroup returns the service of a BMC whose systems are those of BMCs of one vendor.
+// NewGroup returns the service of one BMC. Each of the BMCs of the model, which must be of one
+// vendor, is a system of it.
 func NewGroup(bmcs []*bmc.BMC) *Group {
 	g := &Group{}
 	shared := &sessions{}
@@ -28,17 +29,16 @@ func NewGroup(bmcs []*bmc.BMC) *Group {
 	return g
 }
 
-// SystemPath is the path of a system, numbered from 0.
+// SystemPath returns the path of a system. Systems are numbered from 0.
 func (g *Group) SystemPath(position int) string {
 	s := g.services[position].shape
 	return s.id(s.systemPath())
 }
 
-// ServeHTTP answers a request. The identity of a request is read from the header
-// X-Request-Id.
+// ServeHTTP answers a request. The header X-Request-Id has the identity of the request.
 func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, s := range g.services {
-		if !s.bmc.Reachable() { // one BMC restarts for all
+		if !s.bmc.Reachable() { // when one of them restarts, all do
 			panic(http.ErrAbortHandler) // cuts the connection
 		}
 	}
@@ -51,7 +51,7 @@ func (g *Group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.of(strings.TrimPrefix(r.URL.Path, root)).ServeHTTP(w, r)
 }
 
-// of finds the system that a path belongs to; the first has what they share.
+// of returns the system to which a path belongs. Shared paths belong to the first system.
 func (g *Group) of(path string) *Service {
 	for _, s := range g.services[1:] {
 		if s.owns(path) {
@@ -61,7 +61,7 @@ func (g *Group) of(path string) *Service {
 	return g.services[0]
 }
 
-// owns reports whether a path below the service root is that of a part of the system.
+// owns reports whether a path below the service root belongs to the system.
 func (s *Service) owns(path string) bool {
 	x := s.shape
 	for _, own := range []string{x.systemPath(), x.managerPath(), x.chassisPath()} {
@@ -79,7 +79,7 @@ func (s *Service) owns(path string) bool {
 	})
 }
 
-// targeted finds the system that the first target of an update belongs to.
+// targeted returns the system to which the first target of an update belongs.
 func (g *Group) targeted(s *Service, body object) *Service {
 	targets, _ := body["Targets"].([]any)
 	if len(targets) == 0 {
@@ -89,7 +89,7 @@ func (g *Group) targeted(s *Service, body object) *Service {
 	return g.of(strings.TrimPrefix(strings.TrimRight(uri, "/"), root))
 }
 
-// restarts is how often the BMC itself has restarted.
+// restarts returns how often the BMC itself has restarted.
 func (g *Group) restarts() int64 {
 	var all int64
 	for _, s := range g.services {
@@ -98,7 +98,7 @@ func (g *Group) restarts() int64 {
 	return all
 }
 
-// allTasks are the tasks of all systems, in the order of their beginnings.
+// allTasks returns the tasks of all systems, in the order in which they began.
 func (s *Service) allTasks() []bmc.Task {
 	var all []bmc.Task
 	for _, one := range s.group.services {
@@ -125,14 +125,15 @@ type served struct {
 	mux  *http.ServeMux // see mux
 
 	mu     sync.Mutex
-	others map[int]*shape // of the systems behind the first, by position
+	others map[int]*shape // shapes of the systems after the first, by position
 }
 
-// tasksPerSystem keeps the tasks of systems behind one BMC apart by their numbers.
+// tasksPerSystem is added to the task numbers of each further system of a BMC, so that no two tasks
+// of the BMC have the same ID.
 const tasksPerSystem = 1_000_000
 
-// at returns the shape of a system behind a BMC, numbered from 0. The identities that end
-// with 1 for the first system end with another number for the others.
+// at returns the shape of a system of a BMC. Systems are numbered from 0. IDs that end with 1 for
+// the first system end with another number for the others.
 func (s *shape) at(position int) *shape {
 	if position == 0 {
 		return s
@@ -168,7 +169,7 @@ func (s *shape) at(position int) *shape {
 	return &other
 }
 
-// renumbered is the identity of a system's part at another position.
+// renumbered returns the ID that a part of a system has at another position.
 func renumbered(id string, position int) string {
 	return strings.TrimSuffix(id, "1") + strconv.Itoa(position+1)
 }

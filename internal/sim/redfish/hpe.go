@@ -107,7 +107,7 @@ var hpeProfile = bmc.Profile{
 	},
 }
 
-// hpePOST is how far the machine has booted.
+// hpePOST returns how far the machine has booted.
 func (s *Service) hpePOST() string {
 	switch {
 	case s.bmc.InPOST():
@@ -118,8 +118,8 @@ func (s *Service) hpePOST() string {
 	return "PowerOff"
 }
 
-// hpeUpdate is the state of the newest update. One that waits for a boot is complete as
-// far as the BMC can tell.
+// hpeUpdate returns the state of the newest update. As far as the BMC can tell, an update that
+// waits for a boot is complete.
 func (s *Service) hpeUpdate() object {
 	state := object{"State": "Idle"}
 	for _, t := range s.allTasks() {

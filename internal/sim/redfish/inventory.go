@@ -9,11 +9,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/hardware"
 )
 
-// instructionSets are how Redfish names architectures.
+// instructionSets has the names of architectures in Redfish.
 var instructionSets = map[string][2]string{"x86_64": {"x86", "x86-64"}, "aarch64": {"ARM", "ARM-A64"}}
 
-// numberOf finds which of n identities of a format is in the request, from 1; 0 means
-// none.
+// numberOf returns the number from 1 to n whose ID, in a format, is id; 0 means that there is none.
 func numberOf(format string, n int, id string) int {
 	for i := 1; i <= n; i++ {
 		if numbered(format, i) == id {
@@ -23,7 +22,7 @@ func numberOf(format string, n int, id string) int {
 	return 0
 }
 
-// members are the paths of n resources.
+// members returns the paths of n resources.
 func members(path, format string, n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -58,7 +57,7 @@ func (s *Service) showProcessor(q *request) answer {
 	return resource(document)
 }
 
-// port is an interface with its place.
+// port is an interface with its place on an adapter.
 type port struct {
 	hardware.Interface
 	adapter, number int // from 1
@@ -74,7 +73,7 @@ func (s *Service) ports() []port {
 	return all
 }
 
-// portIDs are the identities of all interfaces, in their order.
+// portIDs returns the IDs of all interfaces, in their order.
 func (s *Service) portIDs(ports []port) []string {
 	ids := make([]string, len(ports))
 	for i, p := range ports {
@@ -119,12 +118,12 @@ func (s *Service) showPort(q *request) answer {
 
 func (s *shape) storagePath() string { return s.systemPath() + "/Storage/" + s.storageID }
 
-// drivePath is the path of a drive by its position, from 0.
+// drivePath returns the path of a drive. Positions count from 0.
 func (s *shape) drivePath(position int) string {
 	return s.storagePath() + "/Drives/" + numbered(s.driveID, position+1)
 }
 
-// disks are the drives that the BMC shows.
+// disks returns the drives that the BMC shows.
 func (s *Service) disks() []hardware.Disk {
 	if !s.bmc.KnowsStorage() {
 		return nil
@@ -169,7 +168,7 @@ func (s *Service) showDrive(q *request) answer {
 	}))
 }
 
-// protocolOf is the protocol that a disk speaks, by the path under which a kernel has it.
+// protocolOf returns the protocol that a disk speaks, which the kernel's path of the disk tells.
 func protocolOf(disk hardware.Disk) string {
 	path := ""
 	if disk.ByPath != nil {

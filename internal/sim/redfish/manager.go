@@ -39,7 +39,7 @@ func (s *Service) showManagerPort(*request) answer {
 	}))
 }
 
-// pairs splits a text into pieces of two bytes.
+// pairs splits text into pieces of two bytes.
 func pairs(text string) []string {
 	var all []string
 	for ; len(text) >= 2; text = text[2:] {
@@ -123,8 +123,8 @@ func (s *Service) showFirmware(q *request) answer {
 	return s.missing(q.Request)
 }
 
-// simpleUpdate begins an update. A target is a member of the firmware inventory, or a system,
-// which a request must name where there are several.
+// simpleUpdate begins an update. A target is a member of the firmware inventory or a system. If the
+// BMC has several systems, a request must name a target.
 func (s *Service) simpleUpdate(q *request) answer {
 	uri, isText := q.body.text("ImageURI")
 	if uri == "" || !isText {
@@ -148,8 +148,8 @@ func (s *Service) simpleUpdate(q *request) answer {
 	return s.shape.updated(s, task)
 }
 
-// target finds the component that an update is for; empty means what its file says. The
-// target that is the whole system means the same.
+// target returns the component that an update is for. It is empty if the target is the whole
+// system, or if there is no target; the firmware file then says what it is for.
 func (s *Service) target(body object) (component string, refused *answer) {
 	targets, _ := body["Targets"].([]any)
 	for _, target := range targets {

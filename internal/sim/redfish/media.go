@@ -7,7 +7,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// routes are those of one list of slots.
+// routes returns the routes of one list of slots.
 func (m mediaList) routes() []route {
 	at := m.owner + "/VirtualMedia"
 	members := make([]string, len(m.ids))
@@ -49,13 +49,13 @@ func (s *Service) showMedium(at string, slot int) answer {
 	return resource(document)
 }
 
-// insertParameters are those of InsertMedia.
+// insertParameters are the parameters of InsertMedia.
 var insertParameters = map[string]bool{
 	"Image": true, "Inserted": true, "WriteProtected": true, "UserName": true, "Password": true,
 	"TransferProtocolType": true, "TransferMethod": true,
 }
 
-// impliedParameters are those of InsertMedia that some BMCs refuse.
+// impliedParameters are the parameters of InsertMedia that some BMCs refuse.
 var impliedParameters = map[string]bool{"Inserted": true, "WriteProtected": true}
 
 func (s *Service) insert(q *request, slot int) answer {

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// slots finds virtual media where the vendor has it: at the system, else at the manager.
+// slots returns the virtual media of the system, or else those of its manager.
 func slots(t *testing.T, client *gofish.APIClient) []*schemas.VirtualMedia {
 	t.Helper()
 	media, err := system(t, client).VirtualMedia()
@@ -33,7 +33,7 @@ func slots(t *testing.T, client *gofish.APIClient) []*schemas.VirtualMedia {
 	return inOrder(media)
 }
 
-// inOrder sorts what gofish fetches side by side.
+// inOrder sorts what gofish fetches concurrently.
 func inOrder(media []*schemas.VirtualMedia) []*schemas.VirtualMedia {
 	slices.SortFunc(media, func(a, b *schemas.VirtualMedia) int { return strings.Compare(a.ID, b.ID) })
 	return media

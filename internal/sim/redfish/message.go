@@ -8,20 +8,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// problem is a status with the message that explains it.
+// problem is the status of an error answer, with the message that explains it.
 type problem struct {
 	status  int
-	message string // a key of messages, or of the shape's own
+	message string // a key of messages or of the shape's own messages
 }
 
-// message is one entry of a message registry. In its text, %p stands for the property
-// that is wrong and %v for its value; they are its arguments in this order of their
-// appearance.
+// message is one entry of a message registry. In its text, %p stands for the property that is wrong
+// and %v for its value. They are the arguments of the message, in the order in which the text has
+// them.
 type message struct {
 	text, severity, resolution string
 }
 
-// messages are those of the Base registry of DMTF that are used here.
+// messages are the messages of DMTF's Base registry that are used here.
 var messages = map[string]message{
 	"Success":                       {"The request was successful.", "OK", "None"},
 	"GeneralError":                  {"An error has occurred. See ExtendedInfo for details.", "Critical", "See ExtendedInfo."},
@@ -52,7 +52,7 @@ var messages = map[string]message{
 	"PreconditionRequired": {"The request needs an ETag in the header If-Match.", "Critical", "Add the header."},
 }
 
-// render makes a message as the vendor writes it.
+// render returns a message as the vendor writes it.
 func (s *shape) render(id, property, value string) object {
 	m, own := s.messages[id]
 	registry := s.registry
@@ -84,19 +84,19 @@ func (s *shape) render(id, property, value string) object {
 	return out
 }
 
-// extended wraps a message as the body of an error, which vendors use for success, too.
+// extended returns a body with a message, in the format of errors. Vendors use it for success, too.
 func (s *shape) extended(message object) object {
 	return object{"error": object{
 		"code": s.errorCode, "message": s.errorText, "@Message.ExtendedInfo": []object{message},
 	}}
 }
 
-// problem answers with an error.
+// problem returns an error answer.
 func (s *Service) problem(p problem, property, value string) answer {
 	return answer{status: p.status, body: s.shape.extended(s.shape.render(p.message, property, value))}
 }
 
-// refused answers for an error of the model.
+// refused returns the answer to an error of the model.
 func (s *Service) refused(err error) answer {
 	var refusal *bmc.RefusedError
 	if !errors.As(err, &refusal) {
@@ -113,10 +113,10 @@ func (s *Service) refused(err error) answer {
 	return s.problem(p, refusal.Property, value)
 }
 
-// powers are the arguments of messages about the power state.
+// powers has the arguments of messages about the power state.
 var powers = map[bmc.Reason]string{bmc.AlreadyOn: "Power is on", bmc.AlreadyOff: "Power is off"}
 
-// problems are how BMCs refuse, unless a vendor's table says otherwise.
+// problems has the answers to refusals. Tables of vendors override it.
 var problems = map[bmc.Reason]problem{
 	bmc.AlreadyOn:          {http.StatusConflict, "ResourceInUse"},
 	bmc.AlreadyOff:         {http.StatusServiceUnavailable, "ResourceInStandby"},

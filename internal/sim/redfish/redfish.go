@@ -1,9 +1,8 @@
-// Package redfish serves simulated BMCs (package bmc) over Redfish, in the shapes of
-// three vendors: Dell iDRAC9, HPE iLO 5 and Supermicro X12. What differs between them
-// is in one table per vendor.
+// Package redfish serves simulated BMCs (package bmc) over Redfish, in the shapes of three vendors:
+// Dell iDRAC9, HPE iLO 5 and Supermicro X12. One table per vendor has what differs between them.
 //
-// Documents are made for each request from the model and the hardware of the machine;
-// a service keeps nothing but its sessions.
+// Each request makes its documents from the model and the hardware of the machine. A service keeps
+// nothing but its sessions.
 package redfish
 
 import (
@@ -18,10 +17,10 @@ import (
 // SessionTimeout is how long a session lives without a request.
 const SessionTimeout = 30 * time.Minute
 
-// MaxSessions is how many sessions a BMC has at once.
+// MaxSessions is how many sessions a BMC has at the same time.
 const MaxSessions = 8
 
-// Vendors are the names of the vendors that there are shapes of.
+// Vendors are the names of the vendors that have shapes.
 var Vendors = []string{"dell", "hpe", "supermicro"}
 
 var shapes = map[string]*shape{"dell": &dell, "hpe": &hpe, "supermicro": &supermicro}
@@ -43,10 +42,11 @@ type Service struct {
 	sessions *sessions // of the group
 }
 
-// New returns the service of a BMC with one system. The profile must be one of [Profile].
+// New returns the service of a BMC with one system. The BMC must have a profile that [Profile]
+// returns.
 func New(b *bmc.BMC) *Group { return NewGroup([]*bmc.BMC{b}) }
 
-// request is a request that is answered.
+// request is a request with what its handler needs.
 type request struct {
 	*http.Request
 	call *bmc.Call
@@ -55,7 +55,7 @@ type request struct {
 
 type serviceKey struct{}
 
-// ServeHTTP answers a request, whose path does not end with a slash.
+// ServeHTTP answers a request. The path must not end with a slash.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux := s.shape.mux()
 	if _, pattern := mux.Handler(r); pattern == "" {
@@ -65,7 +65,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serviceKey{}, s)))
 }
 
-// unrouted answers a request that no route is for.
+// unrouted answers a request for which there is no route.
 func (s *Service) unrouted(r *http.Request, mux *http.ServeMux) answer {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		other := r.Clone(r.Context())
@@ -85,11 +85,10 @@ func (s *Service) missing(r *http.Request) answer {
 type handler struct {
 	answer func(s *Service, r *request) answer
 	public bool // needs no authentication
-	reads  bool // changes nothing, whatever the method
+	reads  bool // changes nothing, even if the method is not GET
 }
 
-// ServeHTTP authenticates the client, lets the answer be made and meets the faults that
-// the machine was told.
+// ServeHTTP authenticates the client, makes the answer, and applies the faults that the call meets.
 func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := r.Context().Value(serviceKey{}).(*Service)
 	user, ok := s.authenticate(r)
@@ -104,7 +103,7 @@ func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.write(s, w, r)
 }
 
-// respond makes the answer.
+// respond returns the answer.
 func (s *Service) respond(h handler, q *request) answer {
 	if q.Method == http.MethodGet || q.Method == http.MethodHead || h.reads {
 		s.bmc.Read(q.call)
@@ -126,7 +125,7 @@ func (s *Service) respond(h handler, q *request) answer {
 	return out
 }
 
-// clientAddress is the address without the port.
+// clientAddress returns the address of the client without the port.
 func clientAddress(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

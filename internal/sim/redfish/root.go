@@ -21,13 +21,13 @@ func (s *Service) serviceRoot(*request) answer {
 	return resource(document)
 }
 
-// uuid is the system's, derived from what identifies the simulated machine.
+// uuid returns the UUID of the system, which depends on the identity of the simulated machine only.
 func (s *Service) uuid() string {
 	b := s.bmc.UUID()
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// complete lets the vendor add its own to a document of a type.
+// complete adds the vendor's own properties to a document of a type.
 func (s *Service) complete(kind string, document object) object {
 	if extend, found := s.shape.extend[kind]; found {
 		extend(s, document)

@@ -8,8 +8,8 @@ type route struct {
 	handler      handler
 }
 
-// mux finds the handler of a request. All BMCs of a shape share it; it is made when it is
-// first needed.
+// mux returns the handlers of the routes. All BMCs of a shape share it. It is made at the first
+// call.
 func (s *shape) mux() *http.ServeMux {
 	s.served.once.Do(func() {
 		s.served.mux = http.NewServeMux()
@@ -92,7 +92,7 @@ func (s *shape) routes() []route {
 	return append(all, s.more...)
 }
 
-// list shows a collection whose members never change.
+// list returns a handler that shows a collection with fixed members.
 func list(path, kind string, members ...string) handler {
 	return handler{answer: func(s *Service, _ *request) answer {
 		return resource(s.shape.collection(path, kind, "Collection", members))

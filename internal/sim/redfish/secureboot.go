@@ -10,7 +10,7 @@ func (s *Service) showSecureBoot(*request) answer {
 	x, state := s.shape, s.bmc.SecureBoot()
 	path := x.systemPath() + "/SecureBoot"
 	enabled, current, mode := state.Wanted, "Disabled", "UserMode"
-	if x.profile.BIOSJobs { // which have changed it when they have ended
+	if x.profile.BIOSJobs { // the setting shows the change when the job has ended
 		enabled = state.Current
 	}
 	if state.Current {

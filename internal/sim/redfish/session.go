@@ -20,15 +20,15 @@ type session struct {
 
 func (x session) id() string { return strconv.FormatInt(x.number, 10) }
 
-// sessions are those of one BMC, which its systems share.
+// sessions are the sessions of one BMC. Its systems share them.
 type sessions struct {
 	mu       sync.Mutex
 	all      []session
 	newest   int64 // number of the newest session
-	restarts int64 // of the BMC, when the sessions were last looked at
+	restarts int64 // restarts of the BMC when tidy was last called
 }
 
-// tidy drops the sessions that are over. It is called with the lock held.
+// tidy drops the sessions that have ended. The caller holds the lock.
 func (s *sessions) tidy(now time.Time, restarts int64) {
 	if restarts != s.restarts {
 		s.all, s.restarts = nil, restarts
@@ -36,7 +36,7 @@ func (s *sessions) tidy(now time.Time, restarts int64) {
 	s.all = slices.DeleteFunc(s.all, func(x session) bool { return now.Sub(x.used) >= SessionTimeout })
 }
 
-// authenticate finds the user of a request, by a token or by name and password.
+// authenticate returns the user of a request, found by a token or by name and password.
 func (s *Service) authenticate(r *http.Request) (user string, ok bool) {
 	restarts, now := s.group.restarts(), s.bmc.Now()
 	s.sessions.mu.Lock()
@@ -61,7 +61,7 @@ func (s *Service) isAccount(user, password string) bool {
 	return sameUser&subtle.ConstantTimeCompare([]byte(password), []byte(c.Password)) == 1
 }
 
-// unauthorized answers a client that is nobody. It counts as a reading, whatever was asked.
+// unauthorized answers a client that has not authenticated. Any such request counts as a reading.
 func (s *Service) unauthorized(*request) answer {
 	return s.problem(problem{http.StatusUnauthorized, s.shape.unauthorized}, "", "")
 }

@@ -22,7 +22,7 @@ func power(t *testing.T, s *redfishtest.Server, kind bmc.ResetType) {
 	}
 }
 
-// cdTarget is what each vendor calls its virtual CD.
+// cdTarget is the boot target of the virtual CD of each vendor.
 var cdTarget = map[string]schemas.BootSource{"dell": schemas.CdBootSource, "hpe": schemas.CdBootSource, "supermicro": "UsbCd"}
 
 func TestBootOverrideIsUsedUpByOneBoot(t *testing.T) {
@@ -110,7 +110,7 @@ func TestBootSettingsCannotBeChangedDuringPOSTOnHPE(t *testing.T) {
 	}
 }
 
-// attribute is one of each vendor with another value than its own.
+// attribute has an attribute of each vendor, with its default and another value.
 var attribute = map[string][3]string{
 	"dell":       {"LogicalProc", "Enabled", "Disabled"},
 	"hpe":        {"ProcHyperthreading", "Enabled", "Disabled"},
@@ -289,7 +289,7 @@ func TestSecureBootChangesAtTheNextBoot(t *testing.T) {
 			if err := state.Update(); err != nil {
 				t.Fatal(err)
 			}
-			shows := vendor != "dell" // which has a job for it
+			shows := vendor != "dell" // on Dell a job changes it
 			if got := read(); got.SecureBootEnable != shows || got.SecureBootCurrentBoot != schemas.DisabledSecureBootCurrentBootType {
 				t.Errorf("secure boot %v, in this boot %s", got.SecureBootEnable, got.SecureBootCurrentBoot)
 			}

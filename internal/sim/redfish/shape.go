@@ -8,7 +8,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 )
 
-// shape is how a vendor's Redfish service differs from others.
+// shape is how a vendor's Redfish service differs from those of others.
 type shape struct {
 	profile *bmc.Profile
 	product string // of the service root
@@ -16,23 +16,24 @@ type shape struct {
 	oem     string // key of the vendor's own properties
 	version string // of Redfish
 
-	slash    bool // identities of resources end with a slash
+	slash    bool // IDs of resources end with a slash
 	absolute bool // Location headers are absolute
-	silent   bool // changes that succeed are answered with 204 and no body
+	silent   bool // successful changes are answered with 204 and no body
 
-	// Identities of the only system, manager and chassis.
+	// IDs of the only system, manager and chassis.
 	system, manager, chassis string
-	// bios is the name of the BIOS resource below the system, settings that of the pending
-	// one below it.
+	// bios is the name of the BIOS resource below the system. settings is the name of the resource
+	// with the pending attributes, below the BIOS resource.
 	bios, settings string
-	// applyTimes are those that changes of BIOS attributes can ask for.
+	// applyTimes are the times that changes of BIOS attributes can ask for.
 	applyTimes []string
-	// attributeRegistry is the identity of the registry of BIOS attributes, registryFile
-	// the path of its text below the service root.
+	// attributeRegistry is the ID of the registry of BIOS attributes. registryFile is the path of
+	// the file with the registry, below the service root.
 	attributeRegistry, registryFile string
-	zipped                          bool // that text is sent compressed
+	zipped                          bool // the registry file is sent compressed
 
-	// base and registry begin the identities of messages of DMTF and of the vendor.
+	// base and registry are the prefixes of the IDs of messages, those of DMTF and those of the
+	// vendor.
 	base, registry string
 	messages       map[string]message // the vendor's own
 	severity       string             // property with the severity of a message
@@ -45,37 +46,38 @@ type shape struct {
 	unauthorized    string // message of 401
 	tooManySessions problem
 
-	targets    []bmc.Target // in the order that they are listed in
-	wholeBoot  bool         // boot settings are changed all three at once
+	targets    []bmc.Target // in the order in which they are listed
+	wholeBoot  bool         // requests must change all three boot settings
 	httpBoot   bool         // boot settings have the URL of UEFI HTTP boot
-	needsTag   bool         // boot settings are changed only with a header If-Match
-	plainMedia bool         // media are inserted write-protected and at once, which requests must not say
+	needsTag   bool         // requests to change boot settings need a header If-Match
+	plainMedia bool         // media are inserted write-protected and at once, and requests must not say so
 	// media are the lists of slots.
 	media []mediaList
 
-	processorID, driveID string // formats, of the number
+	processorID, driveID string // formats for the number
 	storageID            string
 	controller           string                         // model of the RAID controller
-	volumeID             string                         // format, of the number
-	volumeOffset         int                            // that is subtracted from the numbers of volumes
-	adapterID            string                         // format, of the adapter's number
+	volumeID             string                         // format for the number
+	volumeOffset         int                            // what is subtracted from the numbers of volumes
+	adapterID            string                         // format for the adapter's number
 	portID               func(adapter, port int) string // numbers from 1
-	// inventory returns identity and name of a component in the list of firmware.
+	// inventory returns the ID and the name of a component in the firmware inventory.
 	inventory func(c bmc.Component) (id, name string)
 
 	taskID     func(number int64) string
 	taskStates map[bmc.TaskState]string
-	failures   map[bmc.Failure]string // message of a task that failed
-	// extendTask adds the vendor's own to the document of a task.
+	failures   map[bmc.Failure]string // message of a failed task
+	// extendTask adds the vendor's own properties to the document of a task.
 	extendTask func(s *Service, t bmc.Task, document object)
-	// updated answers a request for an update, configured one for changes of the BIOS.
+	// updated answers a request for an update. configured answers a change of the BIOS.
 	updated    func(s *Service, t *bmc.Task) answer
 	configured func(s *Service, job *bmc.Task) answer
-	// volumeMade answers a request for a volume, which is nil unless it is there, and
-	// volumeDeleted one for its end.
+	// volumeMade answers a request for a volume; made is nil unless the volume already exists.
+	// volumeDeleted answers a request to delete a volume.
 	volumeMade    func(s *Service, made *bmc.Volume, t *bmc.Task) answer
 	volumeDeleted func(s *Service, t *bmc.Task) answer
-	// extend adds the vendor's own to a document, by the type of that.
+	// extend has functions that add the vendor's own properties to documents, by the type of the
+	// document.
 	extend map[string]func(s *Service, document object)
 	more   []route // the vendor's own
 
@@ -90,7 +92,7 @@ type mediaList struct {
 
 const root = "/redfish/v1"
 
-// id is the identity of a resource from its path below the service root.
+// id returns the ID of a resource, which is its path with the service root.
 func (s *shape) id(path string) string {
 	if s.slash {
 		return root + path + "/"
@@ -108,7 +110,7 @@ func (s *shape) links(paths ...string) []object {
 	return out
 }
 
-// locate makes the value of a Location header.
+// locate returns the value of a Location header.
 func (s *shape) locate(r *http.Request, id string) string {
 	if !s.absolute {
 		return id
@@ -120,7 +122,7 @@ func (s *shape) locate(r *http.Request, id string) string {
 	return scheme + "://" + r.Host + id
 }
 
-// document completes a resource.
+// document completes a resource with the properties that all resources have.
 func (s *shape) document(path, kind string, body object) object {
 	name, _, _ := strings.Cut(kind, ".")
 	body["@odata.id"] = s.id(path)
@@ -129,14 +131,14 @@ func (s *shape) document(path, kind string, body object) object {
 	return body
 }
 
-// collection makes a collection of resources.
+// collection returns a collection of resources.
 func (s *shape) collection(path, kind, name string, members []string) object {
 	return s.document(path, kind, object{
 		"Name": name, "Members": s.links(members...), "Members@odata.count": len(members),
 	})
 }
 
-// done answers a change that succeeded.
+// done returns the answer to a successful change.
 func (s *shape) done() answer {
 	if s.silent {
 		return answer{status: http.StatusNoContent}
@@ -144,7 +146,7 @@ func (s *shape) done() answer {
 	return s.said("Success")
 }
 
-// said answers a change that succeeded with a message.
+// said returns the answer to a successful change, with a message.
 func (s *shape) said(message string) answer {
 	return answer{body: s.extended(s.render(message, "", ""))}
 }
@@ -164,7 +166,7 @@ func (s *shape) monitorPath(number int64) string {
 // ok is the status of a healthy resource.
 func ok() object { return object{"State": "Enabled", "Health": "OK"} }
 
-// numbered makes identities from a format with one %d.
+// numbered returns an ID from a format with one %d.
 func numbered(format string, n int) string {
 	return strings.Replace(format, "%d", strconv.Itoa(n), 1)
 }

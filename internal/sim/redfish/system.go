@@ -75,7 +75,7 @@ func (s *Service) reset(q *request) answer {
 // overrideProperties are the boot settings that can be changed.
 var overrideProperties = []string{"BootSourceOverrideTarget", "BootSourceOverrideEnabled", "BootSourceOverrideMode"}
 
-// changeBoot changes the boot settings, which are all of a system that can be changed.
+// changeBoot changes the boot settings. Nothing else of a system can be changed.
 func (s *Service) changeBoot(q *request) answer {
 	if refused := s.precondition(q); refused != nil {
 		return *refused
@@ -115,7 +115,7 @@ func (s *Service) changeBoot(q *request) answer {
 	return s.shape.said("Success")
 }
 
-// precondition holds the header If-Match against the system.
+// precondition compares the header If-Match with the ETag of the system.
 func (s *Service) precondition(q *request) *answer {
 	tag := q.Header.Get("If-Match")
 	switch {

@@ -25,7 +25,7 @@ func (s *Service) listTasks(*request) answer {
 	return resource(s.shape.collection("/TaskService/Tasks", "TaskCollection.TaskCollection", "Tasks", all))
 }
 
-// task finds the task that a request names.
+// task returns the task that a request names.
 func (s *Service) task(q *request) (bmc.Task, bool) {
 	for _, t := range s.bmc.Tasks() {
 		if s.shape.taskID(t.Number) == q.PathValue("id") {
@@ -56,12 +56,12 @@ func (s *Service) showMonitor(q *request) answer {
 	return out
 }
 
-// healths are the states of tasks as health.
+// healths has the health for each state of a task.
 var healths = map[bmc.TaskState]string{
 	bmc.Running: "OK", bmc.Scheduled: "OK", bmc.Completed: "OK", bmc.Failed: "Critical",
 }
 
-// percents are how much of a task is done.
+// percents has how much of a task is done, by its state.
 var percents = map[bmc.TaskState]int{bmc.Running: 50, bmc.Completed: 100, bmc.Failed: 100}
 
 func taskName(t bmc.Task) string {
@@ -94,7 +94,7 @@ func (s *Service) taskDocument(t bmc.Task) object {
 	return document
 }
 
-// accepted answers with the monitor of a task that was begun (DSP0266, "Asynchronous
+// accepted returns the answer with the monitor of a task that has begun (DSP0266, "Asynchronous
 // operations").
 func (s *Service) accepted(t *bmc.Task) answer {
 	return answer{status: http.StatusAccepted, location: s.shape.id(s.shape.monitorPath(t.Number))}

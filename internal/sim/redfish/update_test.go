@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// update begins an update from a file of this text.
+// update begins an update from a file with this text.
 func update(t *testing.T, client *gofish.APIClient, text string) *schemas.TaskMonitorInfo {
 	t.Helper()
 	service, err := client.Service.UpdateService()
@@ -182,7 +182,7 @@ func TestUpdateFailsWhenItIsToldTo(t *testing.T) {
 	}
 }
 
-// waitForCall returns when the BMC has written down a call, or when ctx ends.
+// waitForCall returns when the BMC has logged a call, or when ctx ends.
 func waitForCall(ctx context.Context, s *redfishtest.Server) {
 	ticker := time.NewTicker(time.Millisecond)
 	defer ticker.Stop()

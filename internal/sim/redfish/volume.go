@@ -15,7 +15,7 @@ func (s *shape) volumePath(number int64) string {
 	return s.volumesPath() + "/" + numbered(s.volumeID, int(number)-s.volumeOffset)
 }
 
-// operationTimes says when the controller can do what it is asked for.
+// operationTimes returns the times at which the controller can make a change.
 func (s *shape) operationTimes() object {
 	return object{
 		"@odata.type":     "#Settings.v1_3_0.OperationApplyTimeSupport",
@@ -23,7 +23,7 @@ func (s *shape) operationTimes() object {
 	}
 }
 
-// volumes are those that the BMC shows.
+// volumes returns the volumes that the BMC shows.
 func (s *Service) volumes() []bmc.Volume {
 	if !s.bmc.KnowsStorage() {
 		return nil
@@ -60,7 +60,7 @@ func (s *Service) showVolume(q *request) answer {
 	return resource(s.volumeDocument(v))
 }
 
-// volumeTypes are the RAID types as the older property VolumeType has them.
+// volumeTypes has the RAID types in the words of the older property VolumeType.
 var volumeTypes = map[string]string{
 	"None": "RawDevice", "RAID0": "NonRedundant", "RAID1": "Mirrored", "RAID5": "StripedWithParity", "RAID6": "StripedWithParity",
 	"RAID10": "SpannedMirrors", "RAID50": "SpannedStripesWithParity", "RAID60": "SpannedStripesWithParity",
@@ -123,9 +123,9 @@ func (s *Service) createVolume(q *request) answer {
 	return s.shape.volumeMade(s, made, task)
 }
 
-// drives reads the drives that a request links.
+// drives returns the positions of the drives that a request links.
 func (s *Service) drives(links object) ([]int, *answer) {
-	text, _ := json.Marshal(links["Drives"]) // it came from JSON
+	text, _ := json.Marshal(links["Drives"]) // cannot fail: it came from JSON
 	var list []struct {
 		ID string `json:"@odata.id"`
 	}
@@ -149,7 +149,7 @@ func (s *Service) drives(links object) ([]int, *answer) {
 	return drives, nil
 }
 
-// operationTime reads when a request wants to be done.
+// operationTime returns when a request asks for the change to be made.
 func (s *Service) operationTime(body object) (bmc.ApplyTime, *answer) {
 	when, isText := body.text("@Redfish.OperationApplyTime")
 	if !isText {

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// volumeAnswers are the status and a part of the answer to a new volume, and the status of
-// that to its end.
+// volumeAnswers has the status and a part of the answer to a request for a volume, and the status
+// of the answer to its deletion.
 var volumeAnswers = map[string]struct {
 	made    int
 	said    string
@@ -38,18 +38,18 @@ func storage(t *testing.T, s *redfishtest.Server) *schemas.Storage {
 	return all[0]
 }
 
-// volumeBody is a request for a volume on the first drives of a storage.
+// volumeBody returns a request for a volume on the last drives of a storage.
 func volumeBody(t *testing.T, of *schemas.Storage, raidType string, drives int, more string) string {
 	t.Helper()
 	all, err := of.Drives()
 	if err != nil || len(all) < drives {
 		t.Fatalf("drives: %d, %v, want %d", len(all), err, drives)
 	}
-	slices.SortFunc(all, func(a, b *schemas.Drive) int { // the library reads them all at once
+	slices.SortFunc(all, func(a, b *schemas.Drive) int { // the library reads them concurrently
 		return cmp.Or(cmp.Compare(len(a.ODataID), len(b.ODataID)), cmp.Compare(a.ODataID, b.ODataID))
 	})
 	var links []string
-	for _, drive := range all[len(all)-drives:] { // the last are equal
+	for _, drive := range all[len(all)-drives:] { // the last ones are equal
 		links = append(links, fmt.Sprintf(`{"@odata.id": %q}`, drive.ODataID))
 	}
 	return fmt.Sprintf(`{"RAIDType": %q, "Links": {"Drives": [%s]}%s}`, raidType, strings.Join(links, ","), more)

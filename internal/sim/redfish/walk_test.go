@@ -11,7 +11,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// linksIn collects the identities in a document.
+// linksIn collects the links in a document.
 func linksIn(value any, found map[string]bool) {
 	switch v := value.(type) {
 	case map[string]any:

@@ -32,15 +32,14 @@ const Name = "m1"
 type Options struct {
 	Times    bmc.Times
 	Computer bmc.Computer
-	// Hardware limits the hardware; machines are servers of the vendor.
+	// Hardware restricts the hardware; machines are always servers of the vendor.
 	Hardware hardware.Options
 	Index    int // of the machine
-	// Systems is how many systems the BMC has; 0 means one. Those after the first have no
-	// computer.
+	// Systems is how many systems the BMC has; 0 means one. Only the first has the computer.
 	Systems int
 }
 
-// WithDrives are options for a machine of a vendor whose last disks, at least n, are equal.
+// WithDrives returns options for a machine of a vendor whose last n disks have the same size.
 func WithDrives(vendor string, n int) Options {
 	o := Options{Hardware: hardware.Options{Kind: hardware.Server, Manufacturer: redfish.Profile(vendor).Manufacturer}}
 	for ; ; o.Index++ {
@@ -51,19 +50,19 @@ func WithDrives(vendor string, n int) Options {
 	}
 }
 
-// seed is that of the hardware of all machines.
+// seed is the seed of the hardware of all machines.
 const seed = 1
 
 // Server is one BMC that answers over TLS on loopback until the test ends. Its clock
 // stands still unless the test moves it.
 type Server struct {
 	*bmc.BMC
-	// Recorder has what was done, and the faults.
+	// Recorder has what was done to the systems, and their faults.
 	Recorder *effect.Recorder
 	URL      string // https://127.0.0.1:…
 	CA       []byte // PEM of the authority that signed its certificate
-	// Systems are the systems behind the BMC, the first of which is the embedded one. Their
-	// names in the recorder are m1, m2 and so on.
+	// Systems are the systems of the BMC. The first is the embedded BMC. In the recorder, their
+	// names are m1, m2 and so on.
 	Systems []*bmc.BMC
 
 	group *redfish.Group
@@ -150,7 +149,7 @@ func (s *Server) Fail(faults effect.Faults) {
 	}
 }
 
-// Heal ends its faults.
+// Heal ends the faults of the machine.
 func (s *Server) Heal() {
 	s.t.Helper()
 	if err := s.Recorder.SetFaults(Name, nil); err != nil {
@@ -158,11 +157,11 @@ func (s *Server) Heal() {
 	}
 }
 
-// SystemPath is the path of a system, numbered from 0.
+// SystemPath returns the path of a system. Systems are numbered from 0.
 func (s *Server) SystemPath(position int) string { return s.group.SystemPath(position) }
 
-// EffectsOf returns the kinds of what was done to a system, in its order, by its name in the
-// recorder.
+// EffectsOf returns the kinds of what was done to a system, in its order. name is that of the
+// system in the recorder.
 func (s *Server) EffectsOf(name string) []string {
 	kinds := []string{}
 	for _, e := range s.Recorder.Effects(name, 0) {
@@ -171,10 +170,10 @@ func (s *Server) EffectsOf(name string) []string {
 	return kinds
 }
 
-// Effects returns the kinds of what was done, in its order.
+// Effects returns the kinds of what was done to the first system, in its order.
 func (s *Server) Effects() []string { return s.EffectsOf(Name) }
 
-// Serve answers with a file at a URL until the test ends, for the BMC to fetch.
+// Serve serves a file until the test ends, and returns its URL. It is for the BMC to fetch.
 func Serve(t testing.TB, text string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
