@@ -32,7 +32,7 @@ func (r *replica) agentCalls() agentCalls {
 	return agentCalls{agentclient.Over(agent.Rules{}, r.dialAgent), r}
 }
 
-// originKey is the key of who makes a call in its context.
+// originKey is the key under which the context of a call has the origin of the call.
 type originKey struct{}
 
 func (a agentCalls) from(ctx context.Context, n *node.Node) context.Context {
@@ -157,7 +157,7 @@ func (c *agentConn) carry(q *agentRequest, v verdict) (io.Reader, error) {
 			c.to.mistrust()
 		}
 		return nil, c.ctx.Err()
-	case v == requestLost, handler == nil: // or the agent is gone meanwhile
+	case v == requestLost, handler == nil: // the agent may have ended meanwhile
 		return nil, errCut
 	case v == refused:
 		return answered(http.StatusConflict, `{"faultcode":"Client","faultstring":"Agent is busy: executing command of somebody else"}`), nil
@@ -208,8 +208,9 @@ func (c *agentConn) accepted(q *agentRequest, written *httptest.ResponseRecorder
 	return q.changes
 }
 
-// checkStored looks whether the row of work tells a command that is sent from those that
-// the agent had before. A restart that a client asked for is not told so.
+// checkStored checks that the row of the work names the last command that the agent had before the
+// one that is sent, so that the engine can tell the two apart. A restart that a client asked for
+// has no such row.
 func (c *agentConn) checkStored(q *agentRequest) {
 	c.to.state.Lock()
 	known := slices.Clone(c.to.commands)
@@ -230,8 +231,8 @@ func (c *agentConn) checkStored(q *agentRequest) {
 	})
 }
 
-// marksLast reports whether a checkpoint names one of the commands before the one that is
-// to be sent.
+// marksLast reports whether a checkpoint says that a command is being sent, and names one of the
+// commands that the agent had before.
 func marksLast(checkpoint string, known []string) bool {
 	var stored struct{ Phase, Handle string }
 	return json.Unmarshal([]byte(checkpoint), &stored) == nil && slices.Contains(known, stored.Handle) &&

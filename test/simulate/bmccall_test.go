@@ -36,13 +36,13 @@ type bmcRequest struct {
 func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := &bmcRequest{Request: r, to: b.r.w.computerAt(r.URL.Hostname()), origin: originOf(r.Header.Get("X-Request-Id"))}
 	q.describe()
-	if r.Context().Err() != nil { // the library tells that by itself at times, and must not count then
+	if r.Context().Err() != nil { // the library sends such a request at times only, so it must not count
 		return nil, r.Context().Err()
 	}
 	v := b.r.w.sched.wait(r.Context(), q.point(b.r))
 	answer, err := b.carry(q, v)
 	if v != proceed || err != nil {
-		b.r.unheard(q.origin.Request) // nobody can store what came before in this turn
+		b.r.unheard(q.origin.Request) // this turn cannot store what it has done before
 	}
 	return answer, err
 }
@@ -69,7 +69,7 @@ func (q *bmcRequest) point(r *replica) *point {
 	return p
 }
 
-// faultsOf are the faults that a BMC meets at a verdict.
+// faultsOf has the faults that a verdict gives a BMC.
 var faultsOf = map[verdict]simeffect.Faults{refused: {Refuse: 1}, lies: {Lie: 1}}
 
 // carry makes a request as the verdict says.
@@ -151,7 +151,7 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	}
 	for _, e := range c.recorder.Effects(c.name, c.taken) {
 		c.taken = e.Sequence
-		if e.Kind == string(bmc.InterruptFlash) { // no call; the power change that did it is held below
+		if e.Kind == string(bmc.InterruptFlash) { // not a call; its cause is checked below
 			continue
 		}
 		kind := fake.Kind(e.Kind)
@@ -172,8 +172,8 @@ func (c *computer) observe() {
 	}
 }
 
-// flashing is the component whose firmware is being written, empty for none. The BMC's own
-// firmware is written whatever becomes of the machine's power.
+// flashing returns the component whose firmware is being written, or "". It leaves out the firmware
+// of the BMC, because a change of the machine's power does not interrupt that.
 func (c *computer) flashing() string {
 	for _, t := range c.bmc.Tasks() {
 		if t.Kind == bmc.FlashTask && t.State == bmc.Running && t.Component != bmc.BMCComponent {
@@ -193,7 +193,7 @@ func shownDetail(kind fake.Kind, detail string) string {
 	return detail
 }
 
-// unlessAborted runs a handler; one that cuts the connection gives an error.
+// unlessAborted runs a handler. It returns an error if the handler cuts the connection.
 func unlessAborted(handle func()) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/runner"
 )
 
-// callbacks carries the requests of a machine's agents to the engine, of which some replica
-// answers.
+// callbacks carries the requests of a machine's agents to the engine. A drawn replica answers each
+// request.
 type callbacks struct{ c *computer }
 
 func (b callbacks) RoundTrip(q *http.Request) (*http.Response, error) {

@@ -39,7 +39,7 @@ func (w *world) settle() {
 	}
 }
 
-// help does for a node what it waits for.
+// help does what a node waits for.
 func (w *world) help(uuid string) {
 	r := w.alive()
 	n, err := w.node(uuid)
@@ -56,8 +56,8 @@ func (w *world) help(uuid string) {
 	}
 }
 
-// restartRamdisk lets a ramdisk be heard: an agent that is gone on a machine without a BMC
-// needs somebody at the machine.
+// restartRamdisk makes sure that the ramdisk of a node is heard. On a machine without a BMC whose
+// agent has ended, a person has to press the power button.
 func (w *world) restartRamdisk(r *replica, n *node.Node) {
 	c := w.computerOf(n.UUID)
 	switch {
@@ -112,10 +112,10 @@ func (w *world) check() {
 	}
 }
 
-// informing are calls that only inform, whose failure must end nothing.
+// informing are calls that only read information. Their failure must not end any work.
 var informing = []string{readingSettings, "read BIOS settings", "read firmware versions"}
 
-// checkNode holds a node against what was answered about it.
+// checkNode compares a node with the answers that clients got about it.
 func (w *world) checkNode(uuid string) {
 	m := w.machines[uuid]
 	n, err := w.node(uuid)
@@ -230,11 +230,11 @@ func (w *world) lastAccepted(uuid string, fits func(*request) bool) *request {
 	return last
 }
 
-// verbEnds are the states in which verbs have gone well that change the disks.
+// verbEnds has, for verbs that change the disks, the state that says that the verb went well.
 var verbEnds = map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
 
-// checkVerb looks for what the last verb that was accepted must have done to the machine
-// when the node says that it went well.
+// checkVerb checks the last verb that was accepted. If the node says that it went well, the machine
+// must have done what the verb asks for.
 func (w *world) checkVerb(n *node.Node, m *machine) {
 	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.isVerb() && q.what != "unhold" })
 	c := w.computerOf(n.UUID)
@@ -252,8 +252,8 @@ func (w *world) checkVerb(n *node.Node, m *machine) {
 	}
 }
 
-// checkFirmware looks for the versions that a request must have brought when the node says
-// that it went well.
+// checkFirmware checks that the machine has the firmware versions of a request, if the node says
+// that the request went well.
 func (w *world) checkFirmware(n *node.Node, c *computer, q *request) {
 	ends := map[string]node.State{"clean": node.Manageable, "service": node.Active}[q.what]
 	if c == nil || c.bmc == nil || n.ProvisionState != ends || n.LastError != "" {

@@ -25,25 +25,26 @@ type request struct {
 	until    time.Time // when it was answered
 	answered bool
 	accepted bool
-	// unsure says that nobody knows whether it was accepted: its answer was lost, or there
-	// is none.
+	// unsure says that nobody knows whether the request was accepted: its answer was lost, or never
+	// came.
 	unsure      bool
 	settingWork settingWork // the zero value for what is no setting
-	// lost says that what it did is not in the copy of the database that was restored since.
+	// lost says that the effect of the request is not in the copy of the database that was restored
+	// later.
 	lost bool
 }
 
 // task is the name of what is done for a request.
 func (q *request) task() string { return fmt.Sprintf("request %d", q.id) }
 
-// diskVerbs are verbs whose work takes the most steps, of which machines that boot get
-// more.
+// diskVerbs are verbs whose work takes the most steps. Clients ask them more often of machines that
+// boot.
 var diskVerbs = map[node.State][]string{
 	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "service", "rebuild", "deleted"},
 }
 
-// stepVerbs are verbs whose steps may run on child nodes, of which nodes with a child get
-// more.
+// stepVerbs are verbs whose steps may run on child nodes. Clients ask them more often of nodes with
+// a child.
 var stepVerbs = map[node.State][]string{node.Manageable: {"clean"}, node.Active: {"service"}}
 
 // verbsOf lists what clients ask of nodes in each state.
@@ -79,8 +80,8 @@ var stepChoices = []node.Step{
 	{Interface: "deploy", Step: node.StepHold},
 }
 
-// computerSteps are what cleaning and servicing of machines with a BMC are asked to do
-// besides. What the BIOS is set to is drawn.
+// computerSteps are further steps of cleaning and servicing, for machines with a BMC. The BIOS
+// settings of such a step are drawn.
 var computerSteps = []node.Step{
 	{Interface: "deploy", Step: "erase_devices"},
 	{Interface: "deploy", Step: "burnin_cpu"},
@@ -122,7 +123,7 @@ func (w *world) stepFor(uuid string) node.Step {
 	return step
 }
 
-// otherBMC is what a client asks for who gives a node another BMC.
+// otherBMC is the name of the request to give a node another BMC.
 const otherBMC = "another BMC"
 
 // changeBMC has a client give a node a BMC that no other one has had.
@@ -137,8 +138,9 @@ func (w *world) changeBMC(r *replica, uuid string) {
 	})
 }
 
-// checkBMC looks whether a request gives a node another BMC although work has begun, which would go on with the machine
-// behind it. It looks in the transaction of the request, because work may begin right after it.
+// checkBMC checks that no work is on the node of a request that gives the node another BMC: such
+// work would go on with the machine behind the new BMC. It looks in the transaction of the request,
+// because work may begin right after the transaction.
 func (w *world) checkBMC(tx *store.Tx, info runner.Info) error {
 	w.mu.Lock()
 	q := askedBy(info, w.requests)
@@ -147,7 +149,7 @@ func (w *world) checkBMC(tx *store.Tx, info runner.Info) error {
 		return nil
 	}
 	n, err := tx.Node(q.node)
-	if err != nil || n.Driver != "fake-hardware" { // which has no BMC
+	if err != nil || n.Driver != "fake-hardware" { // other nodes have no BMC
 		return err
 	}
 	works, err := tx.WorkOf(n.ID)
@@ -174,7 +176,7 @@ func (w *world) ask() {
 		return // it was deleted
 	}
 	if w.computerOf(uuid) != nil && n.ProvisionState.Class() == node.Waiting && s.chance(80) {
-		return // else hardly any ramdisk would come to its work
+		return // otherwise hardly any ramdisk would get to its work
 	}
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
@@ -204,10 +206,10 @@ func (w *world) ask() {
 		})
 	case drawn < 83 && len(w.computers) == 0:
 		w.changeBMC(r, uuid)
-	case drawn < 92 && len(w.computers) == 0: // those of computers come by themselves
+	case drawn < 92 && len(w.computers) == 0: // the agents of computers send their own heartbeats
 		w.beat(r, uuid)
 	case drawn < 88:
-		w.requestSetting(r, w.nodes[s.rng.IntN(2)]) // which has a BMC
+		w.requestSetting(r, w.nodes[s.rng.IntN(2)]) // the first two nodes have a BMC
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
@@ -223,8 +225,8 @@ func (w *world) ask() {
 	}
 }
 
-// changes are what clients ask of machines beside verbs, power and requests. Of computers they
-// ask the first.
+// changes are requests about machines besides verbs, power and settings. For computers, clients ask
+// only the first.
 var changes = []struct {
 	what string
 	ask  func(ctx context.Context, r *replica, uuid string) error
@@ -263,7 +265,7 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
 	if name == "clean" || name == "service" {
 		most := 3
-		if w.computerOf(uuid) != nil { // whose steps take longer
+		if w.computerOf(uuid) != nil { // the steps of computers take longer
 			most = 2
 		}
 		for range 1 + w.sched.rng.IntN(most) {
@@ -299,7 +301,7 @@ func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(c
 	w.sendRequest(r, &request{node: uuid, what: what, steps: steps}, do)
 }
 
-// sendRequest is send for a request that is numbered here.
+// sendRequest is send for a request whose number is still to be set.
 func (w *world) sendRequest(r *replica, q *request, do func(context.Context) error) {
 	w.mu.Lock()
 	q.id, q.at = len(w.requests)+1, time.Now()

@@ -20,8 +20,8 @@ import (
 	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// computer is a machine that boots: from its disk, or the ramdisk with its agent. What is
-// done to it is in the log of its machine.
+// computer is a machine that boots, from its disk or into the ramdisk with its agent. The log of
+// its machine has what is done to it.
 type computer struct {
 	*machine
 	mac     string
@@ -29,7 +29,7 @@ type computer struct {
 	disks   *disk.Set
 	bmc     *bmc.BMC // nil without one
 	redfish http.Handler
-	// recorder has the effects that the BMC knows, of which taken are in the log.
+	// recorder has the effects of the BMC. The log of the machine has those up to number taken.
 	serving  sync.Mutex // one request after the other
 	recorder *simeffect.Recorder
 	taken    int64
@@ -58,7 +58,7 @@ type powerCycle struct {
 	over  bool
 }
 
-// PowerOn boots the machine; one that has power restarts.
+// PowerOn boots the machine. A machine that has power restarts.
 func (c *computer) PowerOn(b bmc.Boot) {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -91,7 +91,7 @@ func (c *computer) On() bool {
 	return c.cycle != nil && !c.cycle.over
 }
 
-// press is somebody at the power button.
+// press lets a person press the power button.
 func (c *computer) press() {
 	c.touched()
 	switch {
@@ -115,7 +115,7 @@ func (c *computer) close() {
 	}
 }
 
-// fallSilent lets the BMC not answer so many requests.
+// fallSilent makes the BMC leave this many requests unanswered.
 func (c *computer) fallSilent(requests int) {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -205,9 +205,9 @@ func ended(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// choose finds what the machine boots: the ramdisk with its kernel parameters, or
-// something else, for which it returns false. Machines without a BMC and without a system
-// boot the ramdisk of another server.
+// choose returns what the machine boots: the kernel parameters of the ramdisk, or false for
+// something else. A machine without a BMC and without a system on its disk boots the ramdisk of
+// another server.
 func (c *computer) choose(b bmc.Boot) (params map[string]string, source bmc.Source, ok bool) {
 	n, err := c.w.node(c.uuid)
 	if err != nil {
@@ -251,15 +251,15 @@ func paramsOf(line string) map[string]string {
 	return params
 }
 
-// checkServed holds a boot of the ramdisk against the state of the node: when its phase
-// is over, and what cleans up after it, nothing may be served.
+// checkServed compares a boot of the ramdisk with the state of the node. Once the phase that needs
+// the ramdisk has ended, with its cleanup, nothing may be served.
 func (c *computer) checkServed(n *node.Node) {
 	if class := n.ProvisionState.Class(); (class == node.Stable || class == node.Failed) && len(c.w.works(n)) == 0 {
 		c.w.violated("%s boots the ramdisk that is still served in state %q", c.name, n.ProvisionState)
 	}
 }
 
-// drawn is chance that follows from the seed.
+// drawn returns a number that looks random and depends on the seed.
 func (c *computer) drawn(what string, number int) uint32 {
 	return c.w.drawn(fmt.Sprintf("%s %d", c.name, number), what)
 }
@@ -271,8 +271,8 @@ func (c *computer) document() []byte {
 		`"disks":[{"name":"/dev/sda","size":1000000000}]},"root_disk":{"name":"/dev/sda","size":1000000000}}`)
 }
 
-// start notes that an agent starts, which lists no commands yet. It is called when it
-// listens.
+// start notes the handler of an agent that starts. Such an agent lists no commands yet. It is
+// called before the agent listens.
 func (c *computer) start(handler http.Handler) {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -287,7 +287,7 @@ func (c *computer) listen(context.Context, string, string) (net.Listener, error)
 	return &listener{c: c, closed: make(chan struct{})}, nil
 }
 
-// answering returns what the agent answers with; nil when none listens.
+// answering returns the handler of the agent that listens, or nil if none does.
 func (c *computer) answering() http.Handler {
 	c.state.Lock()
 	defer c.state.Unlock()

@@ -11,15 +11,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// reports are the triggers that only work reports; in two states it uses those of clients too.
+// reports are the triggers that only work uses. In two states, work also uses triggers of clients.
 var reports = []node.Trigger{node.OnDone, node.OnFail, node.OnWait, node.OnResume, node.OnHold}
 
 var clientTriggers = map[node.State][]node.Trigger{
 	node.Deleting: {node.OnClean}, node.Cleaning: {node.OnManage},
 }
 
-// endsOf returns the states in which a verb may end by the table: those that work reaches
-// from where the verb leads, and leaves to clients.
+// endsOf returns the states in which a verb may end by the table of transitions: the stable and
+// failed states that work can reach from where the verb leads.
 func endsOf(verb node.Trigger) map[node.State]bool {
 	type place struct{ state, target node.State }
 	ends, seen := map[node.State]bool{}, map[place]bool{}
@@ -49,9 +49,9 @@ func endsOf(verb node.Trigger) map[node.State]bool {
 	return ends
 }
 
-// checkEnd looks whether a node has ended where the last verb that was accepted may lead by
-// the table, and whether a sentence says so. Verbs that were asked for at the same time, or
-// whose answers were lost, may have come after it.
+// checkEnd checks that the node is in a state to which the last accepted verb may lead by the
+// table, and that the history has a sentence about it. Verbs that were asked for at the same time,
+// or whose answers were lost, may have been the last, too.
 func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
 	last := w.last(n.UUID, func(q *request) bool { return q.isVerb() && q.accepted })
 	if last == nil {
@@ -94,16 +94,15 @@ func worksFor(verb node.Trigger) bool {
 	})
 }
 
-// doubt is that a machine could not say what has become of a request.
+// doubt records that a machine could not say what became of a request.
 type doubt struct {
 	at        time.Time
 	node      string // whose work it is
 	operation string
-	lost      bool // what the engine has made of that
+	lost      bool // a restoration of the database lost what the engine knew of it
 }
 
-// askAgain looks whether a request may be made although nobody knows what became of it
-// before.
+// askAgain checks that no request is repeated of which nobody knows what became of it.
 func (m *machine) askAgain(e fake.Effect) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +113,8 @@ func (m *machine) askAgain(e fake.Effect) {
 	delete(m.doubts, e.Origin.Request)
 }
 
-// checkDoubts looks whether work whose outcome nobody can know has ended by saying so. It
-// may not have come so far when a client ended it otherwise.
+// checkDoubts checks that work whose outcome nobody can know has ended with an error that says so.
+// The work need not do so if a client ended it in another way.
 func (w *world) checkDoubts(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -136,7 +135,7 @@ func (w *world) checkDoubts(m *machine) {
 	}
 }
 
-// TestEndsOfVerbsComeFromTheTable shows what the check above accepts.
+// TestEndsOfVerbsComeFromTheTable shows which states checkEnd accepts.
 func TestEndsOfVerbsComeFromTheTable(t *testing.T) {
 	for verb, want := range map[node.Trigger][]node.State{
 		node.OnProvide: {node.Available, node.CleanFailed},

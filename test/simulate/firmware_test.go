@@ -14,9 +14,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// TestFirmwareThatFailedWorkLeftIsWrittenInPeace tells one story, with several ends: the BMC
-// accepts an update and falls silent, so that the cleaning fails. Somebody presses the power
-// button, with which the BMC begins to write. Then the machine is to be switched off.
+// TestFirmwareThatFailedWorkLeftIsWrittenInPeace tells one story with several ends. The BMC accepts
+// an update and falls silent, so that the cleaning fails. A person presses the power button, and
+// the BMC begins to write the firmware. Then somebody wants the machine to be switched off.
 func TestFirmwareThatFailedWorkLeftIsWrittenInPeace(t *testing.T) {
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor+", by a client", func(t *testing.T) {
@@ -87,7 +87,7 @@ func leaveFirmware(t *testing.T, vendor string, end func(*world, *computer)) {
 		c.fallSilent(0)
 		w.must(w.alive().SetMaintenance(context.Background(), c.uuid, false, ""))
 		w.verb(c, "manage")
-		if c.bmc.Power() == bmc.On { // it is to boot
+		if c.bmc.Power() == bmc.On { // it is about to boot
 			c.press()
 		}
 		c.press()

@@ -24,7 +24,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// computersEvery is which part of the runs has computers, the others have fake machines.
+// computersEvery says that one in this many runs has computers; the other runs have fake machines.
 const computersEvery = 4
 
 // heartbeatTimeout is how long an agent may be silent.
@@ -89,8 +89,8 @@ func (c *computer) install() {
 	}
 }
 
-// addBMC gives the machine a BMC of a vendor. Its times are not those of the engine and
-// of other machines, so that no two timers end in the same moment.
+// addBMC gives the machine a BMC of a vendor. Its times differ from those of the engine and of
+// other machines, so that no two timers end in the same moment.
 func (c *computer) addBMC(vendor string, i int) {
 	odd := time.Duration(101+37*i) * time.Nanosecond
 	c.recorder = simeffect.NewRecorder(simeffect.RecorderOptions{Known: bmc.Known})
@@ -104,7 +104,7 @@ func (c *computer) addBMC(vendor string, i int) {
 	c.redfish = redfish.New(c.bmc)
 }
 
-// hardwareOf is the hardware of the machine of a number, for all worlds. Each has a UUID of its own.
+// hardwareOf returns the hardware of machine i of any world. Each machine has a UUID of its own.
 func hardwareOf(manufacturer string, i int) hardware.Machine {
 	type key struct {
 		manufacturer string

@@ -24,11 +24,11 @@ type agentOrder struct {
 	ended time.Time // zero when it has no result
 }
 
-// order is the effect of commands that are no fake.Wipe, fake.Write or reboot.
+// order is the effect of commands that are neither fake.Wipe nor fake.Write nor reboot.
 const order fake.Kind = "order"
 
-// kindOfOrder is the effect of a command with the step that it executes, "extension.name
-// step".
+// kindOfOrder returns the effect of a command. The command has the form "extension.name step", with
+// the step that it executes.
 func kindOfOrder(command string) fake.Kind {
 	name, step, _ := strings.Cut(command, " ")
 	switch {
@@ -63,7 +63,8 @@ func (c *computer) Draw(command simeffect.Command) simeffect.CommandFate {
 	return c.fate
 }
 
-// Add keeps a command that begins and returns its number, from 1; 0 for what it does.
+// Add stores a command that begins and returns its number, from 1. It returns 0 for what a command
+// does.
 func (c *computer) Add(e simeffect.Effect) int64 {
 	if e.Kind != simeffect.AgentCommand {
 		return 0

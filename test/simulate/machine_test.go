@@ -50,15 +50,15 @@ type machine struct {
 	tasks   map[string]task
 	forgets bool // whether it has lost its list of tasks
 	log     []effect
-	idle    []time.Time // when no change of its power was wanted any more
-	unsure  []time.Time // when the outcome of a call was made unknown
+	idle    []time.Time // when no power change was wanted any more
+	unsure  []time.Time // when something left the outcome of a call unknown
 	lies    []string    // requests about which its BMC has lied, see driver.Origin
-	// doubts are requests of which the machine has said that it cannot tell what became of
-	// them, and that were not made again.
+	// doubts are requests that were not repeated since the machine said that it cannot tell what
+	// became of them.
 	doubts map[string]doubt
-	calls  map[*call]bool // that may be on their way
-	// lease is that under which work was last claimed or stored; zero when it was given
-	// back with that.
+	calls  map[*call]bool // calls that may still be on their way
+	// lease is the lease under which work was last claimed or stored; zero when that gave the lease
+	// back.
 	lease node.Lease
 }
 
@@ -69,14 +69,14 @@ func (m *machine) mistrust() {
 	m.unsure = append(m.unsure, time.Now())
 }
 
-// unsureWithin reports whether that has happened in a time.
+// unsureWithin reports whether mistrust was called in a period.
 func (m *machine) unsureWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return anyWithin(m.unsure, from, to)
 }
 
-// press is somebody at the power button.
+// press lets a person press the power button.
 func (m *machine) press() {
 	m.touched()
 	m.mu.Lock()
@@ -104,14 +104,15 @@ type call struct {
 	until   time.Time
 }
 
-// undoing are the effects after which others are not what the machine has any more.
+// undoing has, for kinds of effects, the later effects after which the machine has lost their
+// result.
 var undoing = map[fake.Kind][]fake.Kind{
 	fake.PowerOn: {fake.PowerOff, fake.SoftPowerOff}, fake.PowerOff: {fake.PowerOn}, fake.SoftPowerOff: {fake.PowerOn},
 	fake.BootDevice: {fake.PowerOn}, // an override may be for one boot
 }
 
-// undone returns until when effects of a kind may have been undone: by others in the log,
-// or by somebody at the machine. The caller holds the lock.
+// undone returns when effects of a kind were last undone, by other effects in the log or by a
+// person at the machine. The caller holds the lock.
 func (m *machine) undone(kind fake.Kind) (last time.Time) {
 	if len(undoing[kind]) > 0 {
 		last = m.lastPressed()
@@ -158,7 +159,7 @@ func (m *machine) begin(e effect, by *replica) {
 	m.log = append(m.log, e)
 	m.w.sched.note("%s: %s", m.name, e)
 	switch {
-	case m.w.computerOf(m.uuid) != nil: // which says by itself what becomes of it
+	case m.w.computerOf(m.uuid) != nil: // a computer tells its power itself
 	case e.kind == fake.PowerOn:
 		m.becomes(node.PowerOn)
 	case e.kind == fake.PowerOff, e.kind == fake.SoftPowerOff:
@@ -166,8 +167,8 @@ func (m *machine) begin(e effect, by *replica) {
 	}
 }
 
-// enter and leave keep which calls may be on their way. The call of a process that
-// died is, until its deadline.
+// enter and leave record the calls that may be on their way. The call of a process that died may be
+// on its way until its deadline.
 func (m *machine) enter(ctx context.Context, by *replica) *call {
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -226,12 +227,12 @@ func (c connection) Outcome(ctx context.Context, request string) (fake.Task, err
 	return t, nil
 }
 
-// Settings reads nothing of interest: what counts is that reading them may fail.
+// Settings returns nothing. Only that reading the settings may fail is of interest.
 func (c connection) Settings(ctx context.Context) (fake.Settings, error) {
 	return fake.Settings{}, c.read(ctx, readingSettings)
 }
 
-// readingSettings is the call that only informs, whose failure must end nothing.
+// readingSettings is the call that only reads information. Its failure must not end any work.
 const readingSettings = "read settings"
 
 // taskOf returns what became of a request. The caller holds the lock.
@@ -275,13 +276,13 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	c.m.askAgain(e)
 	v := c.r.w.sched.at(ctx, c.r, atEffect, c.m.name+" "+string(e.Kind)+" for "+taskName(ctx))
 	if v == lies && e.Kind != fake.PowerOn && e.Kind != fake.PowerOff {
-		v = proceed // it can lie about what can be read back only
+		v = proceed // a lie must be noticed, so only what can be read back is lied about
 	}
 	switch {
 	case c.r.isDead() || v == crashBefore:
 		c.r.die()
 		return fake.Task{}, errDead
-	case ctx.Err() != nil: // the process was paused beyond its deadline, and does not know where
+	case ctx.Err() != nil: // the process was paused beyond its deadline, before or after the call
 		c.m.mistrust()
 		return fake.Task{}, ctx.Err()
 	case v == refused:
@@ -317,7 +318,7 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	return done, nil
 }
 
-// accept makes a task of an effect that takes time.
+// accept makes the task of an effect. Only some effects take time.
 func (m *machine) accept(e fake.Effect) fake.Task {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,7 +32,7 @@ func (m *machine) becomes(state node.PowerState) {
 // powerNow returns the present power state. The caller holds the lock.
 func (m *machine) powerNow() node.PowerState { return m.power[len(m.power)-1].state }
 
-// touched notes that somebody is at the power button.
+// touched notes that a person pressed the power button.
 func (m *machine) touched() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,8 +47,7 @@ func (m *machine) lastPressed() (last time.Time) {
 	return last
 }
 
-// was reports whether the machine had a power state at some moment of a time, its ends
-// included.
+// was reports whether the machine had a power state at some moment of a period, including its ends.
 func (m *machine) was(state node.PowerState, from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,8 +70,7 @@ func (m *machine) restarted(from, to time.Time) bool {
 	})
 }
 
-// idleAfter returns when no change of the machine's power was wanted any more after a
-// time.
+// idleAfter returns the first moment after a time at which no power change was wanted any more.
 func (m *machine) idleAfter(at time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,10 +80,10 @@ func (m *machine) idleAfter(at time.Time) time.Time {
 	return time.Now()
 }
 
-// checkPower looks for what each power change that a client asked for has brought until its
-// work ended, unless the history has an error. A machine that can be switched on and off
-// was in the state that was asked for at some time, and can always tell; one without a BMC
-// can do nothing but reboot, and nobody may know whether it did.
+// checkPower checks that each power change that a client asked for was made before its work ended,
+// or that the history has an error. A machine that can be switched on and off must have been in the
+// wanted state at some moment, and can always tell. A machine without a BMC can only reboot, and
+// nobody may know whether it did.
 func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 	for _, q := range w.requests {
 		target := node.PowerState(q.what)
@@ -111,8 +109,8 @@ func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 	}
 }
 
-// checkBootDevices looks for what each boot device that a client set has brought to a fake
-// machine, for which the client waits.
+// checkBootDevices checks that fake machines have got each boot device that a client set. The
+// client waits for that.
 func (w *world) checkBootDevices(n *node.Node, m *machine) {
 	for _, q := range w.requests {
 		if q.node == n.UUID && q.what == "boot device" && q.accepted && n.Driver == "fake-hardware" && !m.did(fake.BootDevice, q.at, q.until) {

@@ -25,7 +25,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// errDead is what the goroutines of a process that died get for everything.
+// errDead is the error of everything that the goroutines of a dead process do.
 var errDead = errors.New("this process is dead")
 
 // replica is one process of the engine: a conductor with its runner. It reaches the
@@ -42,10 +42,9 @@ type replica struct {
 	ending  bool // it was told to stop
 	dead    bool
 	stopped chan struct{} // closed when its goroutines have ended
-	// told are the effects whose success this process has heard, under which lease,
-	// and when.
+	// told has the effects of whose success this process has heard, with the lease and the time.
 	told map[string]hearing
-	// ends are the leases under which this process has heard that a request is done.
+	// ends has, for requests of whose end this process has heard, the epoch of the lease.
 	ends map[string]int64
 }
 
@@ -72,7 +71,8 @@ func (w *world) newReplica(name string) *replica {
 	var bootRetry time.Duration
 	if len(w.computers) > 0 {
 		needs, agents = r.dependencies(), r.agentCalls()
-		bootRetry = pick(w.sched, []time.Duration{0, 6 * time.Minute}) // settings change with restarts, and differ meanwhile
+		// While processes are restarted one after the other, their settings may differ.
+		bootRetry = pick(w.sched, []time.Duration{0, 6 * time.Minute})
 	}
 	drivers, err := builtin.New(driver.Config{}, needs)
 	if err != nil {
@@ -97,8 +97,8 @@ func (w *world) newReplica(name string) *replica {
 	return r
 }
 
-// callbackTimeout is how long nodes wait for their ramdisk. Machines that boot take a part
-// of it.
+// callbackTimeout is how long nodes wait for their ramdisk. The boot of a machine takes a part of
+// this time.
 func (w *world) callbackTimeout() time.Duration {
 	if len(w.computers) > 0 {
 		return 25 * time.Minute
@@ -125,10 +125,10 @@ func (r *replica) end(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := r.Stop(ctx)
-	if err == nil && r.redfish != (redfish.Driver{}) { // else no time is left
+	if err == nil && r.redfish != (redfish.Driver{}) { // otherwise no time is left
 		err = r.redfish.Close(ctx)
 	}
-	if err != nil { // a dead process reaches nothing, and a slow one gives up
+	if err != nil { // a dead process can reach nothing, and a slow one is out of time
 		r.w.sched.fail()
 		r.w.mistrust(r)
 		r.mu.Lock()
@@ -162,7 +162,7 @@ func (r *replica) isDead() bool {
 	return r.dead
 }
 
-// hearing is that a process has heard of the success of an effect.
+// hearing is when and under which lease a process heard of the success of an effect.
 type hearing struct {
 	at    time.Time
 	epoch int64
@@ -175,7 +175,8 @@ func (r *replica) heard(e effect) {
 	r.told[string(e.kind)+" "+e.detail+" "+e.origin.Request] = hearing{at: time.Now(), epoch: e.origin.Epoch}
 }
 
-// unheard notes that a turn of a request cannot be stored although a part of it succeeded.
+// unheard forgets the successes of a turn that has failed later, because the turn cannot store
+// them.
 func (r *replica) unheard(request string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +190,7 @@ func (r *replica) learn(request string, epoch int64) {
 	r.ends[request] = epoch
 }
 
-// learned reports whether it has heard that under a lease.
+// learned reports whether the process has heard, under a lease, that a request is done.
 func (r *replica) learned(request string, epoch int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,9 +198,9 @@ func (r *replica) learned(request string, epoch int64) bool {
 	return heard && known == epoch
 }
 
-// kept reports whether the process has heard, later than a time, of the success of an
-// effect that begins again, and nothing has kept it from storing that: its lease still
-// lasts, or it was stopped in order.
+// kept reports whether the process must have stored the success of an effect that begins again.
+// That is so if it heard of the success after a time and nothing kept it from storing that: its
+// lease still lasts, or it was stopped in order.
 func (r *replica) kept(e effect, later time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,7 +208,7 @@ func (r *replica) kept(e effect, later time.Time) bool {
 	return told && h.at.After(later) && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
 }
 
-// errRolledBack takes back what a write has changed.
+// errRolledBack makes the database roll back a write.
 var errRolledBack = errors.New("the database could not store it")
 
 // database is the store as a replica reaches it.

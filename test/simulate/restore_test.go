@@ -13,14 +13,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// restoreEvery is which part of the runs puts an older copy of the database in place.
+// restoreEvery says that one in this many runs restores an older copy of the database.
 const restoreEvery = 8
 
 // restoration is how a run puts an older copy of the database in place.
 type restoration struct {
 	dir string // data folder
-	// The steps at which the copy is taken, is put in place, and from which clients let
-	// suspended work go on; zero in runs without.
+	// copyAt and putAt are the steps at which the copy is taken and restored. From step resumeAt
+	// on, clients let suspended work go on. All are zero in runs without a restoration.
 	copyAt, putAt, resumeAt int
 	copied, put             time.Time // when that was done; zero before
 }
@@ -71,7 +71,7 @@ func (w *world) putBack() {
 		r.die()
 		w.sched.releaseAll(r)
 	}
-	// No call is on its way any more when somebody is done with that.
+	// When that person is done, no call is on its way any more.
 	time.Sleep(time.Minute + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 	w.sched.waiting()
 	w.must(w.db.Close())
@@ -85,7 +85,7 @@ func (w *world) putBack() {
 	synctest.Wait()
 }
 
-// forget takes back what the world knows of answers and commits that are lost.
+// forget makes the world forget the answers and commits that are lost.
 func (w *world) forget() {
 	copied := w.restored.copied
 	w.mu.Lock()
@@ -109,9 +109,10 @@ func (w *world) forget() {
 	}
 }
 
-// forgotten reports whether what happened to a machine at a time is in no database any more, and the machine cannot tell
-// of it either: whoever lets work go on that did it has it done again. A fake machine tells of all requests, an agent of
-// its last command only, and a BMC of updates that have not ended.
+// forgotten reports whether an effect on a machine at a time is in no database any more, and the
+// machine cannot tell of it either. Whoever lets the work go on then repeats the effect. A fake
+// machine can tell of all requests, an agent only of its last command, and a BMC only of updates
+// that have not ended.
 func (w *world) forgotten(m *machine, at time.Time) bool {
 	r := w.restored
 	return w.computerOf(m.uuid) != nil && !r.put.IsZero() && !at.Before(r.copied) && at.Before(r.put)
@@ -127,7 +128,7 @@ func (w *world) suspended() (suspended bool) {
 	return suspended
 }
 
-// resumeSome has a person decide about suspended work: that of one node, or all.
+// resumeSome lets a person decide about suspended work, of one node or of all.
 func (w *world) resumeSome() {
 	r := w.alive()
 	if r == nil || !w.suspended() {
@@ -144,7 +145,7 @@ func (w *world) resumeSome() {
 	}
 }
 
-// What a person asks for to let suspended work go on: that of a node, or all.
+// The requests that let suspended work go on: that of a node, or all of it.
 const resumeNode, resumeAll = "resume", "resume all"
 
 func (w *world) resumeAll(r *replica) {
@@ -154,15 +155,15 @@ func (w *world) resumeAll(r *replica) {
 // withoutEffect are requests after which nothing has to be done to a machine.
 var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off", otherBMC}
 
-// suspensionProblem returns why an effect must not begin after a restoration, "" when it
-// may: old work waits until somebody lets it go on, and new work until somebody asks for it.
+// suspensionProblem returns why an effect must not begin after a restoration, or "" if it may. Old
+// work waits until somebody lets it go on, and new work until somebody asks for it.
 func (w *world) suspensionProblem(uuid, asked string) string {
 	put := w.restored.put
 	if put.IsZero() || asked == "" {
 		return ""
 	}
 	nodes := []string{uuid}
-	if w.hasChild() && uuid != w.nodes[2] { // whose work may be that of the other
+	if w.hasChild() && uuid != w.nodes[2] { // the work of each of the two may reach the other
 		nodes = w.nodes[:2]
 	}
 	w.mu.Lock()
@@ -175,7 +176,7 @@ func (w *world) suspensionProblem(uuid, asked string) string {
 	}
 	micros, _, _ := strings.Cut(asked, "-")
 	created, err := strconv.ParseInt(micros, 10, 64)
-	if err == nil && time.UnixMicro(created).Before(put.Truncate(time.Microsecond)) { // rows have no parts of microseconds
+	if err == nil && time.UnixMicro(created).Before(put.Truncate(time.Microsecond)) { // rows have whole microseconds
 		return "although its work is from before the restoration, and nobody has let it go on"
 	}
 	wanted := slices.ContainsFunc(w.requests, func(q *request) bool {

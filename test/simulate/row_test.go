@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// checkWork holds a call for work against the row: one whose row has become other
-// work, or is gone, must not be made by the process that has done so.
+// checkWork compares a call with the stored work. A process that has itself replaced or deleted the
+// row of the work must not make calls for that work any more.
 func (r *replica) checkWork(ctx context.Context, m *machine) {
 	info := runner.InfoOf(ctx)
 	if info.Work == "" {
@@ -33,8 +33,8 @@ func (r *replica) checkWork(ctx context.Context, m *machine) {
 	})
 }
 
-// leaseProblem returns why an effect must not begin, "" when it may: the lease under
-// which it is sent must be in force.
+// leaseProblem returns why an effect must not begin, or "" if it may. The lease under which it is
+// sent must be in force.
 func (w *world) leaseProblem(uuid string, origin driver.Origin) string {
 	problem := ""
 	err := w.db.Read(context.Background(), func(tx *store.Tx) error {
@@ -55,7 +55,7 @@ func (w *world) leaseProblem(uuid string, origin driver.Origin) string {
 	return problem
 }
 
-// epoch returns that of a node's lease, 0 when it is gone.
+// epoch returns the epoch of a node's lease, or 0 if the node is gone.
 func (w *world) epoch(uuid string) int64 {
 	n, err := w.node(uuid)
 	if err != nil {
@@ -86,8 +86,8 @@ func (w *world) stored(info runner.Info) {
 	}
 }
 
-// claimed looks for work that was claimed after its lease had run out in the middle of
-// an operation: whoever was at it has not stored what it knows of its calls.
+// claimed looks for work that was claimed after its lease had run out in the middle of an
+// operation. The process before has not stored what it knows of its calls.
 func (w *world) claimed() {
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
 		for uuid, m := range w.machines {

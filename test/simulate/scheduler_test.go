@@ -40,8 +40,8 @@ const (
 	// atBMCRead is one of the many readings of which a call of a BMC consists. Few of them
 	// become an atRead; at the others nothing is decided.
 	atBMCRead = "BMC read"
-	// atTurn is where nothing is decided. It keeps goroutines from running side by
-	// side, so that the same seed always leads to the same run.
+	// atTurn is a point at which nothing is decided. It keeps goroutines from running concurrently,
+	// so that the same seed always leads to the same run.
 	atTurn = "turn"
 )
 
@@ -65,7 +65,7 @@ type point struct {
 	replica *replica // whose goroutine it is; nil for that of a machine
 	kind    string
 	name    string
-	call    string // what a machine is asked for, where the name of the operation does not say
+	call    string // what is asked of a machine, if the name of the operation does not tell
 	info    runner.Info
 	answer  chan verdict
 }
@@ -77,7 +77,7 @@ func (p *point) String() string {
 	return p.replica.name + " " + p.kind + " " + p.name
 }
 
-// counted is what a point counts as in the table of what was met; empty for nothing.
+// counted returns the row of the point in the table of what was met; "" means none.
 func (p *point) counted() string {
 	call := p.call
 	if call != "" {
@@ -115,13 +115,13 @@ func newScheduler(seed uint64) *scheduler {
 	return &scheduler{rng: rand.New(rand.NewPCG(seed, 0x1465)), began: time.Now(), covered: map[string]int{}}
 }
 
-// at waits for the scheduler's verdict. It waits whatever ctx says, as a paused
-// process does.
+// at waits for the scheduler's verdict. Like a paused process, it does not stop waiting when ctx
+// ends.
 func (s *scheduler) at(ctx context.Context, r *replica, kind, name string) verdict {
 	return s.wait(ctx, &point{replica: r, kind: kind, name: name})
 }
 
-// wait is at for a point.
+// wait is at for a point that exists.
 func (s *scheduler) wait(ctx context.Context, p *point) verdict {
 	p.info, p.answer = runner.InfoOf(ctx), make(chan verdict, 1)
 	s.mu.Lock()
@@ -143,9 +143,8 @@ func (s *scheduler) note(format string, args ...any) {
 	}
 }
 
-// waiting returns the points at which something is to be decided, in an order that
-// does not depend on which came first. Before, it lets everybody run on who needs no
-// decision, one after the other.
+// waiting returns the points that need a decision, in an order that does not depend on which came
+// first. Before that, it lets all others run on, one after the other.
 func (s *scheduler) waiting() []*point {
 	for {
 		synctest.Wait()

@@ -16,19 +16,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// setting is a setting or medium that a client asks for, which becomes work beside the
+// setting is a setting or a medium that a client asks for. It becomes work that does not change the
 // provision state.
 type setting struct {
 	what string
 	kind store.WorkKind
 	ask  func(ctx context.Context, r *replica, uuid string) error
-	// What a fake machine is asked to do, and whether a BMC has what is asked for.
+	// effect and detail are what a fake machine is asked to do. onBMC reports whether a BMC has the
+	// setting.
 	effect fake.Kind
 	detail string
 	onBMC  func(*bmc.BMC) bool
-	// shown reports whether the machine has in its present boot what is asked for; nil means that it tells the same as onBMC.
+	// shown reports whether the machine has the setting in its present boot; nil means that onBMC
+	// tells that, too.
 	shown func(*bmc.BMC) bool
-	// onNode reports whether the node says so.
+	// onNode reports whether the node has the setting.
 	onNode func(*node.Node) bool
 }
 
@@ -36,9 +38,9 @@ type setting struct {
 type settingWork struct {
 	setting *setting
 	row     int64  // 0 when no work was stored
-	key     string // begins the name of what is done for the row, see driver.Origin
+	key     string // prefix of the requests that are made for the row, see driver.Origin
 	ended   bool
-	done    bool // it is said to have gone well
+	done    bool // it has ended without an error
 }
 
 // Kinds of work of settings, as rows have them.
@@ -48,7 +50,7 @@ const (
 	mediaWork      store.WorkKind = "virtual media"
 )
 
-// settingOperation ends the name of what is done for a setting or a vendor method.
+// settingOperation is the suffix of the requests that are made for a setting or a vendor method.
 const settingOperation = " change setting"
 
 // requestSetting has a client ask for a setting.
@@ -135,7 +137,7 @@ func deviceTypeOf(image string) string {
 	return "cdrom"
 }
 
-// followSettings looks what a commit has made of the work of settings.
+// followSettings finds out what a commit has changed in the work of settings.
 func (w *world) followSettings(info runner.Info) {
 	w.mu.Lock()
 	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.settingWork.setting == nil })
@@ -160,7 +162,7 @@ func (w *world) followSettings(info runner.Info) {
 	})
 }
 
-// askedBy returns the request among some that a commit belongs to; nil for another one.
+// askedBy returns the request to which a commit belongs, or nil if that is not one of some.
 func askedBy(info runner.Info, some []*request) *request {
 	i := slices.IndexFunc(some, func(q *request) bool { return info.Task == q.task() })
 	if i < 0 {
@@ -169,7 +171,7 @@ func askedBy(info runner.Info, some []*request) *request {
 	return some[i]
 }
 
-// findRow finds the work that a request has stored, which is none of the others.
+// findRow finds the work that a request has stored: the one that belongs to none of the others.
 func (q *request) findRow(tx *store.Tx, others []*request) error {
 	n, err := tx.Node(q.node)
 	if err != nil {
@@ -187,7 +189,8 @@ func (q *request) findRow(tx *store.Tx, others []*request) error {
 	return nil
 }
 
-// followSetting looks whether the commit has ended the work of one of all such requests, and how.
+// followSetting finds out whether the commit has ended the work of q, and how. all are the requests
+// for settings.
 func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 	n, err := tx.Node(q.node)
 	if err != nil {
@@ -203,7 +206,7 @@ func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 		return err
 	}
 	q.settingWork.ended = true
-	// Another work of the kind may have failed at the same time: each failure is that of one work.
+	// Another work of the kind may have failed at the same time. Each failure belongs to one work.
 	failure := slices.IndexFunc(events, func(e *node.Event) bool {
 		return e.Severity == node.SeverityError && e.Type == string(q.settingWork.setting.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond)) &&
 			!w.attributed[e.UUID]
@@ -222,21 +225,23 @@ func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
 	return nil
 }
 
-// followsFailure reports whether another request for the same setting of the node came before, and has failed.
+// followsFailure reports whether other is an earlier request for the same setting of the node, and
+// has failed.
 func (q *request) followsFailure(other *request) bool {
 	mine, its := q.settingWork, other.settingWork
 	return other.node == q.node && its.setting.kind == mine.setting.kind && its.row != 0 && its.row < mine.row && its.ended && !its.done
 }
 
-// checkSetting looks whether a machine has what work that went well has brought, and whether
-// one of all such requests that came later was there first.
+// checkSetting checks work that went well: the machine must have the setting, and no later request
+// for the same setting may have been done before. all are the requests for settings.
 func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
 	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.settingWork.setting
 	var brought bool
 	switch {
 	case n.Driver == "manual-management": // nothing can be done to it
 	case c != nil:
-		// An iDRAC does not show what the job of a change before, whose outcome is unknown, will make of it: docs/redfish.md.
+		// If the outcome of an earlier change is unknown, an iDRAC does not show what the job of
+		// that change will make of the setting: docs/redfish.md.
 		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.settingWork.key) ||
 			v.shown != nil && v.shown(c.bmc) && slices.ContainsFunc(all, q.followsFailure)
 	default:
@@ -272,8 +277,8 @@ func (m *machine) deceive(request string) {
 	m.lies = append(m.lies, request)
 }
 
-// deceived reports whether the BMC has lied about work that begins so. Of a machine that is
-// off nobody can tell then whether it will boot in another mode.
+// deceived reports whether the BMC has lied about a request with this prefix. Then nobody can tell
+// whether a machine that is off will boot in another mode.
 func (m *machine) deceived(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -281,8 +286,8 @@ func (m *machine) deceived(key string) bool {
 }
 
 // repeats reports whether an effect of a setting or a vendor method begins again although the
-// engine can know that it has begun: a fake machine tells, and of a BMC nothing has happened
-// that leaves the outcome unknown. The caller holds the lock.
+// engine can know that it has begun. A fake machine can tell. With a BMC, the engine can know if
+// nothing has left the outcome unknown. The caller holds the lock.
 func (m *machine) repeats(e effect) bool {
 	if !strings.HasSuffix(e.origin.Request, settingOperation) || slices.Contains(powerEffects, e.kind) {
 		return false
@@ -294,10 +299,10 @@ func (m *machine) repeats(e effect) bool {
 	})
 }
 
-// powerEffects are those that machines may need again and again on their way to a setting.
+// powerEffects are effects that may be needed several times until the machine has a setting.
 var powerEffects = append([]fake.Kind{fake.PowerOn}, powerKinds...)
 
-// checkSettings looks whether every setting that was accepted has become work, and that work has
+// checkSettings checks that every setting that was accepted has become work, and that this work has
 // ended.
 func (w *world) checkSettings(uuid string) {
 	for _, q := range w.requests {

@@ -21,8 +21,8 @@ var (
 	verbose = flag.Bool("show", false, "print what happened in each run")
 )
 
-// TestMain lets one goroutine run at a time: the order of those that become ready in
-// the same moment is then always the same.
+// TestMain lets one goroutine run at a time. Goroutines that become ready in the same moment then
+// always run in the same order.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	dir := template() // outside any bubble

@@ -27,8 +27,9 @@ type world struct {
 	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
 	computers  []*computer
 	outage     int        // steps for which the database stays away
-	committing sync.Mutex // held while a commit is made and held against requests
-	// attributed are the failures in the history that ended the work of a request, by UUID; under committing.
+	committing sync.Mutex // held while a commit is made and compared with requests
+	// attributed are the failures in the history that ended the work of a request, by UUID; guarded
+	// by committing.
 	attributed map[string]bool
 	count      int // of steps
 	restored   restoration
@@ -41,7 +42,7 @@ type world struct {
 	log        []string
 }
 
-// agentToken is what the simulated ramdisks say to be believed.
+// agentToken is the token with which the simulated ramdisks authenticate.
 const agentToken = "token-of-the-simulated-ramdisk-0123456789"
 
 func newWorld(seed uint64, dir string) (*world, error) {
@@ -67,8 +68,8 @@ func newWorld(seed uint64, dir string) (*world, error) {
 	return w, nil
 }
 
-// childEvery is which part of the runs with fake machines has a node whose steps may run on
-// another one.
+// childEvery says that one in this many runs with fake machines has a node whose steps may run on
+// another node.
 const childEvery = 3
 
 // hasChild reports whether the second node is a child of the first.
@@ -148,7 +149,7 @@ var manualInterfaces = func() (chosen node.Interfaces) {
 	return chosen
 }()
 
-// violated notes that something which must hold does not.
+// violated notes that something does not hold that must hold.
 func (w *world) violated(format string, args ...any) {
 	text := fmt.Sprintf("%9.3fs ", time.Since(w.sched.began).Seconds()) + fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -170,7 +171,7 @@ func (w *world) takes(request string) time.Duration {
 // breaks reports whether the machine fails at what a request asks.
 func (w *world) breaks(request string) bool { return w.drawn(request, "breaks")%12 == 0 }
 
-// boot starts the process of a slot; it blocks as a process does.
+// boot starts the process of a slot. It does not wait for the start, which may block.
 func (w *world) boot(slot int) *replica {
 	r := w.newReplica(fmt.Sprintf("conductor-%d", slot+1))
 	go func() {
@@ -232,7 +233,7 @@ func (w *world) step() {
 	points := s.waiting()
 	drawn := s.rng.IntN(100)
 	if len(w.computers) > 0 && (len(points) == 0 || drawn >= 84 && drawn < 88) && s.chance(60) {
-		drawn = 99 // machines that boot and work need time, and processes that live
+		drawn = 99 // machines need time to boot and work, and processes that do not die
 	}
 	switch {
 	case len(points) > 0 && drawn < 72:
@@ -248,7 +249,8 @@ func (w *world) step() {
 	default:
 		nap := pick(s, naps)
 		s.note("time passes: %s", nap)
-		// No timer of the engine ends in the same moment, whose order would be chance.
+		// The odd nanoseconds keep timers of the engine from ending in the same moment, in random
+		// order.
 		time.Sleep(nap + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 	}
 	s.waiting()
@@ -262,7 +264,8 @@ func (w *world) step() {
 	}
 }
 
-// next picks a point, more often one of work and of agents than one of loops and requests.
+// next picks a point. Points of work and of agents are more likely than those of loops and
+// requests.
 func (w *world) next(points []*point) *point {
 	work := slices.DeleteFunc(slices.Clone(points), func(p *point) bool { return p.info.Work == "" && p.replica != nil })
 	if len(work) > 0 && w.sched.chance(60) {
@@ -289,7 +292,7 @@ func (w *world) decide(p *point) {
 	w.sched.release(p, v)
 }
 
-// mistrust notes that a process dies which may be about to call machines.
+// mistrust notes that a process dies that may be about to call machines.
 func (w *world) mistrust(r *replica) {
 	for _, uuid := range w.nodes {
 		if n, err := w.node(uuid); err != nil || n.Lease.Owner == r.name {
@@ -331,8 +334,8 @@ func (w *world) close() {
 	_ = w.db.Close()
 }
 
-// tempDir is where databases of simulations are: in memory where that is possible,
-// since a power cut is not among what is simulated.
+// tempDir is the folder of the simulations' databases. It is in memory where possible, because
+// power cuts are not simulated.
 func tempDir() string {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		return "/dev/shm"
