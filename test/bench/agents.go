@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// agents is how many ramdisks look themselves up, each for a node that waits for it,
-	// and then send heartbeats in turn.
+	// agents is how many ramdisks look themselves up, each for a node that waits for it. They then
+	// send heartbeats in turn.
 	agents     = 1500
 	heartbeats = 6000
 )
 
-// benchAgents measures what ramdisks ask for beside their inventories: their node with
+// benchAgents measures what ramdisks ask for apart from posting their inventories: their node with
 // its token, and heartbeats.
 func benchAgents(ctx context.Context, b *bench) error {
 	e, err := b.startEngine(ctx, "agents", noDiscovery...)

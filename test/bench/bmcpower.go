@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// bmcPowerAnswer is how long each answer of a BMC takes. Reading the power of a machine for
-// the first time takes five: the service root, twice, a session, the systems, the system.
+// bmcPowerAnswer is how long each answer of a BMC takes. To read the power of a machine for the
+// first time takes five answers: the service root, twice; a session; the systems; the system.
 const bmcPowerAnswer = 300 * time.Millisecond
 
-// bmcPowerPause is the time between two reads of all nodes, which cost the engine CPU time.
+// bmcPowerPause is the pause between two reads of all nodes. Such a read costs the engine CPU time.
 const bmcPowerPause = 2 * time.Second
 
-// withoutEnroll makes new nodes available at once, as it was before microversion 1.11:
-// their power state is not known then.
+// withoutEnroll makes new nodes available at once, as it was before microversion 1.11. Their power
+// state is not known then.
 const withoutEnroll = "X-OpenStack-Ironic-API-Version: 1.10\r\n"
 
-// benchBMCPower measures how long an engine takes after a cold start to read the power state
-// of machines with Redfish BMCs over verified TLS, some of which hang until the deadline
-// of the call. That a machine was read is seen at its node, which knew no state before.
+// benchBMCPower measures how long an engine takes after a cold start to read the power state of
+// machines with Redfish BMCs over verified TLS. Some of the BMCs hang until the deadline of the
+// call. Whether a machine was read is visible on its node, which had no power state before.
 func benchBMCPower(ctx context.Context, b *bench) error {
 	const data = "bmc-power"
 	m, err := b.startBMCs(ctx, data+"-machines", powerNodes)
@@ -45,7 +45,7 @@ func benchBMCPower(ctx context.Context, b *bench) error {
 	return err
 }
 
-// redfishOnly makes an engine drive machines with Redfish BMCs and discover none.
+// redfishOnly makes an engine manage machines with Redfish BMCs and discover none.
 var redfishOnly = []string{"--set", "driver.enabled_hardware_types=redfish", "--set", "auto_discovery.enabled=false"}
 
 // prepareBMCPower creates the nodes, and makes the BMCs slow and some of them hang.
@@ -87,7 +87,7 @@ type poweredNode struct {
 	Power string `json:"power_state"`
 }
 
-// awaitPowerStates waits until so many nodes know that their machines are off.
+// awaitPowerStates waits until this many nodes know that their machines are off.
 func (e *engine) awaitPowerStates(ctx context.Context, count int) error {
 	ctx, cancel := context.WithTimeout(ctx, powerPatience)
 	defer cancel()

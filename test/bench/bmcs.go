@@ -9,22 +9,22 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// Where the machines and their BMCs are: not where those of `ingot sim` and `ingot up`
-// are that somebody may have running beside the bench.
+// The networks of the machines and of their BMCs. They differ from those of an `ingot sim` or
+// `ingot up` that may run beside the bench.
 const (
 	machineNetwork = "127.49.0.0/16"
 	bmcNetwork     = "127.50.0.0/16"
 )
 
-// bmcs is an `ingot sim` that runs as a child of this process: machines with Redfish BMCs
-// of three vendors in turn, which are reached over verified TLS. They are off.
+// bmcs is an `ingot sim` that runs as a child of this process: machines that are off, with Redfish
+// BMCs of three vendors in turn, which are reached over verified TLS.
 type bmcs struct {
 	*process.Process
 	admin     string // host:port for testers
 	authority string // path of a PEM file
 }
 
-// startBMCs runs so many machines, with more flags if there are any.
+// startBMCs runs this many machines, with more flags if there are any.
 func (b *bench) startBMCs(ctx context.Context, name string, count int, more ...string) (*bmcs, error) {
 	admin, err := process.FreeAddress()
 	if err != nil {
@@ -49,13 +49,13 @@ func (b *bench) startBMCs(ctx context.Context, name string, count int, more ...s
 	return &bmcs{p, admin, authority}, nil
 }
 
-// bmcMachine is what a node needs to know of a machine.
+// bmcMachine is what a node needs to know about a machine.
 type bmcMachine struct {
 	URL string `json:"url"` // of the BMC
 	MAC string `json:"boot_mac"`
 }
 
-// read asks for the first machines.
+// read returns the first count machines.
 func (m *bmcs) read(ctx context.Context, count int) ([]bmcMachine, error) {
 	c, err := dial(ctx, m.admin)
 	if err != nil {
@@ -71,7 +71,7 @@ func (m *bmcs) read(ctx context.Context, count int) ([]bmcMachine, error) {
 	return found, nil
 }
 
-// driverInfo leads a node to a machine.
+// driverInfo returns the driver_info of a node for a machine.
 func (m *bmcs) driverInfo(of bmcMachine) string {
 	return fmt.Sprintf(`{"redfish_address":%q,"redfish_username":"root","redfish_password":"calvin","redfish_verify_ca":%q}`, of.URL, m.authority)
 }

@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// claimants is how many Metal3Machines are created at once, for as many hosts.
+	// claimants is how many Metal3Machines are created at the same time. There are as many hosts.
 	claimants = 100
 	// claimPause is the pause between two looks at the hosts.
 	claimPause = 250 * time.Millisecond
-	// workloadCluster is the name of the Cluster that the machines belong to.
+	// workloadCluster is the name of the Cluster to which the machines belong.
 	workloadCluster = "bench"
 )
 
-// benchClaims measures how long machines that are created at once take to hold a host each, beside Cluster API's own managers, and
-// what they cost the API server.
+// benchClaims measures how long machines that are created at the same time take until each holds a
+// host, while Cluster API's own managers run, too. It also measures what the machines cost the API
+// server.
 func benchClaims(ctx context.Context, b *bench) (err error) {
 	c, err := b.startClusterWith(ctx, controlplane.Options{ClusterAPI: true})
 	if err != nil {
@@ -84,13 +85,13 @@ func benchClaims(ctx context.Context, b *bench) (err error) {
 	b.add(figure{name: what + ": each holds a host", value: held.Seconds(), unit: "s", target: 60, best: least})
 	b.add(figure{name: what + ": each is deployed", value: deployed.Seconds(), unit: "s"})
 	b.add(figure{name: what + ": writes of Metal3Machines for each, with Cluster API's", value: cost.machines / claimants, unit: "writes"})
-	// The bench has created a Secret for each.
+	// The bench itself has created one Secret for each.
 	b.add(figure{name: what + ": writes of hosts and Secrets for each, until deployed", value: cost.objects/claimants - 1, unit: "writes"})
 	b.add(figure{name: what + ": events for each", value: cost.events / claimants, unit: "events"})
 	return nil
 }
 
-// createWorkloadCluster creates a Cluster whose infrastructure is ready. It has no API server.
+// createWorkloadCluster creates a Cluster with ready infrastructure. The Cluster has no API server.
 func (c *cluster) createWorkloadCluster(ctx context.Context) error {
 	meta := metav1.ObjectMeta{Namespace: hostNamespace, Name: workloadCluster}
 	infrastructure := &v1beta2.Metal3Cluster{ObjectMeta: meta}
@@ -110,7 +111,8 @@ func (c *cluster) createWorkloadCluster(ctx context.Context) error {
 	})
 }
 
-// createMachines creates Machines with bootstrap data, and their Metal3Machines, as the controllers of sets do.
+// createMachines creates Machines with bootstrap data, and their Metal3Machines, as the controllers
+// of machine sets do.
 func (c *cluster) createMachines(ctx context.Context, image servedImage) error {
 	return c.createEach(ctx, claimants, func(i int) error {
 		meta := metav1.ObjectMeta{
@@ -133,7 +135,7 @@ func (c *cluster) createMachines(ctx context.Context, image servedImage) error {
 	})
 }
 
-// awaitClaims waits until as many hosts as there are machines are consumed by one each, and like.
+// awaitClaims waits until each machine is the consumer of one host that satisfies like.
 func (c *cluster) awaitClaims(ctx context.Context, like func(*v1alpha1.BareMetalHost) bool) error {
 	held := 0
 	err := poll(ctx, claimPause, func() (bool, error) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// How many connections load an engine at once.
+// How many connections load an engine at the same time.
 const (
 	machineClients = 16 // machines that post what they found
 	apiClients     = 8  // users of the API
@@ -24,12 +24,11 @@ const (
 // version is the microversion of requests that are not a ramdisk's.
 const version = "X-OpenStack-Ironic-API-Version: 1.84\r\n"
 
-// client is one keep-alive connection. It writes its requests itself, because
-// load shares the machine with the engine: what a comfortable client would cost
-// would be missing from the figures.
+// client is one keep-alive connection. It writes its requests itself: load shares the machine with
+// the engine, so that a more comfortable client would take CPU time that the figures then lack.
 type client struct {
 	address string
-	header  string // lines of every request that is not a ramdisk's
+	header  string // header lines of all requests but those of ramdisks
 	conn    net.Conn
 	in      *bufio.Reader
 	out     []byte
@@ -57,8 +56,8 @@ func dial(ctx context.Context, address string) (*client, error) {
 
 func (c *client) close() { _ = c.conn.Close() }
 
-// do sends one request and returns the status and body of its answer. A ramdisk
-// sends neither version nor password; everybody else asks for 1.84.
+// do sends one request and returns the status and the body of the answer. A ramdisk sends neither
+// version nor password; all others ask for version 1.84.
 func (c *client) do(method, path string, body []byte) (status int, answer []byte, err error) {
 	c.out = append(append(append(append(c.out[:0], method...), ' '), path...), " HTTP/1.1\r\nHost: "...)
 	c.out = append(append(c.out, c.address...), "\r\n"...)
@@ -116,7 +115,7 @@ func (c *client) readJSON(path string, into any) error {
 	return nil
 }
 
-// storm is what a run of concurrent requests cost.
+// storm is what a number of concurrent requests cost.
 type storm struct {
 	requests int
 	took     time.Duration // wall clock
@@ -125,8 +124,8 @@ type storm struct {
 
 func (s storm) rate() float64 { return float64(s.requests) / s.took.Seconds() }
 
-// load makes count calls of do, each number once, over several connections that
-// are opened before the clock starts, and then waits for finished if there is one.
+// load calls do with each number below count, once each, over several connections. It opens the
+// connections before the clock starts. Then it waits for finished, if there is one.
 func (e *engine) load(ctx context.Context, clients, count int, do func(c *client, i int) error, finished func(context.Context, *client) error) (storm, error) {
 	connections := make([]*client, clients)
 	for i := range connections {
@@ -155,7 +154,7 @@ func (e *engine) load(ctx context.Context, clients, count int, do func(c *client
 	return storm{requests: count, took: took, cpu: after - before}, err
 }
 
-// drive spreads the calls over the connections. The first error ends it.
+// drive spreads the calls over the connections. The first error ends all of them.
 func drive(ctx context.Context, connections []*client, count int, do func(c *client, i int) error) error {
 	var next, failed atomic.Int64
 	errs := make([]error, len(connections))
@@ -178,11 +177,11 @@ func drive(ctx context.Context, connections []*client, count int, do func(c *cli
 	return errors.Join(errors.Join(errs...), ctx.Err())
 }
 
-// enginePause is the pause between questions to an engine: short beside what is
-// measured, long beside what the question costs.
+// enginePause is the pause between questions to an engine. It is short compared with what is
+// measured, and long compared with what a question costs.
 const enginePause = 10 * time.Millisecond
 
-// poll repeats a question, with pauses, until it is answered with true.
+// poll repeats a question, with pauses, until the answer is true.
 func poll(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
 	for {
 		ok, err := done()

@@ -28,20 +28,20 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// hostNamespace is where the bench creates hosts.
+// hostNamespace is the namespace in which the bench creates hosts.
 const hostNamespace = "bench"
 
 // creators is how many objects the bench creates at the same time.
 const creators = 16
 
-// cluster is a Kubernetes API with the kinds of Ingot and nothing else that uses it.
+// cluster is a Kubernetes API with the kinds of Ingot. Nothing else uses it.
 type cluster struct {
 	plane  *controlplane.ControlPlane
 	config *rest.Config
 	client kube.Client
 }
 
-// startCluster runs a control plane on an empty data folder below that of the section.
+// startCluster runs a control plane with an empty data folder below the folder of the section.
 func (b *bench) startCluster(ctx context.Context) (*cluster, error) {
 	return b.startClusterWith(ctx, controlplane.Options{})
 }
@@ -96,8 +96,7 @@ func (c *cluster) createEach(ctx context.Context, count int, create func(i int) 
 	return group.Wait()
 }
 
-// verify fails unless there are so many hosts, all of which are available with a node of
-// their own.
+// verify returns an error unless there are count hosts, all available, each with a node of its own.
 func (c *cluster) verify(ctx context.Context, count int) error {
 	var hosts v1alpha1.BareMetalHostList
 	if err := c.client.List(ctx, &hosts); err != nil {
@@ -115,8 +114,9 @@ func (c *cluster) verify(ctx context.Context, count int) error {
 	return nil
 }
 
-// written is what was written to the API server, by all clients together: objects are hosts, their Secrets and
-// HardwareData, firmware those of their BIOS settings and firmware.
+// written counts the writes to the API server, by all clients together. objects are writes of
+// hosts, of their Secrets and of HardwareData; firmware are writes of their BIOS settings and
+// firmware.
 type written struct{ objects, firmware, machines, events, leases, discoveries float64 }
 
 func (w written) minus(before written) written {
@@ -166,7 +166,7 @@ func scrape(ctx context.Context, transport http.RoundTripper, url, metric string
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept-Encoding", "identity") // compression would cost the measured process more than the rest of the answer
+	request.Header.Set("Accept-Encoding", "identity") // compression would be the largest cost of the answer
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
@@ -189,7 +189,7 @@ func scrape(ctx context.Context, transport http.RoundTripper, url, metric string
 // label is a label of a metric in the text format of Prometheus.
 var label = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
 
-// parseSample reads a line without the name of its metric.
+// parseSample reads a line of metrics without the name of the metric.
 func parseSample(text string) (sample, error) {
 	end := strings.LastIndexByte(text, ' ')
 	s := sample{labels: map[string]string{}}
@@ -223,7 +223,7 @@ func (b *bench) startOperator(c *cluster, engine ...string) (*operatorProcess, e
 	return &operatorProcess{Process: p, metrics: "http://" + address + "/metrics"}, nil
 }
 
-// awaitAvailable waits until so many hosts are available, as the operator counts them.
+// awaitAvailable waits until this many hosts are available, as the operator counts them.
 func (o *operatorProcess) awaitAvailable(ctx context.Context, count int) error {
 	states := map[string]int{}
 	err := poll(ctx, metricsPause, func() (bool, error) {
@@ -246,7 +246,8 @@ func (o *operatorProcess) awaitAvailable(ctx context.Context, count int) error {
 	return nil
 }
 
-// metricsPause is the pause between two reads of the metrics of an operator, which are some of each host.
+// metricsPause is the pause between two reads of an operator's metrics, of which each host has
+// some.
 const metricsPause = time.Second
 
 // operatorTimeout bounds the wait for all hosts.

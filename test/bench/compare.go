@@ -17,20 +17,19 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// compareRounds is how often each section runs on each of the two programs.
+// compareRounds is how often each section runs with each of the two programs.
 const compareRounds = 5
 
-// slowest is the part of the other commit's speed that every figure must reach.
+// slowest is the part of the other commit's speed that every figure must reach at least.
 const slowest = 0.95
 
-// compareTargets are how many times faster than the other commit some figures must
-// be.
+// compareTargets says how many times faster than the other commit some figures must be.
 var compareTargets = map[string]float64{
 	figureEnrol: 1.2, figureManage: 1.4, figureDelete: 1.4, figurePort: 1.6,
 }
 
-// compare builds a commit and lets its program and another one run the sections in
-// turns, so that whatever else the machine does meets both alike.
+// compare builds a commit. It lets the program of the commit and another program run the sections
+// in turns, so that other load on the computer affects both alike.
 func compare(ctx context.Context, folder, commit, program string, chosen []section) (err error) {
 	base, remove, err := buildCommit(ctx, folder, commit)
 	if err != nil {
@@ -49,7 +48,7 @@ func compare(ctx context.Context, folder, commit, program string, chosen []secti
 	return results.print(os.Stdout, commit)
 }
 
-// round runs each section once on either program. Its data is removed.
+// round runs each section once with each program. It removes the data.
 func (c *comparison) round(ctx context.Context, folder string, programs [2]string, chosen []section) (err error) {
 	var sides [2]*bench
 	for i, program := range programs {
@@ -57,7 +56,7 @@ func (c *comparison) round(ctx context.Context, folder string, programs [2]strin
 		if err != nil {
 			return fmt.Errorf("create folder for data: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(data) }() // with the folder above it at the latest
+		defer func() { _ = os.RemoveAll(data) }() // at the latest, the folder above is removed
 		sides[i] = &bench{program: program, folder: data}
 	}
 	for _, s := range chosen {
@@ -73,8 +72,8 @@ func (c *comparison) round(ctx context.Context, folder string, programs [2]strin
 	return nil
 }
 
-// buildCommit builds a commit in a work tree of its own below the folder. It returns
-// the program and what removes the tree.
+// buildCommit builds a commit in a work tree of its own below the folder. It returns the program,
+// and a function that removes the work tree.
 func buildCommit(ctx context.Context, folder, commit string) (program string, remove func() error, err error) {
 	tree := filepath.Join(folder, "base")
 	if program, err = filepath.Abs(filepath.Join(folder, "ingot-base")); err != nil {
@@ -103,19 +102,19 @@ func git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// comparison is the same figures of two programs, several times each.
+// comparison has the same figures of two programs, several times each.
 type comparison struct{ lines []comparedFigure }
 
-// comparedFigure is one figure; the first side is the other commit.
+// comparedFigure is one figure of both programs. The first side is that of the other commit.
 type comparedFigure struct {
-	figure // as it was first measured, for all but its values
+	figure // as first measured, apart from its values
 	values [2][]float64
 	cpus   [2][]float64 // ms each
 }
 
 // add takes the figures of one run.
 func (c *comparison) add(side int, figures []figure) {
-	owner := "" // of figures that say more about the one before them
+	owner := "" // the last figure that is not a detail of another one
 	for _, f := range figures {
 		if strings.HasPrefix(f.name, " ") {
 			f.name = owner + "," + strings.TrimPrefix(f.name, " ")
@@ -140,8 +139,8 @@ func (c *comparison) line(f figure) *comparedFigure {
 	return &c.lines[i]
 }
 
-// judge makes the line one figure: how many times faster this tree is, or the value
-// of this tree when it is not about speed.
+// judge makes one figure of the line: how many times faster this tree is, or the value of this tree
+// if the figure is not about speed.
 func (l comparedFigure) judge() figure {
 	base, this := middle(l.values[0]), middle(l.values[1])
 	f := l.figure
@@ -156,7 +155,7 @@ func (l comparedFigure) judge() figure {
 	return f
 }
 
-// print writes the medians and what they say.
+// print writes the medians, and how this tree compares.
 func (c *comparison) print(w io.Writer, commit string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "FIGURE, MEDIANS OF %d\t%s\tTHIS TREE\tSPEED\tTARGET\tOK\tCPU %[2]s\tCPU THIS TREE\n", compareRounds, commit)

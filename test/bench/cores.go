@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// cores is how much time the cores of this machine have spent since it started, in
-// ticks of all cores together.
+// cores is how much time the cores of this machine have spent since it started, in ticks, summed
+// over all cores.
 type cores struct{ idle, all int64 }
 
 func readCores() (cores, error) {
@@ -19,9 +19,9 @@ func readCores() (cores, error) {
 	return parseCores(string(stat))
 }
 
-// parseCores reads the first line of /proc/stat (proc(5)): user, nice, system, idle,
-// iowait, irq, softirq and steal. What guests use, behind them, is a part of user.
-// A core that waits for a disk is idle.
+// parseCores reads the first line of /proc/stat (proc(5)): user, nice, system, idle, iowait, irq,
+// softirq and steal. The fields after these are the time of guests, which is a part of user. A core
+// that waits for a disk is idle.
 func parseCores(stat string) (cores, error) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)
@@ -43,7 +43,7 @@ func parseCores(stat string) (cores, error) {
 	return c, nil
 }
 
-// busySince is the part of the time that the cores were in use, 0 to 1.
+// busySince returns the part of the time for which the cores were in use, 0 to 1.
 func (c cores) busySince(before cores) float64 {
 	all := c.all - before.all
 	if all <= 0 {

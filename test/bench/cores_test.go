@@ -15,7 +15,7 @@ func TestCoresThatWaitForADiskAreIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 30+5+10+5 in use of 100
+	// 30+5+10+5 of 100 ticks were in use.
 	if got := after.busySince(before); math.Abs(got-0.5) > 1e-9 {
 		t.Errorf("cores are in use for %v of the time, want 0.5", got)
 	}

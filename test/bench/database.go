@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// databaseArgs are the flags that put an engine on the database of this name: a
-// data folder below the bench's, or a schema of the PostgreSQL server.
+// databaseArgs returns the flags that make an engine use the database of this name: a data folder
+// below that of the bench, or a schema of the PostgreSQL server.
 func (b *bench) databaseArgs(ctx context.Context, name string) ([]string, error) {
 	folder := []string{"--data", filepath.Join(b.folder, name)}
 	if b.postgres == "" {
@@ -44,7 +44,8 @@ func createSchema(ctx context.Context, server, schema string) (err error) {
 	return err
 }
 
-// onPostgres is a section on a PostgreSQL server that is started for it alone.
+// onPostgres returns a section that runs on a PostgreSQL server, which is started for this section
+// only.
 func onPostgres(run func(context.Context, *bench) error) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		bin := storetest.PostgresBin()

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// deployments is how many machines get an image at once.
+	// deployments is how many machines get an image at the same time.
 	deployments = 1000
 	// deploySpeed is how much faster than usual the agents of the machines work and wait.
 	deploySpeed = 20
@@ -21,15 +21,15 @@ const (
 	deployPatience = 10 * time.Minute
 )
 
-// deployLimits let the engine work on all machines at once.
+// deployLimits let the engine work on all machines at the same time.
 var deployLimits = append([]string{
 	"--set", "inspector.require_managed_boot=false", "--set", "agent.verify_callback_address=false",
 	"--set", "conductor.max_deploying=" + strconv.Itoa(deployments), "--set", syncOff,
 }, redfishOnly...)
 
-// benchDeploy measures how long an engine takes to deploy an image to machines with
-// Redfish BMCs at once, over verified TLS, and how much memory that needs. The machines
-// are in another process; their agents download, verify and write the image.
+// benchDeploy measures how long an engine takes to deploy an image to many machines at the same
+// time, with Redfish BMCs over verified TLS, and how much memory that needs. The machines are in
+// another process. Their agents download, verify and write the image.
 func benchDeploy(ctx context.Context, b *bench) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, deployPatience, fmt.Errorf("%d deployments took longer than %s", deployments, deployPatience))
 	defer cancel()
@@ -82,14 +82,15 @@ func (e *engine) registerMachines(ctx context.Context, m *bmcs, image servedImag
 	return nodes, nil
 }
 
-// request asks for a verb of every node and waits until all are in a state.
+// request asks for a verb on every node and waits until all nodes are in a state.
 func (e *engine) request(ctx context.Context, nodes []string, verb, state string) (storm, error) {
 	return e.load(ctx, apiClients, len(nodes), func(c *client, i int) error {
 		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+nodes[i]+"/states/provision", fmt.Appendf(nil, `{"target":%q}`, verb))
 	}, func(ctx context.Context, c *client) error { return allIn(ctx, c, len(nodes), state) })
 }
 
-// allIn waits until so many nodes are in a state. One that failed ends the wait.
+// allIn waits until this many nodes are in a state. A node that has failed ends the wait with an
+// error.
 func allIn(ctx context.Context, c *client, count int, state string) error {
 	return poll(ctx, 20*enginePause, func() (bool, error) {
 		arrived := 0
@@ -132,7 +133,7 @@ func (b *bench) measureDeployments(ctx context.Context, e *engine, nodes []strin
 	return nil
 }
 
-// servedImage is an image that machines boot from, with its server.
+// servedImage is an image to deploy, with its server.
 type servedImage struct {
 	url, checksum string
 	close         func()

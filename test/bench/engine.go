@@ -16,21 +16,21 @@ import (
 type engine struct {
 	*process.Process
 	address       string        // host:port
-	authorization string        // header line of its clients, empty when it asks for no password
+	authorization string        // header line of its clients; empty if the engine asks for no password
 	ready         time.Duration // from executing the program to its first 200
 }
 
-// discovery is the only configuration that differs from the default: without it
-// an engine enrols nobody.
+// discovery is the only configuration that differs from the default: without it, an engine enrols
+// no machines.
 var discovery = []string{"--set", "auto_discovery.enabled=true", "--set", "auto_discovery.driver=manual-management"}
 
-// startProcess runs the program. Its output is added to NAME.log in the bench's folder.
+// startProcess runs the program. It adds the output to the file NAME.log in the bench's folder.
 func (b *bench) startProcess(name string, args ...string) (*process.Process, error) {
 	return process.Start(exec.Command(b.program, args...), filepath.Join(b.folder, name+".log")) //nolint:gosec,noctx // our own program; Kill ends it
 }
 
-// startEngine runs an engine on the database of this name, with more arguments if
-// there are any, and returns after its first answer.
+// startEngine runs an engine with the database of this name, and with more arguments if there are
+// any. It returns after the engine's first answer.
 func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*engine, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
@@ -63,7 +63,7 @@ func (b *bench) startEngine(ctx context.Context, data string, more ...string) (*
 	return e, nil
 }
 
-// awaitAnswer asks for the root document until it is there.
+// awaitAnswer asks for the root document until the engine returns it.
 func (e *engine) awaitAnswer(ctx context.Context) error {
 	if err := awaitFirst(ctx, e.Process, e.address, "/"); err != nil {
 		return fmt.Errorf("wait for the engine's first answer: %w", err)
@@ -72,7 +72,7 @@ func (e *engine) awaitAnswer(ctx context.Context) error {
 	return nil
 }
 
-// awaitFirst asks a program for a document until it is there.
+// awaitFirst asks a program for a document until the program returns it.
 func awaitFirst(ctx context.Context, p *process.Process, address, path string) error {
 	const pause = time.Millisecond
 	for {

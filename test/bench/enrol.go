@@ -14,7 +14,7 @@ import (
 const callbackPath = "/v1/continue_inspection"
 
 const (
-	seed = 20_26 // of the machines; any number will do, this one makes runs comparable
+	seed = 20_26 // of the machines; any number would do, but a fixed one makes runs comparable
 	nics = 4     // network interfaces of each machine, and so ports of each node
 
 	// enrolMachines stays below the default burst of 5000 posts.
@@ -22,12 +22,12 @@ const (
 	memoryMachines = 2000
 )
 
-// network is where the machines are. Not on loopback, where the simulator's own
-// machines live, because engines make no ports for loopback interfaces.
+// network is the network of the machines. It is not on loopback, like that of the simulator's own
+// machines, because engines make no ports for loopback interfaces.
 var network = netip.MustParsePrefix("10.0.0.0/16")
 
-// documents generates what the machines post, each one different, about 9 kB on
-// average.
+// documents generates the inventories that the machines post. Each is different; their mean size is
+// about 9 kB.
 func documents(count int) [][]byte {
 	docs := make([][]byte, count)
 	for i := range docs {
@@ -37,13 +37,13 @@ func documents(count int) [][]byte {
 	return docs
 }
 
-// enrol lets unknown machines post their inventories and returns when the last
-// of them has its ports.
+// enrol lets unknown machines post their inventories. It returns when the last of them has its
+// ports.
 func (e *engine) enrol(ctx context.Context, docs [][]byte) (storm, error) {
 	post := func(c *client, i int) error { return c.want(http.StatusOK, http.MethodPost, callbackPath, docs[i]) }
 	return e.load(ctx, machineClients, len(docs), post, func(ctx context.Context, c *client) error {
 		return poll(ctx, enginePause, func() (bool, error) {
-			// A node whose inspection is not finished has null there, which sorts first.
+			// A node whose inspection has not finished has null there, which sorts first.
 			var first struct{ Nodes []nodeRow }
 			err := c.readJSON("/v1/nodes?fields=uuid,inspection_finished_at&sort_key=inspection_finished_at&limit=1", &first)
 			return len(first.Nodes) == 1 && first.Nodes[0].Finished != nil, err
@@ -56,9 +56,9 @@ type nodeRow struct {
 	Finished *string `json:"inspection_finished_at"`
 }
 
-// enrolFresh enrols machines in a new data folder, kills the engine, starts it
-// again and checks that every machine is there. It returns the engine that runs
-// then, which the caller must kill.
+// enrolFresh enrols machines in a new data folder, kills the engine, starts it again and checks
+// that every machine is there. It returns the engine that runs then. The caller must kill that
+// engine.
 func (b *bench) enrolFresh(ctx context.Context, data string, docs [][]byte, watch func(*engine, storm) error) (*engine, error) {
 	e, err := b.startEngine(ctx, data)
 	if err != nil {
@@ -82,8 +82,8 @@ func (b *bench) enrolFresh(ctx context.Context, data string, docs [][]byte, watc
 	return e, nil
 }
 
-// checkEnrolled returns an error unless there are as many nodes as machines, all
-// of them finished and each with all its ports.
+// checkEnrolled returns an error unless there are as many nodes as machines, all inspected and each
+// with all of its ports.
 func (e *engine) checkEnrolled(ctx context.Context, machines int) error {
 	c, err := e.dial(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// direction says which side of a target is the good one.
+// direction says on which side of a target a value is good.
 type direction int
 
 const (
@@ -16,7 +16,7 @@ const (
 	least                  // at most the target
 )
 
-// Names of figures that other lines refer to.
+// Names of figures that other figures refer to.
 const (
 	figureEnrol   = "unknown machines enrolled"
 	figureManage  = "manage, from asking to done"
@@ -32,14 +32,14 @@ type figure struct {
 	unit   string
 	target float64 // zero means that there is none
 	best   direction
-	// onServer is the target on PostgreSQL; zero means half the speed of SQLite.
+	// onServer is the target on PostgreSQL; zero means half the speed that is the target on SQLite.
 	onServer float64
 	cpu      float64 // CPU time of the engine for one operation, ms; zero when not measured
-	share    float64 // of the speed of the same on SQLite, when both were measured
+	share    float64 // part of the speed on SQLite, if both were measured
 }
 
-// add adds a figure. One on PostgreSQL is held to half the speed of SQLite, unless
-// it has a target of its own there.
+// add adds a figure. On PostgreSQL, the target of a figure is half the speed that is the target on
+// SQLite, unless the figure has a target of its own there.
 func (b *bench) add(f figure) {
 	if b.postgres != "" {
 		f = f.onPostgres(b.figures)
@@ -70,11 +70,10 @@ func (f figure) onPostgres(others []figure) figure {
 
 const postgresSuffix = " (PostgreSQL)"
 
-// isSpeed reports whether the figure is about time, and not about memory or a
-// relation.
+// isSpeed reports whether the figure is about time, not about memory or a ratio.
 func (f figure) isSpeed() bool { return slices.Contains([]string{"/s", "ms", "s"}, f.unit) }
 
-// addStorm adds how many requests a second a storm had.
+// addStorm adds the rate of a storm, in requests per second.
 func (b *bench) addStorm(name string, s storm, target float64) { b.add(s.figure(name, target)) }
 
 func (s storm) figure(name string, target float64) figure {
@@ -118,7 +117,7 @@ func printFigures(w io.Writer, figures []figure) error {
 	return table.Flush()
 }
 
-// amount prints three digits that matter.
+// amount prints a value with three significant digits.
 func amount(v float64) string {
 	switch {
 	case v >= 100:

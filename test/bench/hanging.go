@@ -18,9 +18,9 @@ const (
 	engineBeside = 1 // the engine with machines that hang
 )
 
-// benchHanging measures whether machines that do not answer slow work on others
-// down: two engines manage nodes with quick machines in turn, and one of them waits
-// for machines that hang meanwhile.
+// benchHanging measures whether machines that do not answer slow down the work on others. Two
+// engines manage nodes with quick machines in turn. Meanwhile, one of the engines waits for
+// machines that hang.
 func benchHanging(ctx context.Context, b *bench) error {
 	address, err := process.FreeAddress()
 	if err != nil {
@@ -62,7 +62,7 @@ func benchHanging(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// total joins storms that followed one another.
+// total adds up storms that followed one another.
 func total(storms []storm) storm {
 	var all storm
 	for _, s := range storms {
@@ -94,7 +94,7 @@ func compareHanging(ctx context.Context, engines [2]*engine, m *machines) (resul
 	return results, engines[engineBeside].checkOccupied(ctx)
 }
 
-// createFakes creates nodes of a resource class, each with a machine of its own.
+// createFakes creates nodes of a resource class. Each node has a machine of its own.
 func (e *engine) createFakes(ctx context.Context, m *machines, class string, first, count int) ([]string, error) {
 	nodes, _, err := e.createNodes(ctx, count, func(i int) []byte {
 		return fmt.Appendf(nil, `{"driver":"fake-hardware","resource_class":%q,"driver_info":%s}`, class, m.driverInfo(first+i))
@@ -102,8 +102,8 @@ func (e *engine) createFakes(ctx context.Context, m *machines, class string, fir
 	return nodes, err
 }
 
-// occupy gives the engine machines that hang, one half while their nodes are being
-// managed and the other while they are power-cycled.
+// occupy gives the engine machines that hang: one half while their nodes are being managed, the
+// other half while they are power-cycled.
 func (e *engine) occupy(ctx context.Context, m *machines, first int) error {
 	nodes, err := e.createFakes(ctx, m, hangingClass, first, hangingNodes)
 	if err != nil {
@@ -125,16 +125,15 @@ func (e *engine) occupy(ctx context.Context, m *machines, first int) error {
 	return err
 }
 
-// manageQuick manages nodes and returns when none of their class is verified any
-// more.
+// manageQuick manages nodes and returns when no node of their class is being verified any more.
 func (e *engine) manageQuick(ctx context.Context, nodes []string) (storm, error) {
 	return e.load(ctx, apiClients, len(nodes), manageEach(nodes), func(ctx context.Context, c *client) error {
 		return noneWith(ctx, c, "provision_state=verifying&resource_class="+quickClass)
 	})
 }
 
-// checkOccupied returns an error unless the engine still waits for every machine
-// that hangs: else the last rounds had nothing beside them.
+// checkOccupied returns an error unless the engine still waits for every machine that hangs.
+// Otherwise the last rounds would have been measured without hanging machines.
 func (e *engine) checkOccupied(ctx context.Context) error {
 	working, _, err := e.countFakes(ctx, hangingClass)
 	if err == nil && working != hangingNodes {
@@ -143,8 +142,7 @@ func (e *engine) checkOccupied(ctx context.Context) error {
 	return err
 }
 
-// countFakes counts the nodes of a class that are under work, and those that were
-// managed.
+// countFakes counts the nodes of a class on which there is work, and those that were managed.
 func (e *engine) countFakes(ctx context.Context, class string) (working, managed int, err error) {
 	c, err := e.dial(ctx)
 	if err != nil {

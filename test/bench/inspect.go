@@ -14,8 +14,7 @@ import (
 // inspectMachines stays below the default burst of 5000 posts.
 const inspectMachines = 4000
 
-// allHooks switches every hook on, and gives those something to do that need an
-// option.
+// allHooks enables every hook, and sets options for the hooks that otherwise have nothing to do.
 var allHooks = []string{
 	"--set", "inspector.hooks=$default_hooks,accelerators,boot-mode,cpu-capabilities,extra-hardware,local-link-connection," +
 		"memory,parse-lldp,pci-devices,physical-network,raid-device,root-device",
@@ -23,14 +22,14 @@ var allHooks = []string{
 	"--set", "inspector.physical_network_cidr_map=10.0.0.0/16:provisioning,100.64.0.0/10:data",
 }
 
-// known is a machine that somebody registered by its boot interface or BMC.
+// known is a machine that was registered by its boot interface or its BMC.
 type known struct {
 	index int
-	mac   string // of the interface that boots
-	bmc   string // IPv4 address of its BMC, empty when it has none
+	mac   string // of the interface that the machine boots from
+	bmc   string // IPv4 address of the BMC; empty if there is none
 }
 
-// noBMC is what an agent sends that finds none.
+// noBMC is the address that an agent sends if it finds no BMC.
 const noBMC = "0.0.0.0"
 
 func knownMachines(count int) []known {
@@ -45,15 +44,15 @@ func knownMachines(count int) []known {
 	return machines
 }
 
-// knownOptions are those of machines whose agents collect everything there is.
+// knownOptions returns the options of machines whose agents collect everything.
 func knownOptions(index int) hardware.Options {
 	return hardware.Options{NICs: nics, Kind: hardware.Server, Address: hardware.AddressIn(network, index), ExtraHardware: true}
 }
 
-// document is what the machine's agent posts.
+// document returns what the machine's agent posts.
 func (k known) document() []byte { return knownOptions(k.index).Document(seed, k.index) }
 
-// documentsOf generates what the machines post, before a clock starts.
+// documentsOf generates what the machines post. It is called before the clock starts.
 func documentsOf(machines []known) [][]byte {
 	docs := make([][]byte, len(machines))
 	for i, m := range machines {
@@ -62,8 +61,8 @@ func documentsOf(machines []known) [][]byte {
 	return docs
 }
 
-// benchInspect measures machines that were registered by hand and are being
-// inspected with every hook: from the first post until the last node is done.
+// benchInspect measures the inspection, with every hook, of machines that were registered by hand:
+// from the first post until the last node is inspected.
 func benchInspect(ctx context.Context, b *bench) error {
 	inspected, err := b.inspectFresh(ctx, "inspect", inspectMachines)
 	if err != nil {
@@ -75,8 +74,8 @@ func benchInspect(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// inspectFresh lets known machines post to an engine with an empty database, kills
-// it, starts it again and checks that every node was inspected.
+// inspectFresh lets known machines post to an engine with an empty database. It then kills the
+// engine, starts it again and checks that every node was inspected.
 func (b *bench) inspectFresh(ctx context.Context, data string, count int) (storm, error) {
 	machines := knownMachines(count)
 	e, err := b.startEngine(ctx, data, allHooks...)
@@ -99,9 +98,9 @@ func (b *bench) inspectFresh(ctx context.Context, data string, count int) (storm
 	return inspected, errors.Join(err, e.checkInspected(ctx))
 }
 
-// awaitInspection registers the machines and brings their nodes to inspect wait.
-// A machine is registered by its BMC address if it has one and byBMC asks for
-// that, else by a port.
+// awaitInspection registers the machines and brings their nodes to the state inspect wait. A
+// machine is registered by its BMC address if it has a BMC and byBMC is set, and by a port
+// otherwise.
 func (e *engine) awaitInspection(ctx context.Context, machines []known, byBMC bool) error {
 	nodes, _, err := e.createNodes(ctx, len(machines), func(i int) []byte {
 		info := "{}"
@@ -133,8 +132,8 @@ func (e *engine) awaitInspection(ctx context.Context, machines []known, byBMC bo
 
 func (k known) registeredByBMC(asked bool) bool { return asked && k.bmc != "" }
 
-// postAll lets every machine post its document and returns when none is being
-// inspected any more.
+// postAll lets every machine post its document. It returns when no node is being inspected any
+// more.
 func (e *engine) postAll(ctx context.Context, machines []known) (storm, error) {
 	docs := documentsOf(machines)
 	return e.load(ctx, machineClients, len(docs), func(c *client, i int) error {
@@ -149,7 +148,7 @@ func noneIn(ctx context.Context, c *client, state string) error {
 	return noneWith(ctx, c, "provision_state="+state)
 }
 
-// noneWith waits until no node fits a filter.
+// noneWith waits until no node matches a filter.
 func noneWith(ctx context.Context, c *client, filter string) error {
 	return poll(ctx, enginePause, func() (bool, error) {
 		var there struct{ Nodes []nodeRow }
@@ -158,8 +157,7 @@ func noneWith(ctx context.Context, c *client, filter string) error {
 	})
 }
 
-// checkInspected returns an error unless every node has what the hooks derive
-// from any inventory.
+// checkInspected returns an error unless every node has what the hooks derive from every inventory.
 func (e *engine) checkInspected(ctx context.Context) error {
 	c, err := e.dial(ctx)
 	if err != nil {

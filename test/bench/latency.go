@@ -17,7 +17,7 @@ const (
 	databaseTrip = "round trip to PostgreSQL"
 )
 
-// benchLatency measures an engine whose server answers a network's time later.
+// benchLatency measures an engine behind a network that delays the answers of the database server.
 func benchLatency(ctx context.Context, b *bench) error {
 	distant, p, err := b.throughProxy(ctx, latency)
 	if err != nil {
@@ -52,8 +52,8 @@ func benchLatency(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// throughProxy returns a bench whose engines reach the server by way of a proxy,
-// which the caller must close.
+// throughProxy returns a bench whose engines reach the server through a proxy. The caller must
+// close the proxy.
 func (b *bench) throughProxy(ctx context.Context, delay time.Duration) (*bench, *proxy, error) {
 	server, err := url.Parse(b.postgres)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// lookups is how many posts of each sort are compared; the small engine has no
-	// more machines.
+	// lookups is how many posts of each sort are compared. The small engine has not many more
+	// machines.
 	fewNodes  = 100
 	manyNodes = 20_000
 	lookups   = 80
@@ -18,8 +18,8 @@ const (
 // noDiscovery makes a post of an unknown machine a lookup and nothing else.
 var noDiscovery = []string{"--set", "auto_discovery.enabled=false", "--set", "auto_discovery.burst=100000"}
 
-// benchLookup measures whether finding the node that a machine is becomes dearer
-// with the number of nodes in inspection.
+// benchLookup measures whether it costs more to find the node of a machine if more nodes are in
+// inspection.
 func benchLookup(ctx context.Context, b *bench) error {
 	machines := knownMachines(manyNodes + lookups)
 	var engines [2]*engine

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// describeMachine says in a line or two on what the figures were measured: the
-// same engine is another one on another disk.
+// describeMachine returns a line or two about the computer on which the figures were measured: the
+// same engine has other figures on another disk.
 func describeMachine(folder string) (string, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(folder, &fs); err != nil {
@@ -38,7 +38,7 @@ func describeMachine(folder string) (string, error) {
 		strings.Join(strings.Fields(string(load))[:3], " "), milliseconds(sync)), nil
 }
 
-// processor is what the CPU calls itself.
+// processor returns the name of the CPU.
 func processor() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -52,7 +52,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// syncTime measures how long the disk takes to make an appended 8 kB durable.
+// syncTime measures how long the disk takes to make 8 kB durable that were appended to a file.
 func syncTime(folder string) (time.Duration, error) {
 	path := filepath.Join(folder, "sync")
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

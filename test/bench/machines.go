@@ -15,8 +15,8 @@ type machines struct {
 	address string // host:port
 }
 
-// startMachines runs machines that answer at once, until they are told otherwise.
-// They are all new: one comes into being when somebody first speaks to it.
+// startMachines runs machines that answer at once, until they are told otherwise. No machine exists
+// before the first call that names it.
 func (b *bench) startMachines(ctx context.Context, name, address string) (*machines, error) {
 	p, err := b.startProcess(name, "sim", "fake-machines", "--listen", address)
 	if err != nil {
@@ -30,14 +30,14 @@ func (b *bench) startMachines(ctx context.Context, name, address string) (*machi
 	return m, nil
 }
 
-// driverInfo leads a node to machine i, which has a BMC of its own.
+// driverInfo returns the driver_info of a node for machine i, which has a BMC of its own.
 func (m *machines) driverInfo(i int) string {
 	return fmt.Sprintf(`{"fake_machine":"http://%s/machines/%s","fake_bmc":"bmc-%d"}`, m.address, machineName(i), i)
 }
 
 func machineName(i int) string { return fmt.Sprintf("m%d", i) }
 
-// tell makes requests that change some machines, from first on.
+// tell makes a request about each of count machines, from machine first on.
 func (m *machines) tell(ctx context.Context, first, count int, method, path, body string) error {
 	c, err := dial(ctx, m.address)
 	if err != nil {
@@ -52,13 +52,12 @@ func (m *machines) tell(ctx context.Context, first, count int, method, path, bod
 	return nil
 }
 
-// hang makes some machines never answer an engine again, from first on.
+// hang makes count machines, from machine first on, never answer an engine again.
 func (m *machines) hang(ctx context.Context, first, count int) error {
 	return m.tell(ctx, first, count, http.MethodPut, "/faults", `{"hang":1}`)
 }
 
-// switchOn switches some machines on, from first on, as somebody does who stands
-// before them.
+// switchOn switches on count machines, from machine first on, as a person in front of them does.
 func (m *machines) switchOn(ctx context.Context, first, count int) error {
 	return m.tell(ctx, first, count, http.MethodPost, "/effects", `{"kind":"power on"}`)
 }

@@ -1,10 +1,10 @@
-// Command bench prints the figures that Ingot's speed is judged by.
+// Command bench prints the figures by which Ingot's speed is judged.
 //
-// It starts real engines as child processes, in data folders of their own and
-// with their default configuration, and loads them from this process. Nothing
-// is warmed up. A figure is printed only when the work behind it is proved
-// whole after the engine was killed and started again; otherwise bench fails.
-// It asserts no times: whether a target is met stands in the last column.
+// It starts real engines as child processes, in data folders of their own and with their default
+// configuration, and loads them from this process. Nothing is warmed up. It prints a figure only
+// after it has checked that all of the work behind the figure is still there after the engine was
+// killed and started again; otherwise it fails. It asserts no times: the column OK says whether a
+// target is met.
 package main
 
 import (
@@ -40,11 +40,11 @@ func main() {
 	}
 }
 
-// section is a group of figures that one or a few engines are started for.
+// section is a group of figures for which one or a few engines are started.
 type section struct {
 	name string
 	run  func(context.Context, *bench) error
-	// compared says that another commit's engine can be measured by it too.
+	// compared says that the section can also measure the engine of another commit.
 	compared bool
 }
 
@@ -75,10 +75,10 @@ var sections = []section{
 	{"claims", benchClaims, false},
 }
 
-// bench is one run: where things are, and what was found.
+// bench is one run: its programs and folders, and the figures so far.
 type bench struct {
 	program  string // the ingot binary
-	folder   string // data folders go below it; on a real disk
+	folder   string // where the data folders are; on a real disk
 	postgres string // URL of the server whose schemas engines use; empty means SQLite
 	figures  []figure
 	profiler *profiler // nil means that nothing is profiled
@@ -146,7 +146,7 @@ func run(ctx context.Context, args []string) (err error) {
 	return errors.Join(printFigures(os.Stdout, b.figures), err)
 }
 
-// measure runs a section. What was not proved whole is not shown.
+// measure runs a section. If the section fails, its figures are dropped.
 func (b *bench) measure(ctx context.Context, s section) error {
 	before := len(b.figures)
 	if err := s.run(ctx, b); err != nil {
@@ -156,12 +156,12 @@ func (b *bench) measure(ctx context.Context, s section) error {
 	return nil
 }
 
-// comparables are the sections that another commit can be compared by.
+// comparables returns the sections with which another commit can be compared.
 func comparables() []section {
 	return slices.DeleteFunc(slices.Clone(sections), func(s section) bool { return !s.compared })
 }
 
-// choose finds the sections of a comma list; an empty one means all.
+// choose returns the sections in a comma list. An empty list means all.
 func choose(only string, among []section) ([]section, error) {
 	if only == "" {
 		return among, nil
@@ -185,7 +185,7 @@ func names(of []section) string {
 	return strings.Join(names, ",")
 }
 
-// build makes bin/ingot the program of this work tree.
+// build builds bin/ingot from this work tree and returns its path.
 func build(ctx context.Context) (string, error) {
 	const program = "bin/ingot"
 	if err := process.Build(ctx, ".", program); err != nil {

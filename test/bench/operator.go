@@ -19,21 +19,21 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// fleet is how many hosts are created, or machines powered on, at once.
+// fleet is how many hosts are created, or machines are powered on, at the same time.
 const fleet = 1000
 
-// fleetNetwork is where the agents of these machines answer.
+// fleetNetwork is the network on which the agents of these machines answer.
 const fleetNetwork = "127.49.0.0/16"
 
-// operatorPoll is the default interval of the operator's polls of the engine, and idleTime how
-// long an idle operator is watched.
+// operatorPoll is the default interval at which the operator polls the engine. idleTime is how long
+// an idle operator is watched.
 const (
 	operatorPoll = 5 * time.Second
 	idleTime     = 6 * operatorPoll
 )
 
-// benchOperatorCreate measures how long hosts with BMCs that are created at once take to become available
-// when the engine takes no time, and what each costs the API server.
+// benchOperatorCreate measures how long hosts with BMCs that are created at the same time take to
+// become available if the engine takes no time, and what each host costs the API server.
 func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
 	c, err := b.startCluster(ctx)
 	if err != nil {
@@ -71,21 +71,20 @@ func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
 	})
 }
 
-// operatorRun is what an operator did, and what it may cost.
+// operatorRun is what an operator did, with the targets of its costs.
 type operatorRun struct {
 	what           string
 	took           time.Duration
 	within         float64 // seconds
 	before         written
-	byBench        float64 // objects that the bench wrote itself
-	writes, events float64 // targets for each host; no target for events is 0
+	byBench        float64 // how many objects the bench wrote itself
+	writes, events float64 // targets for each host; 0 events means no target
 }
 
-// settleTime is how long the last writes, and the events, may take after all hosts are
-// available.
+// settleTime is how long the last writes and events may take after all hosts are available.
 const settleTime = 10 * time.Second
 
-// addOperator adds the figures of a run, after what it led to was verified.
+// addOperator adds the figures of a run, after it has verified the result of the run.
 func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess, r operatorRun) error {
 	select {
 	case <-ctx.Done():
@@ -112,7 +111,8 @@ func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess,
 	b.add(figure{name: r.what + ": CPU time of the operator for each", value: milliseconds(cpu) / fleet, unit: "ms CPU"})
 	b.add(figure{name: r.what + ": writes of hosts, Secrets and HardwareData for each", value: (cost.objects - r.byBench) / fleet, unit: "writes", target: r.writes, best: least})
 	b.add(figure{name: r.what + ": writes of objects of BIOS settings and firmware for each", value: cost.firmware / fleet, unit: "writes"})
-	// One event on the discovery resource tells of many hosts, so a few more than one each.
+	// One event on the discovery resource is about many hosts, so there are a few more than one
+	// each.
 	events := figure{name: r.what + ": events for each", value: cost.events / fleet, unit: "events", best: least}
 	if r.events > 0 {
 		events.target = r.events + 0.02
@@ -131,8 +131,8 @@ func fleetSecret(i int) *corev1.Secret {
 	}
 }
 
-// fleetHost is a host whose ramdisk boots from virtual media, which the limit of machines
-// at work at once does not concern.
+// fleetHost returns a host whose ramdisk boots from virtual media. The limit of machines at work at
+// the same time does not apply to such hosts.
 func fleetHost(i int) *v1alpha1.BareMetalHost {
 	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: fleetName(i)}}
 	h.Spec.Online = true
@@ -142,9 +142,9 @@ func fleetHost(i int) *v1alpha1.BareMetalHost {
 	return h
 }
 
-// benchOperatorDiscover measures how long unknown machines that are powered on at once take to
-// become available hosts, with engine, operator and simulator on this machine, and what they cost when
-// nothing happens afterwards.
+// benchOperatorDiscover measures how long unknown machines that are powered on at the same time
+// take to become available hosts, with the engine, the operator and the simulator on this computer.
+// It also measures what the hosts cost when nothing happens afterwards.
 func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 	c, err := b.startCluster(ctx)
 	if err != nil {
@@ -182,7 +182,7 @@ func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 	return b.watchIdle(ctx, c, f)
 }
 
-// discovered are the processes that turn machines into hosts.
+// discovered has the processes that turn machines into hosts.
 type discovered struct {
 	engine        *engine
 	engineMetrics string // URL
@@ -200,7 +200,8 @@ func (f *discovered) kill() {
 	f.engine.Kill()
 }
 
-// startFleet starts engine and operator, with further arguments, and discovery.
+// startFleet starts an engine and an operator, which may have further arguments, and enables
+// discovery.
 func (b *bench) startFleet(ctx context.Context, c *cluster, operator ...string) (*discovered, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
@@ -226,17 +227,17 @@ func (b *bench) startFleet(ctx context.Context, c *cluster, operator ...string) 
 	return f, nil
 }
 
-// powerOn powers so many machines on.
+// powerOn powers on this many machines.
 func (f *discovered) powerOn(b *bench, machines int) (err error) {
 	f.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(machines), "--rate", "0",
 		"--engine", "http://"+f.engine.address, "--listen", fleetNetwork)
 	return err
 }
 
-// engineCalls are the requests of the operator that an engine has answered.
+// engineCalls counts the requests of the operator that an engine has answered.
 type engineCalls struct{ lists, single float64 }
 
-// calls reads the counts of the engine. Machines use other routes.
+// calls reads the counts of the engine. The requests of machines have other routes.
 func (f *discovered) calls(ctx context.Context) (engineCalls, error) {
 	samples, err := scrape(ctx, http.DefaultTransport, f.engineMetrics, "ingot_api_requests_total")
 	var calls engineCalls
@@ -280,12 +281,12 @@ func (b *bench) watchIdle(ctx context.Context, c *cluster, f *discovered) error 
 	cost, intervals := laterWrites.minus(writes), float64(idleTime/operatorPoll)
 	what := fmt.Sprintf("idle with %d hosts", fleet)
 	b.add(figure{name: what + ": writes in 30 s, apart from leases", value: cost.objects + cost.firmware + cost.events + cost.discoveries, unit: "writes", target: noMore, best: least})
-	// A page has a hundred nodes, and changes may fill more than one.
+	// A page has a hundred nodes, and the changes may fill more than one page.
 	b.add(figure{name: what + ": pages of lists of the engine in each poll", value: (laterCalls.lists - calls.lists) / intervals, unit: "pages", target: 2, best: least})
 	b.add(figure{name: what + ": other calls of the engine in 30 s", value: laterCalls.single - calls.single, unit: "calls", target: noMore, best: least})
 	b.add(figure{name: what + ": operator's share of one core", value: 100 * (laterCPU - cpu).Seconds() / idleTime.Seconds(), unit: "%"})
 	return nil
 }
 
-// noMore is a target of nothing at all; zero would be none.
+// noMore is a target that only zero meets. A target of zero would mean that there is none.
 const noMore = 1e-9

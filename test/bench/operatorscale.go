@@ -18,21 +18,21 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// fleets are how many hosts and nodes the two operators have that are compared.
+// fleets are how many hosts and nodes the two compared operators have.
 var fleets = [2]int{100, 10_000}
 
 const (
-	changedHosts = 50 // of each fleet, which are changed at the same time
+	changedHosts = 50 // how many hosts of each fleet are changed at the same time
 	changeRounds = 8
 )
 
-// changedLabel marks the hosts that are changed. The others are paused: they are in the
-// caches and indexes as all hosts are, and cost no time to create.
+// changedLabel marks the hosts that are changed. The other hosts are paused: they are in the caches
+// and indexes like all hosts, but cost no time when they are created.
 const changedLabel = "bench"
 
-// benchOperatorScale measures what a change of one host costs an operator that has many. The
-// operator runs in this process, so that its allocations can be counted; what the bench does is the
-// same for both.
+// benchOperatorScale measures what a change of one host costs an operator that has many hosts. The
+// operator runs in this process, so that its allocations can be counted. What the bench itself does
+// costs the same for both fleets.
 func benchOperatorScale(ctx context.Context, b *bench) (err error) {
 	c, err := b.startCluster(ctx)
 	if err != nil {
@@ -74,15 +74,15 @@ type changeCost struct {
 	allocations float64
 }
 
-// measureChanges runs an operator whose engine has as many nodes as there are hosts, and
-// changes some hosts.
+// measureChanges runs an operator whose engine has as many nodes as there are hosts, and changes
+// some hosts.
 func (c *cluster) measureChanges(ctx context.Context, size int) (cost changeCost, err error) {
 	engine := demo.New(demo.Options{})
 	for i := changedHosts; i < size; i++ {
 		name := fmt.Sprintf("other-%05d", i)
 		engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name), Change: func(n *provisioner.Node) { n.Name = name }})
 	}
-	// Polls would be counted as if they came from the changes.
+	// Polls would be counted as costs of the changes.
 	op, err := operator.New(operator.Options{Config: c.config, Engine: engine, PollInterval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return cost, err
@@ -94,7 +94,7 @@ func (c *cluster) measureChanges(ctx context.Context, size int) (cost changeCost
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	if err := c.changeHosts(ctx); err != nil { // the first makes caches and connections
+	if err := c.changeHosts(ctx); err != nil { // the first changes fill caches and open connections
 		return cost, err
 	}
 	cpu, allocations := usedHere()
@@ -117,8 +117,8 @@ func usedHere() (time.Duration, uint64) {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), memory.Mallocs
 }
 
-// changeHosts asks for a power cycle of hosts without a BMC, and waits until the operator has
-// removed each request.
+// changeHosts requests a power cycle of hosts without a BMC, and waits until the operator has
+// removed every request.
 func (c *cluster) changeHosts(ctx context.Context) error {
 	var hosts v1alpha1.BareMetalHostList
 	list := func() error {

@@ -12,30 +12,30 @@ import (
 
 const (
 	powerNodes    = 10_000
-	powerHanging  = 100 // of them never answer
-	powerSwitched = 100 // of them were switched on while no engine ran
+	powerHanging  = 100 // how many of them never answer
+	powerSwitched = 100 // how many of them were switched on while no engine ran
 	powerAnswer   = 300 * time.Millisecond
-	powerPause    = 250 * time.Millisecond // between questions to the machines, which cost them some milliseconds
-	powerPatience = 5 * time.Minute        // after which nothing is shown
+	powerPause    = 250 * time.Millisecond // between questions to the machines, which cost them milliseconds
+	powerPatience = 5 * time.Minute        // no figures are shown after this time
 )
 
 const (
-	// syncOff lets an engine read no power states by itself.
+	// syncOff keeps an engine from reading power states by itself.
 	syncOff = "conductor.power_sync_interval=0s"
-	// syncEvery is how often it reads them while that is measured.
+	// syncEvery is how often the engine reads them while that is measured.
 	syncEvery = "conductor.power_sync_interval=60s"
-	// acceptPower lets it keep what it reads, which is how a read can be seen.
+	// acceptPower lets the engine store what it reads, so that a read is visible.
 	acceptPower = "conductor.force_power_state_during_sync=false"
 )
 
 // switchedClass is the resource class of the nodes whose machines were switched on.
 const switchedClass = "switched"
 
-// benchPower measures how long an engine takes after a cold start to read the
-// power state of every machine that answers.
+// benchPower measures how long an engine takes after a cold start to read the power state of every
+// machine that answers.
 //
-// A machine was asked when it has come into being. That answers were heard is seen
-// at the machines that were switched on: their nodes must say so.
+// A machine that exists has been asked. Whether the engine has heard the answers is visible on the
+// machines that were switched on: their nodes must say so.
 func benchPower(ctx context.Context, b *bench) error {
 	const data = "power"
 	address, err := process.FreeAddress()
@@ -85,7 +85,7 @@ func (b *bench) preparePower(ctx context.Context, data, address string) (err err
 	return e.checkNodes(ctx, map[string]int{"manageable": powerNodes}, 0)
 }
 
-// makeSlow switches the second hundred of the machines on, hangs the first and lets
+// makeSlow switches on the second hundred of the machines, makes the first hundred hang, and lets
 // the others answer late.
 func (m *machines) makeSlow(ctx context.Context) error {
 	if err := m.switchOn(ctx, powerHanging, powerSwitched); err != nil {
@@ -107,7 +107,7 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	if err != nil {
 		return err
 	}
-	// Figures are shown when the engine has been started again and knows the same.
+	// Figures are shown only if the engine still knows the same after it was started again.
 	var figures []figure
 	asked, err := e.awaitPower(ctx, m)
 	if err == nil {
@@ -132,8 +132,8 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 	return err
 }
 
-// awaitPower returns how long after the engine's start the last machine had
-// answered.
+// awaitPower waits until every machine has answered. It returns how long after the engine's start
+// that was.
 func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, powerPatience)
 	defer cancel()
@@ -165,7 +165,7 @@ func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, er
 	return max(answered, time.Since(e.Started)), nil
 }
 
-// switchedOn counts the nodes whose machines were switched on and that say so.
+// switchedOn counts the nodes that say that their machines were switched on.
 func (e *engine) switchedOn(ctx context.Context) (int, error) {
 	c, err := e.dial(ctx)
 	if err != nil {
@@ -189,8 +189,9 @@ func (e *engine) switchedOn(ctx context.Context) (int, error) {
 	return on, nil
 }
 
-// powerFigures are those of an engine that has read all there is to read. The name has
-// places for two numbers: the machines that answered and those that hang. memory is its target in MB, 0 without one.
+// powerFigures returns the figures of an engine that has read all power states. name is a format
+// for two numbers: the machines that answered and those that hang. memory is the target of the
+// memory in MB; 0 means none.
 func powerFigures(e *engine, name string, took time.Duration, memory float64) ([]figure, error) {
 	cpu, err := e.CPU()
 	if err != nil {

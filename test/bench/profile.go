@@ -10,8 +10,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// profiler collects what engines do with the processor while they are measured. Of an
-// engine that is killed it misses the last second.
+// profiler collects CPU profiles of engines while they are measured. It misses the last second of
+// an engine that is killed.
 type profiler struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
@@ -23,8 +23,7 @@ func (p *profiler) args(address string) []string {
 	return []string{"--set", "api.metrics_listen=" + address, "--set", "api.profiles=true"}
 }
 
-// watch reads the profiles of an engine, one for each second, until it has ended or ctx
-// ends.
+// watch reads the profiles of an engine, one per second, until the engine or ctx has ended.
 func (p *profiler) watch(ctx context.Context, address string) {
 	p.running.Go(func() {
 		for {
@@ -52,8 +51,7 @@ func readProfile(ctx context.Context, address string) (*profile.Profile, error) 
 	return profile.Parse(answer.Body)
 }
 
-// write stores everything that was collected as one profile, after the last engine has
-// ended.
+// write merges all profiles into one and stores it, after the last engine has ended.
 func (p *profiler) write(file string) error {
 	p.running.Wait()
 	merged, err := profile.Merge(p.samples)

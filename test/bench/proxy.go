@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// proxy stands in front of a server as a network does that takes time: whatever
-// is sent arrives later, in its order. It does not limit how much passes.
+// proxy acts like a slow network in front of a server: whatever is sent arrives later, in its
+// order. It does not limit the throughput.
 type proxy struct {
 	server   string       // host:port
 	delay    atomic.Int64 // nanoseconds each way
@@ -25,7 +25,7 @@ type proxy struct {
 	open   map[net.Conn]bool
 }
 
-// startProxy listens on a free port of loopback.
+// startProxy listens on a free port on loopback.
 func startProxy(ctx context.Context, server string, delay time.Duration) (*proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,10 +37,10 @@ func startProxy(ctx context.Context, server string, delay time.Duration) (*proxy
 	return p, nil
 }
 
-// setDelay counts for what is sent from now on.
+// setDelay sets the delay of what is sent from now on.
 func (p *proxy) setDelay(delay time.Duration) { p.delay.Store(int64(delay)) }
 
-// close ends the connections and returns when nothing runs any more.
+// close closes the connections and returns when nothing runs any more.
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -86,7 +86,7 @@ func (p *proxy) serve(client net.Conn) {
 	directions.Wait()
 }
 
-// keep makes close end the connection; false when close was called.
+// keep makes close end the connection, too. It returns false if close was called before.
 func (p *proxy) keep(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,20 +103,20 @@ func (p *proxy) drop(conn net.Conn) {
 
 const (
 	pieceSize = 64 << 10
-	maxPieces = 4096 // under way at once; far more than a millisecond brings
+	maxPieces = 4096 // under way at the same time; a millisecond brings far fewer
 )
 
-// piece is what one read returned.
+// piece is what one read has returned.
 type piece struct {
 	bytes []byte
 	due   time.Time
 }
 
-// carry copies, each piece as much later as delay said when it was read, until
-// there is nothing more to read. What was read before is written then.
+// carry copies until there is nothing more to read. It writes each piece when the delay at the time
+// of its reading has passed. At the end, it still writes what it has read.
 func carry(to io.Writer, from io.Reader, delay func() time.Duration) error {
 	pieces := make(chan piece, maxPieces)
-	ended := make(chan struct{}) // closed when nobody writes any more
+	ended := make(chan struct{}) // closed when nothing is written any more
 	var read error
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -145,14 +145,14 @@ func carry(to io.Writer, from io.Reader, delay func() time.Duration) error {
 		}
 		if _, err := to.Write(p.bytes); err != nil {
 			close(ended)
-			return fmt.Errorf("pass on: %w", err) // the reader ends when its side is closed
+			return fmt.Errorf("pass on: %w", err) // the reader ends when its connection is closed
 		}
 	}
 	reading.Wait()
 	return read
 }
 
-// through returns the URL of a server by way of the proxy.
+// through returns the URL of a server with the address of the proxy.
 func (p *proxy) through(server string) (string, error) {
 	parsed, err := url.Parse(server)
 	if err != nil {

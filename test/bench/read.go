@@ -21,8 +21,8 @@ const (
 	listRequests = 31
 )
 
-// benchRead measures the requests of somebody who looks at discovered machines,
-// without a password and with one.
+// benchRead measures the requests of a user who looks at discovered machines, without a password
+// and with one.
 func benchRead(ctx context.Context, b *bench) error {
 	e, err := b.enrolFresh(ctx, "read", documents(present), func(*engine, storm) error { return nil })
 	if err != nil {
@@ -40,7 +40,7 @@ func benchRead(ctx context.Context, b *bench) error {
 	return b.measureShows(ctx, e, ", http_basic")
 }
 
-// measureShows asks for single nodes and ports, every one of which must be there.
+// measureShows asks for single nodes and ports. All of them must exist.
 func (b *bench) measureShows(ctx context.Context, e *engine, suffix string) error {
 	c, err := e.dial(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *bench) measureShows(ctx context.Context, e *engine, suffix string) erro
 	return nil
 }
 
-// measureLists reads all nodes in one answer, one client alone.
+// measureLists reads all nodes in one answer, with only one client.
 func (b *bench) measureLists(ctx context.Context, e *engine) error {
 	c, err := e.dial(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func (b *bench) measureLists(ctx context.Context, e *engine) error {
 	return nil
 }
 
-// startWithPassword runs an engine that answers those who know the password only,
-// and checks that it does.
+// startWithPassword runs an engine that answers only requests with the password, and checks that it
+// does.
 func (b *bench) startWithPassword(ctx context.Context, data string) (*engine, error) {
 	const user, password = "bench", "correct horse battery staple"
 	const cost = 10 // as the documentation proposes

@@ -11,29 +11,30 @@ import (
 
 const (
 	replicaWork        = 1000 // machines enrolled or nodes managed by one engine in one run
-	replicaConnections = 4    // for writes, of each engine: what bounds its rate
+	replicaConnections = 4    // to the database for writes, of each engine: they bound its rate
 	replicaClients     = 16   // of each engine
-	// busiest is the part of the machine's cores that may be in use: above it the
-	// engines wait for cores, which they share, and not for the server.
+	// busiest is the part of the computer's cores that may be in use. Above it, the engines wait
+	// for cores, which they share, and not for the server.
 	busiest = 0.7
 )
 
-// distances to the server that are tried, each way, until the cores are idle enough.
+// distances are the delays to the server, each way, that are tried in turn until the cores are idle
+// enough.
 var distances = []time.Duration{latency, 2 * latency, 4 * latency, 8 * latency}
 
-// replicaTest is work that one engine does alone and then two together.
+// replicaTest is work that one engine does alone, and then two engines do together.
 type replicaTest struct {
 	name string
-	data string // begins the names of its databases
-	// prepare brings the database to where work may begin.
+	data string // prefix of the names of its databases
+	// prepare prepares the database for the work.
 	prepare func(context.Context, *engine) error
-	// work does part 0, 1 or 2.
+	// work does one part of the work: 0, 1 or 2.
 	work func(ctx context.Context, e *engine, part int) (storm, error)
-	// check returns an error unless all of it is there.
+	// check returns an error unless all of the work has been done.
 	check func(context.Context, *engine) error
 }
 
-// benchReplicas measures how much faster two engines of one database are than one.
+// benchReplicas measures how much faster two engines with one database are than one engine.
 func benchReplicas(ctx context.Context, b *bench) error {
 	for _, test := range []replicaTest{enrolReplicas(), manageReplicas()} {
 		if err := b.compareReplicas(ctx, test); err != nil {
@@ -73,18 +74,18 @@ func manageReplicas() replicaTest {
 	}
 }
 
-// replicaRun is what one and two engines did at one distance.
+// replicaRun is what one engine and two engines did at one distance.
 type replicaRun struct {
 	distance time.Duration
 	rate     [2]float64 // of one engine, and of both together
-	busy     [2]float64 // part of the machine's cores that was in use
+	busy     [2]float64 // part of the computer's cores that was in use
 }
 
-// idleEnough reports whether the cores bounded neither run.
+// idleEnough reports whether the cores limited neither run.
 func (r replicaRun) idleEnough() bool { return max(r.busy[0], r.busy[1]) < busiest }
 
-// compareReplicas goes away from the server until the cores are idle enough, or as
-// far as it goes.
+// compareReplicas increases the distance to the server until the cores are idle enough, or there is
+// no greater distance.
 func (b *bench) compareReplicas(ctx context.Context, test replicaTest) error {
 	var run replicaRun
 	for i, distance := range distances {
@@ -109,8 +110,8 @@ func (b *bench) compareReplicas(ctx context.Context, test replicaTest) error {
 	return nil
 }
 
-// runReplicas lets one engine work, then both at once, and checks what they did
-// after both were killed. Distance counts while they work only.
+// runReplicas lets one engine work, then two at the same time. It checks what they did after all
+// were killed. The distance applies only while they work.
 func (b *bench) runReplicas(ctx context.Context, test replicaTest, distance time.Duration, number int) (run replicaRun, err error) {
 	distant, p, err := b.throughProxy(ctx, 0)
 	if err != nil {
@@ -153,15 +154,15 @@ func (b *bench) runReplicas(ctx context.Context, test replicaTest, distance time
 	return run, err
 }
 
-// startReplica starts one of several engines of a database.
+// startReplica starts one of several engines with the same database.
 func (b *bench) startReplica(ctx context.Context, data string, number int) (*engine, error) {
 	name := fmt.Sprintf("%s-replica-%d", data, number)
 	return b.startEngine(ctx, data, "--data", filepath.Join(b.folder, name), "--set", "conductor.hostname="+name,
 		"--set", fmt.Sprintf("database.write_connections=%d", replicaConnections))
 }
 
-// together lets engines work at once, the first one on the given part and each other
-// one on the part behind. It returns their common rate and how busy the machine was.
+// together lets engines work at the same time: the first engine on part first, the next one on the
+// part after that. It returns their common rate, and how busy the computer was.
 func together(ctx context.Context, p *proxy, distance time.Duration, engines []*engine, first int,
 	work func(context.Context, *engine, int) (storm, error),
 ) (rate, busy float64, err error) {
@@ -184,7 +185,7 @@ func together(ctx context.Context, p *proxy, distance time.Duration, engines []*
 	return commonRate(storms), after.busySince(before), nil
 }
 
-// commonRate is that of storms that began at the same time.
+// commonRate returns the rate of storms that began at the same time.
 func commonRate(storms []storm) float64 {
 	var all storm
 	for _, s := range storms {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// sizes are how many nodes the two engines have that are compared.
+// sizes are how many nodes the two compared engines have.
 var sizes = [2]int{1000, 20_000}
 
 const (
-	rare      = 10  // nodes that stand alone in a state, and with a driver; a whole page
-	manyPorts = 12  // ports of the last node; more than a page
+	rare      = 10  // nodes that are the only ones in a state, and with a driver; they fill a page
+	manyPorts = 12  // ports of the last node; more than fit on a page
 	rounds    = 300 // of each read on each engine
 )
 
-// benchScale measures what an engine costs that has many nodes: its memory, and
-// whether reads that find few of them become slower.
+// benchScale measures what many nodes cost an engine: its memory, and whether reads that find few
+// nodes become slower.
 func benchScale(ctx context.Context, b *bench) error {
 	var crowds [len(sizes)]*crowd
 	for i, size := range sizes {
@@ -38,9 +38,9 @@ type crowd struct {
 	nodes  []string // their UUIDs
 }
 
-// populate creates nodes with a port each and some that differ, kills the engine,
-// starts it again and checks that all is there. The memory is that of the engine
-// that did the work.
+// populate creates nodes, with a port each, of which some differ from the others. It then kills the
+// engine, starts it again and checks that everything is there. The memory is that of the engine
+// that has created the nodes.
 func (b *bench) populate(ctx context.Context, data string, size int, memory float64) (*crowd, error) {
 	e, err := b.startEngine(ctx, data)
 	if err != nil {
@@ -65,8 +65,8 @@ func (b *bench) populate(ctx context.Context, data string, size int, memory floa
 	return &crowd{e, nodes}, nil
 }
 
-// enrolByHand creates nodes of which the last ones have another driver and those
-// before them are manageable.
+// enrolByHand creates nodes. The last ones have another driver, and those before them are
+// manageable.
 func (e *engine) enrolByHand(ctx context.Context, size int) ([]string, error) {
 	nodes, _, err := e.createNodes(ctx, size, func(i int) []byte {
 		driver := "fake-hardware"
@@ -100,7 +100,7 @@ func (b *bench) addMemory(e *engine, name string, target float64) error {
 	return err
 }
 
-// selective is every read that is compared. All find as much in either engine.
+// selective has every read that is compared. Each finds the same number of rows in both engines.
 var selective = []struct {
 	name string
 	list string // of the answer
@@ -124,8 +124,7 @@ var selective = []struct {
 
 func fixed(path string) func(*crowd) string { return func(*crowd) string { return path } }
 
-// compareReads asks both engines in turn, so that whatever else the machine does
-// meets both alike.
+// compareReads asks both engines in turn, so that other load on the computer affects both alike.
 func (b *bench) compareReads(ctx context.Context, crowds [len(sizes)]*crowd) error {
 	var clients [len(sizes)]*client
 	for i, crowd := range crowds {

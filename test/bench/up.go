@@ -19,20 +19,20 @@ import (
 // upMachines is how many machines are powered on at once in `ingot up`.
 const upMachines = 100
 
-// upNetwork is where their agents answer: not where those of an `ingot up` do
-// that somebody may have running beside the bench.
+// upNetwork is the network on which their agents answer. It differs from that of an `ingot up` that
+// may run beside the bench.
 const upNetwork = "127.48.0.0/16"
 
-// kubectlPause is the pause between two runs of kubectl, each of which costs a
-// fifth of a second of CPU time.
+// kubectlPause is the pause between two runs of kubectl. Each run takes a fifth of a second of CPU
+// time.
 const kubectlPause = 500 * time.Millisecond
 
-// beforePowerOn begins the last line that `ingot up` writes before it powers the
-// machines on.
+// beforePowerOn is the start of the last line that `ingot up` writes before it powers the machines
+// on.
 const beforePowerOn = "\nDiscovery "
 
-// benchUp measures how long unknown machines take to become available hosts, with
-// everything on this machine, as kubectl shows them.
+// benchUp measures how long unknown machines take to become available hosts, as kubectl shows them,
+// with everything on this computer.
 func benchUp(ctx context.Context, b *bench) error {
 	assets, err := controlplane.AssetsDir()
 	if err != nil {
@@ -56,8 +56,8 @@ func benchUp(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// timeToAvailable returns how long after power on all machines are available
-// hosts. It fails when there is a host too many.
+// timeToAvailable returns how long after power on all machines are available hosts. It fails if
+// there are more hosts than machines.
 func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (time.Duration, error) {
 	alive := func(done func() (bool, error)) func() (bool, error) {
 		return func() (bool, error) {
@@ -84,7 +84,7 @@ func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (ti
 		return 0, fmt.Errorf("wait for %d available hosts, last seen %v: %w", upMachines, states, err)
 	}
 	took := time.Since(start)
-	// Whoever would make a second host of a machine does it at the next poll.
+	// If a machine gets a second host, it does so at the next poll.
 	const pollInterval = 5 * time.Second
 	select {
 	case <-ctx.Done():
@@ -100,7 +100,7 @@ func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (ti
 	return took, nil
 }
 
-// kubectl is the client that hosts are counted with.
+// kubectl is the client that counts the hosts.
 type kubectl struct{ program, config string }
 
 // states counts the hosts by their provisioning state.

@@ -8,11 +8,11 @@ import (
 	"net/http"
 )
 
-// writes is how many nodes and ports are created, and nodes managed and deleted.
+// writes is how many nodes and ports are created, and how many nodes are managed and deleted.
 const writes = 6000
 
-// benchWrite measures the requests of somebody who registers machines by hand,
-// beside nodes that are there already, and then lets them go again.
+// benchWrite measures the requests of a user who registers machines by hand and removes them again,
+// while the engine has other nodes.
 func benchWrite(ctx context.Context, b *bench) error {
 	const data = "write"
 	e, err := b.startEngine(ctx, data)
@@ -99,8 +99,8 @@ func (e *engine) createNodes(ctx context.Context, count int, body func(i int) []
 	return uuids, result, err
 }
 
-// createPorts creates a port for each of the nodes; one that is named twice gets
-// two. The MACs follow the position.
+// createPorts creates a port for each of the nodes. A node that is named twice gets two ports. The
+// MAC addresses follow from the positions in nodes.
 func (e *engine) createPorts(ctx context.Context, nodes []string) (storm, error) {
 	return e.load(ctx, apiClients, len(nodes), func(c *client, i int) error {
 		return c.want(http.StatusCreated, http.MethodPost, "/v1/ports",
@@ -108,7 +108,8 @@ func (e *engine) createPorts(ctx context.Context, nodes []string) (storm, error)
 	}, nil)
 }
 
-// manage asks for the verb and returns when no node is verified any more.
+// manage asks for the verb manage on every node, and returns when no node is being verified any
+// more.
 func (e *engine) manage(ctx context.Context, nodes []string) (storm, error) {
 	return e.manageBy(ctx, apiClients, nodes)
 }
@@ -119,7 +120,7 @@ func (e *engine) manageBy(ctx context.Context, clients int, nodes []string) (sto
 	})
 }
 
-// manageEach asks for the verb.
+// manageEach returns a function that asks for the verb manage on node i.
 func manageEach(nodes []string) func(c *client, i int) error {
 	return func(c *client, i int) error {
 		return c.want(http.StatusAccepted, http.MethodPut, "/v1/nodes/"+nodes[i]+"/states/provision", []byte(`{"target":"manage"}`))
