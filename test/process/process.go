@@ -1,5 +1,5 @@
-// Package process builds ingot and runs programs for tests and benchmarks: each is a
-// child that ends with whoever started it, and whose CPU time and memory can be read.
+// Package process builds ingot and runs programs for tests and benchmarks. Each program is a child
+// process that ends with its parent, and whose CPU time and memory can be read.
 package process
 
 import (
@@ -18,13 +18,14 @@ import (
 	"time"
 )
 
-// Build builds the ingot of a work tree, of which dir is any folder, as the file program.
-// A relative path begins in dir. Flags are those of go build.
+// Build builds the ingot of a work tree into the file program. dir is any folder of the work tree,
+// and a relative path of program begins there. flags are flags of go build.
 func Build(ctx context.Context, dir, program string, flags ...string) error {
 	args := append([]string{"build", "-o", program}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/ingot-metal/ingot/cmd/ingot")...) //nolint:gosec // a path of the caller's own
 	cmd.Dir = dir
-	if !strings.Contains(os.Getenv("GOFLAGS"), "-race") { // the program has no race detector, so tests with one use the same build
+	// Without cgo, tests with the race detector use the same build: the program has no race detector.
+	if !strings.Contains(os.Getenv("GOFLAGS"), "-race") {
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	}
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -33,19 +34,19 @@ func Build(ctx context.Context, dir, program string, flags ...string) error {
 	return nil
 }
 
-// Process is a program that runs as a child of this process, in a group of its own, which
-// gets its signals. It is safe for concurrent use.
+// Process is a program that runs as a child of this process. It has a process group of its own, and
+// signals go to the whole group. It is safe for concurrent use.
 type Process struct {
 	PID     int
 	Log     string    // file with its output
 	Started time.Time // just before the program was executed
 
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when the process has ended
 	err  error         // how it ended; set before done is closed
 }
 
-// Start runs a command, whose output is added to the file log. It ends with this process,
-// however that ends: the kernel kills the child when the thread that started it does.
+// Start runs a command and adds its output to the file log. The command ends with this process,
+// even if this process is killed: the kernel kills the child when the thread that started it ends.
 func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -66,8 +67,8 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	return p, nil
 }
 
-// run starts the command and waits for its end on one thread: Go may end a thread that no
-// goroutine is locked to (https://go.dev/issue/27505).
+// run starts the command and waits for its end on one thread: Go may end a thread to which no
+// goroutine is locked (https://go.dev/issue/27505), and that would kill the child.
 func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -81,7 +82,7 @@ func (p *Process) run(cmd *exec.Cmd, started chan<- error) {
 	close(p.done)
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Ended reports whether the process has ended.
@@ -97,7 +98,7 @@ func (p *Process) Ended() bool {
 // Signal sends a signal, unless the process has ended.
 func (p *Process) Signal(s syscall.Signal) {
 	if !p.Ended() {
-		_ = syscall.Kill(-p.PID, s) // it may end right now
+		_ = syscall.Kill(-p.PID, s) // an error does not matter: the process may end right now
 	}
 }
 
@@ -107,8 +108,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop asks the process to end, kills it if it does not do so in time, and returns when it
-// has ended. The error says that it did not end in time, or not well.
+// Stop asks the process to end, and kills it if it does not end in time. It returns when the
+// process has ended. The error says that the process did not end in time, or ended with a failure.
 func (p *Process) Stop(within time.Duration) error {
 	p.Signal(syscall.SIGTERM)
 	select {
@@ -123,7 +124,8 @@ func (p *Process) Stop(within time.Duration) error {
 	}
 }
 
-// Failure is how a process ended that should not have, with the last line of its output.
+// Failure returns the error for a process that ended although it should not have. It waits for the
+// end, and the error has the last line of the output.
 func (p *Process) Failure() error {
 	<-p.done
 	output, err := os.ReadFile(p.Log)
@@ -139,7 +141,7 @@ func (p *Process) Failure() error {
 }
 
 // FreeAddress returns a loopback address, host:port, on which nobody listens now. The port is below
-// those that Linux gives to connections, so that a program which is started again finds it free again.
+// those that Linux gives to connections, so that it is still free when a program is started again.
 func FreeAddress() (string, error) {
 	const first, count, attempts = 20000, 12000, 50
 	var err error

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// parentVariable makes the test binary start a child and wait for its end, as the process
-// that uses this package.
+// parentVariable makes the test binary a parent: it starts a child with this package and waits for
+// its end.
 const parentVariable = "INGOT_PROCESS_PARENT"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	<-p.Done()
 }
 
-// shell runs a script, and returns when it has written "ready".
+// shell runs a script and waits until the script has written "ready".
 func shell(t *testing.T, script string) *Process {
 	t.Helper()
 	p := Run(t, exec.Command("sh", "-c", script), filepath.Join(t.TempDir(), "log"))

@@ -11,11 +11,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
-// shownOutput is how much of the output a test shows that fails, in bytes.
+// shownOutput is how much of the output a failed test shows, in bytes.
 const shownOutput = 16 << 10
 
-// Run runs a command as Start does, until the test ends. A test that fails shows the end
-// of the output.
+// Run runs a command as Start does, and ends it with the test. A test that fails shows the end of
+// the output.
 func Run(t testing.TB, cmd *exec.Cmd, log string) *Process {
 	t.Helper()
 	p, err := Start(cmd, log)
@@ -32,7 +32,7 @@ func Run(t testing.TB, cmd *exec.Cmd, log string) *Process {
 	return p
 }
 
-// Output is what the process wrote so far.
+// Output returns what the process has written so far.
 func (p *Process) Output(t testing.TB) string {
 	t.Helper()
 	output, err := os.ReadFile(p.Log)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU times in /proc, USER_HZ, which is the same on every
-// architecture that Go runs Linux on.
+// tick is the unit of CPU times in /proc (USER_HZ). It is the same on every architecture on which
+// Go runs Linux.
 const tick = 10 * time.Millisecond
 
 // CPU returns how much CPU time the process has used so far.
@@ -21,8 +21,8 @@ func (p *Process) CPU() (time.Duration, error) {
 	return parseCPU(string(stat))
 }
 
-// parseCPU reads user and system time from /proc/PID/stat (proc(5)). The
-// program's name, in parentheses, may itself hold spaces.
+// parseCPU reads user and system time from /proc/PID/stat (proc(5)). The name of the program, which
+// is in parentheses, may have spaces.
 func parseCPU(stat string) (time.Duration, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	const user, system = 14 - 3, 15 - 3 // counted from the state, which is field 3
