@@ -45,7 +45,7 @@ func (a api) ask(method, path string, body any) (status int, answer []byte, err 
 	return response.StatusCode, answer, err
 }
 
-// tell asks for something that is there or has not come into being yet.
+// tell makes a request about something that exists or is created by the request.
 func (a api) tell(t *testing.T, method, path string, body any) {
 	t.Helper()
 	status, answer, err := a.ask(method, path, body)

@@ -24,7 +24,7 @@ import (
 // clientPatience is how long clients wait for an answer.
 const clientPatience = 5 * time.Second
 
-// subject is a node that clients ask things of, with a machine of the same name.
+// subject is a node about which clients make requests. Its machine has the same name.
 type subject struct {
 	name, uuid string
 	gone       atomic.Bool // nobody needs to ask any more
@@ -47,7 +47,7 @@ type answer string
 const (
 	accepted answer = "accepted"
 	refused  answer = "refused"
-	unknown  answer = "no answer" // or one that says nothing of what became of it
+	unknown  answer = "no answer" // or an answer that does not tell what became of it
 )
 
 // add notes a request.
@@ -57,7 +57,7 @@ func (s *subject) add(q *request) {
 	s.requests = append(s.requests, q)
 }
 
-// asked returns the requests that fit, with those whose answers are among answers.
+// asked returns the requests that fit and have one of the answers.
 func (s *subject) asked(fits func(*request) bool, answers ...answer) (found []*request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func kindOf(what string) string {
 	return what
 }
 
-// anyEngine returns one that runs, seldom one that is paused, or any when none runs.
+// anyEngine returns an engine that runs, seldom a paused one, or any engine if none runs.
 func (w *world) anyEngine(r *rand.Rand) *engine {
 	least := running
 	if r.IntN(10) == 0 {
@@ -188,8 +188,8 @@ var stepChoices = map[string][]node.Step{
 	},
 }
 
-// own keeps one node after another and asks verbs of it until ctx ends, then it waits
-// until the last one rests.
+// own keeps one node after another and asks verbs of it until ctx ends. Then it waits until the
+// last node rests.
 func (w *world) own(ctx context.Context, r *rand.Rand, name string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		s := &subject{name: fmt.Sprintf("%s-%d", name, i), uuid: uuid.NewString()}
@@ -297,8 +297,8 @@ func (w *world) ask(r *rand.Rand, s *subject, verb string, steps []node.Step) *r
 	return w.send(r, s, verb, http.MethodPut, "/v1/nodes/"+s.uuid+"/states/provision", body)
 }
 
-// nudge now and then aborts what a node waits in, and lets one go on that is held. It
-// reports whether it asked for something.
+// nudge now and then aborts what a node waits for, and releases a node that is held. It reports
+// whether it asked for something.
 func (w *world) nudge(ctx context.Context, r *rand.Rand, s *subject, n *shown) bool {
 	switch class := n.State.Class(); {
 	case class == node.Held && (ctx.Err() != nil || r.IntN(4) > 0):
@@ -311,7 +311,7 @@ func (w *world) nudge(ctx context.Context, r *rand.Rand, s *subject, n *shown) b
 	return true
 }
 
-// meddle asks for things beside the verbs until ctx ends.
+// meddle makes requests other than verbs until ctx ends.
 func (w *world) meddle(ctx context.Context, r *rand.Rand, by string) {
 	for i := 0; pass(ctx, upTo(r, 700*time.Millisecond)); i++ {
 		s := w.anySubject(r)

@@ -15,8 +15,8 @@ import (
 // nextVersion is the version of Kubernetes of an upgrade that keeps the template.
 const nextVersion = cluster.Version + "+2"
 
-// upgradeEdited has the template keep hosts, and then all machines replaced, while those of a second deployment wait for a host. They
-// get none.
+// upgradeEdited edits the template so that it keeps hosts, and then replaces all machines.
+// Meanwhile the machines of a second deployment wait for a host. They get none.
 func (l *clusterLife) upgradeEdited() {
 	l.t.Helper()
 	competitor := l.template(l.competitor())
@@ -33,7 +33,7 @@ func (l *clusterLife) upgradeEdited() {
 	l.ask(l.shape.used...)
 }
 
-// giveToCompetitor takes a machine away, whose host the second deployment gets.
+// giveToCompetitor takes a machine away. The second deployment gets the host of this machine.
 func (l *clusterLife) giveToCompetitor() {
 	l.t.Helper()
 	fewer := int32(len(l.shape.used) - 1)
@@ -49,11 +49,12 @@ func (l *clusterLife) giveToCompetitor() {
 // competitor is the name of the second deployment and of its template.
 func (l *clusterLife) competitor() string { return l.Name + "-second" }
 
-// awaitMachinesOf waits until a deployment has so many Machines, all upgraded if they are those of the first one and with Ready Nodes, and
-// returns the names of their hosts by those of the Machines.
+// awaitMachinesOf waits until a deployment has this many Machines with Ready Nodes. The Machines of
+// the first deployment must also be upgraded. It returns the names of the hosts by those of the
+// Machines.
 func (l *clusterLife) awaitMachinesOf(deployment string, want int) (hosts map[string]string) {
 	l.t.Helper()
-	for n := 1; n <= want; n++ { // each has its time
+	for n := 1; n <= want; n++ { // each has a time limit of its own
 		cluster.Eventually(l.t, func(ctx context.Context) error {
 			machines, err := l.Machines(ctx)
 			if err != nil {

@@ -9,17 +9,19 @@ import (
 	"testing"
 )
 
-// crucialWrite is a kind of write at which an operator has to be killed, whatever else is missed.
+// crucialWrite is a kind of write at which an operator must be killed, whatever else is missed.
 type crucialWrite struct {
 	what string
-	// on is what names begin with: the verb and the resource, or the whole name of a write that often joins others. An empty
-	// one is that of every patch.
+	// on is the start of the names of such writes: the verb and the resource, or the whole name of
+	// a write that often joins others. If it is empty, every patch can be such a write.
 	on string
-	// field begins one of the fields, and so does also; empty ones say nothing.
+	// The write has a field that begins with field, and one that begins with also; empty prefixes
+	// ask for nothing.
 	field, also string
 }
 
-// crucialWrites decide who has a host, whether its machine runs, and what waits for whom.
+// crucialWrites are the writes that decide who has a host, whether its machine runs, and what waits
+// for what.
 var crucialWrites = []crucialWrite{
 	{"claim of a free host", "patch baremetalhosts", "spec.consumerRef", "labels.cluster.x-k8s.io/cluster-name"},
 	{"claim of a reserved host", "patch baremetalhosts", "spec.consumerRef", "-annotations.metal3.io/reserved-at"},
@@ -62,8 +64,9 @@ func (c crucialWrite) is(name string) bool {
 	return (c.on == "" || c.on == on) && c.field != "" && has(c.field) && has(c.also)
 }
 
-// missed returns the places of the kind where no operator was killed in any shape or on any side of a move, of those writes that an undisturbed
-// life makes, and whether there is such a write.
+// missed returns the places of this kind of write at which no operator was killed, in any shape or
+// on any side of a move. It considers only writes of undisturbed lives, and reports whether there
+// is one.
 func (c crucialWrite) missed(k clusterKills) (missed []writePoint, made bool) {
 	hit := map[writePoint]bool{}
 	var all []writePoint
@@ -96,10 +99,11 @@ func (k clusterKills) crucialMissed() (n int) {
 	return n
 }
 
-// reportCrucial fails the test for each crucial place that was missed, and says of each kind whether all were hit.
+// reportCrucial fails the test for each crucial place that was missed, and prints for each kind
+// whether all places were hit.
 func (k clusterKills) reportCrucial(t *testing.T) {
 	t.Helper()
-	// With -run, shapes may be left out that make the other writes.
+	// With -run, the shapes that make the other writes may be left out.
 	complete := !slices.ContainsFunc(clusterShapes, func(s clusterShape) bool { return len(k[s.name].known) == 0 })
 	for _, c := range crucialWrites {
 		missed, made := c.missed(k)

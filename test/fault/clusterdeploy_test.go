@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// preferred is the failure domain that machines want, which only the free host is in.
+	// preferred is the failure domain that machines prefer. Only the free host is in it.
 	preferred = "rack-2"
 	// dataDisk is a disk that no image is written to, and mark a file on it.
 	dataDisk, mark = "/dev/data", "/mark"
@@ -26,14 +26,15 @@ const (
 // pool is the label of all hosts.
 var pool = map[string]string{"pool": "all"}
 
-// in are the labels of hosts in a failure domain.
+// in returns the labels of hosts in a failure domain.
 func in(domain string) map[string]string {
 	labels := maps.Clone(pool)
 	labels[v1beta2.FailureDomainLabel] = domain
 	return labels
 }
 
-// template returns a template of machines that keep their hosts, unless it is to be edited first.
+// template returns a template of machines that keep their hosts, unless a later step has to edit it
+// first.
 func (l *clusterLife) template(name string) *v1beta2.Metal3MachineTemplate {
 	template := l.MachineTemplate(name, pool)
 	reuse := !l.shape.edited
@@ -41,7 +42,7 @@ func (l *clusterLife) template(name string) *v1beta2.Metal3MachineTemplate {
 	return template
 }
 
-// deploy makes Nodes of machines, and marks their data disks.
+// deploy lets machines become Nodes, and marks their data disks.
 func (l *clusterLife) deploy() {
 	l.t.Helper()
 	l.AddHosts(l.t, in("rack-1"), l.shape.used...)
@@ -81,12 +82,12 @@ func (l *clusterLife) upgrade() {
 	l.ask(l.shape.used...)
 }
 
-// awaitMadeOf waits until all Machines are made of a template and have Ready Nodes, and returns the names of their hosts by those of
-// the Machines.
+// awaitMadeOf waits until all Machines are made from a template and have Ready Nodes. It returns
+// the names of the hosts by those of the Machines.
 func (l *clusterLife) awaitMadeOf(template string) (hosts map[string]string) {
 	l.t.Helper()
 	want := len(l.shape.used)
-	for n := 1; n <= want; n++ { // each has its time
+	for n := 1; n <= want; n++ { // each has a time limit of its own
 		cluster.Eventually(l.t, func(ctx context.Context) error {
 			made, all, err := l.madeOf(ctx, template)
 			if err != nil {
@@ -102,7 +103,8 @@ func (l *clusterLife) awaitMadeOf(template string) (hosts map[string]string) {
 	return hosts
 }
 
-// madeOf returns the Machines that are made of a template, without those that are being deleted, and how many there are of all.
+// madeOf returns the Machines that are made from a template, without those in deletion, and the
+// number of all Machines.
 func (l *clusterLife) madeOf(ctx context.Context, template string) (made []clusterv1.Machine, all int, err error) {
 	machines, err := l.Machines(ctx)
 	if err != nil {

@@ -16,17 +16,19 @@ import (
 const (
 	// clusterTime is how many times longer than -seconds this test may take.
 	clusterTime = 10
-	// mostRounds bounds how many hosts there have to be.
+	// mostRounds limits how many hosts are needed.
 	mostRounds = 4
-	// leastHit is how many of a hundred places have to be hit. Those of crucialWrites all have to be, in one shape or another.
+	// leastHit is how many percent of the places must be hit. Those of crucialWrites must all be
+	// hit, each in one shape or another.
 	leastHit = 75
 )
 
 // clusterKills is where the operators of clusters were killed, by shape.
 type clusterKills map[string]*places
 
-// TestClustersSurviveTheDeathOfTheirOperator leads clusters of Cluster API through their lives while the operator is killed just before and
-// just after each kind of write to the API servers of the management cluster and of the workload cluster.
+// TestClustersSurviveTheDeathOfTheirOperator leads clusters of Cluster API through their lives.
+// Meanwhile the operator is killed just before and just after each kind of write to the API servers
+// of the management cluster and of the workload cluster.
 func TestClustersSurviveTheDeathOfTheirOperator(t *testing.T) {
 	seed := cmp.Or(*seed, uint64(time.Now().UnixNano())%1_000_000)
 	fmt.Printf("seed %d; to repeat the choices: make fault SEED=%d SECONDS=%d RUN=%s\n", seed, seed, *seconds, t.Name())
@@ -56,8 +58,8 @@ func TestClustersSurviveTheDeathOfTheirOperator(t *testing.T) {
 	}
 }
 
-// kill shares the places that were not hit yet between clusters. The first time the operator is killed
-// at any of the writes of a name, later at the first one.
+// kill shares the places that were not hit yet among clusters. In the first round, the operator is
+// killed at a random one of the writes with a name, later at the first one.
 func (k clusterKills) kill(t *testing.T, w *cluster.World, s clusterShape, r *rand.Rand, first bool) {
 	t.Helper()
 	p := k[s.name]
@@ -74,7 +76,7 @@ func (k clusterKills) kill(t *testing.T, w *cluster.World, s clusterShape, r *ra
 	}
 }
 
-// live leads a cluster through its life beside others.
+// live leads a cluster through its life while others live.
 func (k clusterKills) live(t *testing.T, w *cluster.World, s clusterShape, name string, points kills) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -93,7 +95,7 @@ func (k clusterKills) hit() (n int) {
 	return n
 }
 
-// left counts the places where none was.
+// left counts the places where no operator was killed.
 func (k clusterKills) left() (n int) {
 	for _, p := range k {
 		n += len(p.open())

@@ -23,7 +23,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// clusterLife is a cluster on its way from its first machines to its end, with an operator that dies now and then.
+// clusterLife is a cluster on its way from its first machines to its end. Its operator is killed
+// now and then.
 type clusterLife struct {
 	*cluster.Cluster
 	t          *testing.T
@@ -40,7 +41,8 @@ type clusterLife struct {
 // clusterShape is a kind of life of clusters.
 type clusterShape struct {
 	name string
-	// used are the hosts that machines begin with. Another one comes later unless full says otherwise, and is first in the order of each machine.
+	// used are the hosts with which the machines begin. Unless full is set, another host comes
+	// later. All machines prefer that host.
 	used []string
 	// controlPlane says that the machines are those of a control plane.
 	controlPlane bool
@@ -127,7 +129,7 @@ func startClusterLife(t *testing.T, w *cluster.World, s clusterShape, points kil
 		plane = w.WorkerPlane(t)
 	}
 	l := &clusterLife{t: t, shape: s, Cluster: w.NewCluster(t, name, plane, controlPlane), writes: killAt(points), asked: map[string]int{}}
-	l.there.writes = killAt(points) // the names differ
+	l.there.writes = killAt(points) // the names of writes differ there
 	l.reachThroughProxy()
 	l.operator = l.startOperator(w.Config(), l.writes, "")
 	t.Cleanup(func() {
@@ -147,8 +149,8 @@ func (l *clusterLife) startOperator(config *rest.Config, w *writes, title string
 		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
 }
 
-// reachThroughProxy has everybody reach the workload cluster through a proxy, which kills the operator at some
-// of its writes there.
+// reachThroughProxy makes everybody reach the workload cluster through a proxy. The proxy kills the
+// operator at some of its writes there.
 func (l *clusterLife) reachThroughProxy() {
 	l.t.Helper()
 	config := l.Plane.Config()
@@ -161,7 +163,7 @@ func (l *clusterLife) reachThroughProxy() {
 			proxy.ServeHTTP(w, r)
 		}
 	})
-	proxy.StartTLS() // a kubeconfig without it is refused
+	proxy.StartTLS() // Cluster API refuses a kubeconfig without TLS
 	kubeconfig, err := clientcmd.LoadFromFile(l.Plane.Kubeconfig())
 	if err != nil {
 		l.t.Fatal(err)
@@ -213,7 +215,7 @@ func (l *clusterLife) ask(hosts ...string) {
 	}
 }
 
-// checkDisks looks at what was written to disks, and what is still on them.
+// checkDisks checks what was written to the disks, and what is still on them.
 func (l *clusterLife) checkDisks(step string) {
 	l.t.Helper()
 	for host := range l.Hosts {

@@ -14,15 +14,15 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// there is what a cluster that moves has in the other management cluster.
+// there is what a moving cluster has in the other management cluster.
 type there struct {
 	writes   *writes
 	operator *mortalOperator // nil before the move
-	// rules says that writes of workload clusters are those of this operator.
+	// rules says that writes to the workload cluster are those of this operator.
 	rules atomic.Bool
 }
 
-// operators are those of all management clusters.
+// operators returns the operators of all management clusters.
 func (l *clusterLife) operators() []*mortalOperator {
 	if l.there.operator == nil {
 		return []*mortalOperator{l.operator}
@@ -30,8 +30,9 @@ func (l *clusterLife) operators() []*mortalOperator {
 	return []*mortalOperator{l.operator, l.there.operator}
 }
 
-// move moves the cluster to another management cluster while one machine is fenced and one host is reserved. Nothing is done to any
-// machine by that; the recovery and the replacement come to their ends there.
+// move moves the cluster to another management cluster while one machine is fenced and one host is
+// reserved. The move must not touch any machine. The recovery and the replacement end in the other
+// cluster.
 func (l *clusterLife) move() {
 	l.t.Helper()
 	to := l.NewManagementWithoutOperator(l.t)
@@ -82,7 +83,7 @@ func (l *clusterLife) move() {
 	}
 }
 
-// allPowered is what was done to the power of machines.
+// allPowered returns what was done to the power of the machines.
 func (l *clusterLife) allPowered(all ...*silence) (kinds []string) {
 	for _, s := range all {
 		for _, kind := range s.powered() {

@@ -17,8 +17,9 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// replaceByPluggedIn has a machine that stays broken replaced by one that nobody has registered: it is plugged in, discovered, scaled to
-// and becomes a Node.
+// replaceByPluggedIn lets a machine that stays broken be replaced by one that nobody has
+// registered. That machine is plugged in and discovered, the deployment is scaled to it, and it
+// becomes a Node.
 func (l *clusterLife) replaceByPluggedIn() {
 	l.t.Helper()
 	l.Create(l.t, &discoveryv1alpha1.BareMetalHostDiscovery{ObjectMeta: l.Meta(l.Name), Spec: discoveryv1alpha1.BareMetalHostDiscoverySpec{
@@ -48,7 +49,7 @@ func (l *clusterLife) replaceByPluggedIn() {
 	l.endHealthCheck()
 }
 
-// followHosts has the size of the deployment follow its hosts, and waits until it does.
+// followHosts makes the size of the deployment follow its hosts, and waits until it does.
 func (l *clusterLife) followHosts() {
 	l.t.Helper()
 	cluster.Change(l.t, l.Cluster, l.deployment, func(d *clusterv1.MachineDeployment) {

@@ -23,13 +23,14 @@ import (
 const (
 	// recoveryTimeout is longer than anything takes here, in seconds: no attempt is repeated or given up.
 	recoveryTimeout = 1200
-	// shortTimeout is the shortest that there is.
+	// shortTimeout is the shortest timeout that is allowed, in seconds.
 	shortTimeout = 100
 	// nodeLabel is a label of Nodes that a person has set.
 	nodeLabel = "example.com/rack"
 )
 
-// recoverByAnnotation has a machine that hangs fenced by the annotation of its Machine, which deletes its Node.
+// recoverByAnnotation lets a machine that hangs be fenced by the annotation of its Machine. That
+// recovery deletes the Node.
 func (l *clusterLife) recoverByAnnotation() {
 	l.t.Helper()
 	l.checkHealth(v1beta2.AnnotationRemediation, recoveryTimeout)
@@ -44,7 +45,7 @@ func (l *clusterLife) recoverByAnnotation() {
 	l.endHealthCheck()
 }
 
-// recoverByReboot has another one fenced, whose Node is put out of service meanwhile.
+// recoverByReboot lets another machine be fenced. Its Node is out of service meanwhile.
 func (l *clusterLife) recoverByReboot() {
 	l.t.Helper()
 	l.checkHealth(v1beta2.RebootRemediation, recoveryTimeout)
@@ -62,7 +63,7 @@ func (l *clusterLife) recoverByReboot() {
 	l.endHealthCheck()
 }
 
-// replace has a machine that stays broken fenced, and then replaced on the free host.
+// replace lets a machine that stays broken be fenced, and then be replaced on the free host.
 func (l *clusterLife) replace() {
 	l.t.Helper()
 	l.checkHealth(v1beta2.AnnotationRemediation, shortTimeout)
@@ -88,7 +89,7 @@ func isUnhealthy(h *v1alpha1.BareMetalHost) bool {
 	return marked
 }
 
-// checkHealth has Machines recovered whose Nodes are silent.
+// checkHealth lets Machines with silent Nodes be recovered.
 func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int32) {
 	l.t.Helper()
 	template := &v1beta2.Metal3RemediationTemplate{ObjectMeta: l.Meta(l.Name)}
@@ -101,7 +102,7 @@ func (l *clusterLife) checkHealth(strategy v1beta2.RemediationType, timeout int3
 	l.Create(l.t, check)
 }
 
-// healthCheck returns one that has Machines replaced whose Nodes are silent.
+// healthCheck returns a health check that replaces Machines with silent Nodes.
 func (l *clusterLife) healthCheck() *clusterv1.MachineHealthCheck {
 	soon, never := int32(5), int32(0) // a Node is silent after cluster.NodeGrace
 	return &clusterv1.MachineHealthCheck{ObjectMeta: l.Meta(l.Name), Spec: clusterv1.MachineHealthCheckSpec{
@@ -116,7 +117,7 @@ func (l *clusterLife) healthCheck() *clusterv1.MachineHealthCheck {
 	}}
 }
 
-// endHealthCheck has nothing recovered any more: silence in other steps does not count.
+// endHealthCheck ends all recovery, so that silence in other steps has no effect.
 func (l *clusterLife) endHealthCheck() {
 	l.t.Helper()
 	for _, object := range []client.Object{
@@ -175,8 +176,8 @@ func (s *silence) isBack() *corev1.Node {
 	return node
 }
 
-// comesBack waits until the machine was powered off and on and its Node is Ready, and until nothing is left of the
-// recovery. It returns the Node.
+// comesBack waits until the machine was powered off and on, its Node is Ready, and nothing is left
+// of the recovery. It returns the Node.
 func (s *silence) comesBack() (node *corev1.Node) {
 	s.t.Helper()
 	s.isPowered(2)
@@ -196,7 +197,7 @@ func (s *silence) comesBack() (node *corev1.Node) {
 	return node
 }
 
-// isPowered waits until the power of the machine was changed so many times.
+// isPowered waits until the power of the machine was changed this many times.
 func (s *silence) isPowered(times int) {
 	s.t.Helper()
 	cluster.Eventually(s.t, func(context.Context) error {
@@ -207,7 +208,7 @@ func (s *silence) isPowered(times int) {
 	})
 }
 
-// powered is what was done to the power of the machine since its Node was well.
+// powered returns what was done to the power of the machine since its Node was healthy.
 func (s *silence) powered() (kinds []string) {
 	for _, e := range s.effectsOf(s.host, s.since) {
 		if e.Kind == string(bmc.PowerOff) || slices.Contains(poweringOn, e.Kind) {

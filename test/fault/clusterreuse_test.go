@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// stopReuse has an upgrade begin with hosts that are kept, and end with hosts that are not: the one that is reserved
-// when node reuse is switched off is freed.
+// stopReuse begins an upgrade with node reuse and switches the reuse off during the upgrade. The
+// host that is reserved at that time must be freed.
 func (l *clusterLife) stopReuse() {
 	l.t.Helper()
 	next := l.roll("-3")
@@ -32,7 +32,7 @@ func (l *clusterLife) stopReuse() {
 	l.othersAreFree(hosts)
 }
 
-// scaleDown takes a machine away while an upgrade has reserved a host, which nobody keeps then.
+// scaleDown takes a machine away while an upgrade has reserved a host. Nobody keeps that host then.
 func (l *clusterLife) scaleDown() {
 	l.t.Helper()
 	next := l.roll("-4")
@@ -53,14 +53,14 @@ func (l *clusterLife) scaleDown() {
 	})
 	l.ask(slices.Collect(maps.Values(hosts))...)
 	others := l.othersAreFree(hosts)
-	for _, host := range others { // a new machine that was taken away may have come so far
+	for _, host := range others { // a new machine that was taken away may have got an image
 		if l.images(host) == l.asked[host]+1 {
 			l.ask(host)
 		}
 	}
 }
 
-// roll begins to replace all machines by those of another template, which keep their hosts.
+// roll begins to replace all machines by those of another template. They keep their hosts.
 func (l *clusterLife) roll(suffix string) *v1beta2.Metal3MachineTemplate {
 	l.t.Helper()
 	next := l.template(l.Name + suffix)
@@ -80,7 +80,8 @@ func (l *clusterLife) reserved() {
 	})
 }
 
-// othersAreFree waits until the hosts are free that none of the machines is on, and returns them. No host is reserved then.
+// othersAreFree waits until all hosts without a machine are free, and returns them. No host may be
+// reserved then.
 func (l *clusterLife) othersAreFree(machines map[string]string) []string {
 	l.t.Helper()
 	others := except(slices.Sorted(maps.Keys(l.Hosts)), machines)
@@ -93,7 +94,8 @@ func (l *clusterLife) othersAreFree(machines map[string]string) []string {
 	return others
 }
 
-// replaceOnSameHost has a health check replace a machine whose host is not broken. The next one gets the same host.
+// replaceOnSameHost lets a health check replace a machine whose host is not broken. The next
+// machine gets the same host.
 func (l *clusterLife) replaceOnSameHost() {
 	l.t.Helper()
 	host := l.shape.used[0]

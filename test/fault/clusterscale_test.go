@@ -30,14 +30,14 @@ func (l *clusterLife) scaleToHosts() {
 	l.ask(except(all, before)...)
 }
 
-// except returns those of hosts that none of the machines is on.
+// except returns the hosts without any of the machines.
 func except(hosts []string, machines map[string]string) []string {
 	taken := slices.Collect(maps.Values(machines))
 	return slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return slices.Contains(taken, host) })
 }
 
-// delete deletes the cluster, which sets its hosts free, and the Metal3DataTemplate, which no cluster owns and which stays until
-// its machines are gone.
+// delete deletes the cluster, which frees its hosts. It also deletes the Metal3DataTemplate, which
+// no cluster owns, and which stays until its machines are gone.
 func (l *clusterLife) delete() {
 	l.t.Helper()
 	c := &clusterv1.Cluster{ObjectMeta: l.Meta(l.Name)}
@@ -63,7 +63,7 @@ func (l *clusterLife) delete() {
 	})
 }
 
-// isFree waits until a host is free and off, and checks that nothing says whose it was.
+// isFree waits until a host is free and off, and checks that nothing tells whose host it was.
 func (l *clusterLife) isFree(host string) {
 	l.t.Helper()
 	l.HostIsFree(l.t, host)

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// recoverWithoutBMC has a machine that hangs fenced while its BMC does not answer: it is stuck, its Node stays, and when
-// the BMC answers again, the recovery comes to its end.
+// recoverWithoutBMC lets a machine that hangs be fenced while its BMC does not answer. The recovery
+// is stuck and the Node stays. When the BMC answers again, the recovery ends.
 func (l *clusterLife) recoverWithoutBMC() {
 	l.t.Helper()
 	l.checkHealth(v1beta2.AnnotationRemediation, recoveryTimeout)
@@ -45,7 +45,7 @@ func (l *clusterLife) recoverWithoutBMC() {
 
 func hasLabel(node *corev1.Node) bool { return node.Labels[nodeLabel] != "" }
 
-// reachable decides whether the BMC of the machine answers.
+// reachable sets whether the BMC of the machine answers.
 func (s *silence) reachable(answers bool) {
 	s.t.Helper()
 	faults := &effect.Faults{Unreachable: 1}
@@ -72,7 +72,7 @@ func (s *silence) shows(reason string) {
 	})
 }
 
-// waitedLong makes the hold of the host an hour old, which is longer than a recovery waits until it counts as stuck.
+// waitedLong makes the hold of the host an hour old. After that time, the recovery counts as stuck.
 func (s *silence) waitedLong() {
 	s.t.Helper()
 	s.ChangeHost(s.t, s.host, func(h *v1alpha1.BareMetalHost) {

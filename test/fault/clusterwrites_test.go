@@ -15,18 +15,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clusterNames gives names to the writes of a cluster's operator: what they change, in which fields.
+// clusterNames names the writes of a cluster's operator by what they change, in which fields.
 type clusterNames struct {
 	// prefix comes before the resource in paths.
 	prefix string
-	// title begins the names; it may be empty.
+	// title is the prefix of the names; it may be empty.
 	title string
 	// client and server reach the API server past the proxy.
 	client *http.Client
 	server string
 }
 
-// thereTitle begins the names of the writes of an operator to which a cluster has moved.
+// thereTitle is the prefix of the names of writes by the operator to which a cluster has moved.
 const thereTitle = "there: "
 
 // managementNames names the writes in a namespace of a management cluster.
@@ -53,7 +53,7 @@ func newClusterNames(t *testing.T, config *rest.Config, prefix, title string) cl
 // ingotAgent is how the operator introduces itself to workload clusters.
 const ingotAgent = "ingot-operator"
 
-// ofIngot is name for a proxy that others use, too.
+// ofIngot is name for a proxy that other clients use, too.
 func (n clusterNames) ofIngot(r *http.Request) string {
 	if !strings.HasPrefix(r.UserAgent(), ingotAgent) {
 		return ""
@@ -61,7 +61,7 @@ func (n clusterNames) ofIngot(r *http.Request) string {
 	return n.name(r)
 }
 
-// name is what a request writes, as "VERB RESOURCE[/SUBRESOURCE]: FIELDS".
+// name returns what a request writes, as "VERB RESOURCE[/SUBRESOURCE]: FIELDS".
 func (n clusterNames) name(r *http.Request) string {
 	a, is := askedOf(r, n.prefix)
 	if !is {
@@ -71,7 +71,7 @@ func (n clusterNames) name(r *http.Request) string {
 	if a.verb != "patch" {
 		return name
 	}
-	if a.resource == "baremetalhosts/status" { // which is written by what is done to the machine
+	if a.resource == "baremetalhosts/status" { // named by what happens to the machine
 		return name + changesIn(a.verb, a.body)
 	}
 	var patch map[string]any
@@ -86,19 +86,19 @@ func (n clusterNames) name(r *http.Request) string {
 }
 
 const (
-	// conditionsField is a field that each write of a condition writes whole.
+	// conditionsField is a field that every write of a condition writes completely.
 	conditionsField = "status.conditions"
 	// nameDepth is how deep names tell fields apart.
 	nameDepth = 2
 )
 
-// unnamedFields are in nearly every patch.
+// unnamedFields are fields that nearly every patch has.
 var unnamedFields = []string{"metadata.resourceVersion", "metadata.uid", "status.lastUpdated"}
 
-// uids are in the keys of some annotations.
+// uids matches the UIDs in the keys of some annotations.
 var uids = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// fieldsOf are the fields that a patch changes, sorted; those that it removes are marked.
+// fieldsOf returns the fields that a patch changes, sorted. It marks those that the patch removes.
 func fieldsOf(patch map[string]any, path string, depth int) (fields []string) {
 	for key, value := range patch {
 		field := strings.TrimPrefix(path+"."+key, ".")
@@ -119,7 +119,7 @@ func fieldsOf(patch map[string]any, path string, depth int) (fields []string) {
 	return slices.Compact(fields)
 }
 
-// condition is the part of a condition that names tell apart.
+// condition is the part of a condition by which names differ.
 type condition struct{ Type, Status, Reason string }
 
 // withConditions is an object with conditions.
@@ -127,7 +127,8 @@ type withConditions struct {
 	Status struct{ Conditions []condition }
 }
 
-// changedCondition is the type and the status of the condition that a patch changes, or empty unless it is one.
+// changedCondition returns the type and the status of the condition that a patch changes. It
+// returns "" if the patch does not change exactly one condition.
 func (n clusterNames) changedCondition(r *http.Request, patch map[string]any) string {
 	var next, now withConditions
 	body, err := json.Marshal(patch)

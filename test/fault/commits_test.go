@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// leastSteps is how many different steps have to be hit.
+	// leastSteps is how many different steps must be hit.
 	leastSteps = 25
 	// killsPerLife is how often an engine is killed in the life of one machine.
 	killsPerLife = 14
-	// livesPerRound is how many lives there are at the same time, two of each shape. They wait
-	// for most of their time.
+	// livesPerRound is how many lives there are at the same time, two of each shape. Most of their
+	// time they wait.
 	livesPerRound = 2 * len(shapes)
 )
 

@@ -23,8 +23,8 @@ const (
 	meddlers = 3
 )
 
-// TestWhatMustHoldHoldsWithRealProcesses lets clients ask engines for things while
-// processes, database and machines fail, and reads from the machines what was done.
+// TestWhatMustHoldHoldsWithRealProcesses lets clients make requests to engines while processes, the
+// database and machines fail. It reads from the machines what was done.
 func TestWhatMustHoldHoldsWithRealProcesses(t *testing.T) {
 	seed := *seed
 	if seed == 0 {
@@ -41,7 +41,7 @@ func TestWhatMustHoldHoldsWithRealProcesses(t *testing.T) {
 	w.report()
 }
 
-// run lets everything happen at once, for so long, and then come to rest.
+// run lets everything happen at the same time, for this long, and then lets all come to rest.
 func (w *world) run(length time.Duration) {
 	lasts, end := context.WithTimeout(w.ctx, length)
 	defer end()
@@ -125,8 +125,8 @@ func (w *world) checkTables(db *pgx.Conn) error {
 	return nil
 }
 
-// checkSubject holds a node against what was answered about it; nil means that it does
-// not exist.
+// checkSubject compares a node with the answers that clients got about it. A nil node does not
+// exist.
 func (w *world) checkSubject(s *subject, n *shown) {
 	deleted := len(s.asked(called("delete"), accepted)) > 0
 	switch {
@@ -148,7 +148,7 @@ func (w *world) checkSubject(s *subject, n *shown) {
 	}
 }
 
-// evidence reads what machines and database wrote down.
+// evidence reads what the machines and the database have recorded.
 func (w *world) evidence() (e evidence) {
 	var log struct {
 		Effects []effect.Effect `json:"effects"`
@@ -209,7 +209,7 @@ func (w *world) print() {
 	}
 }
 
-// report fails the test for what does not hold, with all that is known of it.
+// report fails the test for everything that does not hold, and prints all that is known about it.
 func (w *world) report() {
 	w.t.Helper()
 	for name, broken := range w.broken {

@@ -77,8 +77,8 @@ func (e *engine) is() mode {
 	return e.mode
 }
 
-// start runs the engine until it answers. One that finds no database ends, and is
-// started again.
+// start runs the engine until it answers. An engine that finds no database ends, and is started
+// again.
 func (e *engine) start(ctx context.Context) {
 	for ctx.Err() == nil {
 		p, err := process.Start(engineCommand(e.database, e.address, e.name, settings...), e.log)
@@ -103,7 +103,7 @@ func (e *engine) kill() {
 	e.process.Kill()
 }
 
-// stop ends the engine in order.
+// stop lets the engine end in order.
 func (e *engine) stop() {
 	e.set(e.process, down)
 	e.process.Signal(syscall.SIGTERM)
@@ -115,7 +115,7 @@ func (e *engine) stop() {
 	}
 }
 
-// pause stops the process for a while, without its knowledge.
+// pause stops the process for a while. The process does not notice.
 func (e *engine) pause(ctx context.Context, d time.Duration) {
 	e.set(e.process, paused)
 	e.process.Signal(syscall.SIGSTOP)
@@ -127,7 +127,8 @@ func (e *engine) goOn() {
 	e.set(e.process, running)
 }
 
-// faults are what happens to an engine. Each leaves it well, also when ctx ends.
+// engineFaults are the faults that happen to an engine. Each leaves the engine healthy, even if ctx
+// ends.
 var engineFaults = []struct {
 	name   string
 	weight int
@@ -192,7 +193,7 @@ var engineFaults = []struct {
 	}},
 }
 
-// suffer lets things happen to an engine until ctx ends, and leaves it well.
+// suffer makes faults happen to an engine until ctx ends, and leaves it healthy.
 func (e *engine) suffer(ctx context.Context, r *rand.Rand) {
 	var names []int // as often as their weight
 	for i, f := range engineFaults {
@@ -234,7 +235,7 @@ func (e *engine) awaitCall(ctx context.Context) bool {
 	return false
 }
 
-// logLines returns what the engine has logged with a word in it.
+// logLines returns the lines of the engine's log that have a word in them.
 func (e *engine) logLines(word string) []string {
 	text, err := os.ReadFile(e.log)
 	if err != nil {

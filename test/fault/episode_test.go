@@ -21,20 +21,19 @@ type episode struct {
 	from    node.State
 	sent    time.Time
 	request *request
-	also    []node.Trigger // of other requests that may have come in between
+	also    []node.Trigger // triggers of other requests that may have come in between
 
 	rested    time.Time
 	to        node.State
 	lastError string
-	errors    []string // that the history has got
+	errors    []string // that the history has since then
 }
 
-// lateBy is how long after its client gave up a request may be taken up by an engine
-// that was paused, or had no database.
+// lateBy is how long after its client gave up an engine may handle a request, because the engine
+// was paused or had no database.
 const lateBy = 45 * time.Second
 
-// end notes how the episode ended and holds it against the state machine. There may be
-// no episode.
+// end notes how the episode ended, and compares that with the state machine. e may be nil.
 func (e *episode) end(w *world, r *rand.Rand, n *shown) {
 	if e == nil {
 		return
@@ -53,19 +52,19 @@ func (e *episode) end(w *world, r *rand.Rand, n *shown) {
 	if ends, known := e.ends(); known && !slices.Contains(ends, e.to) {
 		w.violated(e.s.name, "%q (%s) has led from %q to %q, want one of %q", e.verb.Name, e.request.answer, e.from, e.to, ends)
 	}
-	// A power change ends last_error, which may tell of an earlier verb.
+	// A power change clears last_error, which may tell of an earlier verb.
 	if e.failed() && e.lastError == "" && len(w.errorsSince(r, e.s, n.Since)) == 0 {
 		w.violated(e.s.name, "%q has led to %q without a sentence", e.verb.Name, e.to)
 	}
 }
 
-// failed reports whether the node is where a verb does not lead that goes well.
+// failed reports whether the node is not where the verb leads if it goes well.
 func (e *episode) failed() bool {
 	row, ok := node.Next(e.from, e.verb.On)
 	return ok && e.request.answer == accepted && len(e.also) == 0 && e.to != goal(row) || e.to.Class() == node.Failed
 }
 
-// goal is where a transition leads when all goes well.
+// goal returns the state to which a transition leads if all goes well.
 func goal(row node.Transition) node.State {
 	if row.Target != "" {
 		return row.Target
@@ -93,11 +92,11 @@ func (w *world) errorsSince(r *rand.Rand, s *subject, since time.Time) (sentence
 	return sentences
 }
 
-// byEngines are the triggers that end what is under way.
+// byEngines are the triggers with which engines end what is in progress.
 var byEngines = []node.Trigger{node.OnDone, node.OnFail, node.OnWait, node.OnResume, node.OnHold}
 
-// ends returns the states in which the node may rest now. Known is false when nobody
-// can say, because the verb was taken up in another state than its client saw.
+// ends returns the states in which the node may rest now. known is false if nobody can tell,
+// because the engine got the verb in another state than the client saw.
 func (e *episode) ends() (ends []node.State, known bool) {
 	type place struct{ state, target node.State }
 	var todo []place
@@ -163,8 +162,8 @@ func (e *episode) wanted() map[string]int {
 	return kinds
 }
 
-// problem holds the episode against the calls of its machine: what went well was done
-// as often as was asked for, and what failed not more often.
+// problem compares the episode with the calls of its machine. A verb that went well must have done
+// what it asks for as often as it asks for it; a verb that failed, not more often.
 func (e *episode) problem(calls []effect.Effect) string {
 	if e.request.answer != accepted || len(e.also) > 0 {
 		return ""

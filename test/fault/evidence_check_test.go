@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// TestEvidenceTellsWhatDoesNotHold makes up a log that is in order and spoils it.
+// TestEvidenceTellsWhatDoesNotHold spoils a log that is in order, in one way after another.
 func TestEvidenceTellsWhatDoesNotHold(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.UnixMicro(int64(seconds * 1e6)) }
 	sound := func() evidence {

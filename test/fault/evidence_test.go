@@ -14,13 +14,13 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// evidence is what machines and the database wrote down by themselves.
+// evidence is what the machines and the database have recorded.
 type evidence struct {
-	calls  []effect.Effect         // that engines made to change machines, as they arrived
+	calls  []effect.Effect         // calls with which engines change machines, as they arrived
 	leases map[int64][]leaseChange // by epoch, in their order
 }
 
-// leaseChange is a lease from a time on, by the database's clock.
+// leaseChange is the state of a lease from a time on, by the database's clock.
 type leaseChange struct {
 	at      time.Time
 	owner   string
@@ -29,18 +29,17 @@ type leaseChange struct {
 	ended   bool
 }
 
-// arrival is how long a request may take to be seen by a machine of this computer,
-// which may be busy.
+// arrival is how long a request may take to reach a machine on this computer, which may be busy.
 const arrival = time.Second
 
-// longestCall is more than any call takes.
+// longestCall is longer than any call takes.
 const longestCall = time.Minute
 
 // once are the kinds of effects that must not happen twice for one request.
 var once = []string{"wipe", "write", "flash", "nmi"}
 
-// rules say what must hold for the calls of one machine. Each returns sentences about
-// calls that break it.
+// rules are what must hold for the calls of one machine. Each returns sentences about the calls
+// that break the rule.
 var rules = []func(evidence, []effect.Effect) []string{
 	evidence.heldWhenSent, evidence.besideNobody, evidence.forward, evidence.notTwice, evidence.inOrder,
 }
@@ -62,7 +61,7 @@ func (e evidence) violations() map[string][]string {
 	return found
 }
 
-// lease is the lease of an epoch as it was at a time; false when it was not there.
+// lease returns the lease of an epoch at a time. It returns false if there was none.
 func (e evidence) lease(epoch int64, at time.Time) (lease leaseChange, held bool) {
 	for _, change := range e.leases[epoch] {
 		if change.at.After(at) {
@@ -73,7 +72,7 @@ func (e evidence) lease(epoch int64, at time.Time) (lease leaseChange, held bool
 	return lease, held
 }
 
-// heldWhenSent: a call begins under a lease that is in force, of the engine that makes
+// heldWhenSent: a call begins under a lease that is in force, that belongs to the engine that makes
 // the call, and that keeps others from the machine.
 func (e evidence) heldWhenSent(calls []effect.Effect) (broken []string) {
 	for _, call := range calls {
@@ -98,7 +97,7 @@ func (e evidence) heldWhenSent(calls []effect.Effect) (broken []string) {
 	return broken
 }
 
-// besideNobody: while a call may be on its way, none begins under another lease.
+// besideNobody: while a call may be on its way, no call begins under another lease.
 func (e evidence) besideNobody(calls []effect.Effect) (broken []string) {
 	for i, call := range calls {
 		for _, before := range slices.Backward(calls[:i]) {
@@ -110,7 +109,7 @@ func (e evidence) besideNobody(calls []effect.Effect) (broken []string) {
 			}
 			until := before.Ended
 			if lease, _ := e.lease(before.Epoch, before.Time); until.IsZero() || !lease.busy.IsZero() && lease.busy.Before(until) {
-				until = lease.busy // its client gives it up then, seen or not
+				until = lease.busy // by then its client gives up, whether the machine noticed or not
 			}
 			if call.Time.Before(until) {
 				broken = append(broken, fmt.Sprintf("%s begins %s before %s is over", describe(call), until.Sub(call.Time), describe(before)))
@@ -130,7 +129,7 @@ func (evidence) forward(calls []effect.Effect) (broken []string) {
 	return broken
 }
 
-// notTwice: what may do harm is done at most once for a request.
+// notTwice: what may do harm is done once at most for a request.
 func (evidence) notTwice(calls []effect.Effect) (broken []string) {
 	seen := map[string]effect.Effect{}
 	for _, call := range calls {
@@ -175,8 +174,8 @@ func describe(e effect.Effect) string {
 
 const clockTime = "15:04:05.000"
 
-// recordLeases has the database write down every change of a lease, in the transaction
-// that makes it.
+// recordLeases makes the database record every change of a lease, in the transaction that makes the
+// change.
 const recordLeases = `
 CREATE SCHEMA evidence;
 CREATE TABLE evidence.leases (
@@ -192,7 +191,7 @@ CREATE FUNCTION evidence.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 END $$;
 CREATE TRIGGER note AFTER INSERT OR UPDATE OR DELETE ON leases FOR EACH ROW EXECUTE FUNCTION evidence.note();`
 
-// recordedLeases reads what recordLeases has made the database write down.
+// recordedLeases reads what the database has recorded because of recordLeases.
 func recordedLeases(ctx context.Context, db *pgx.Conn) (map[int64][]leaseChange, error) {
 	rows, err := db.Query(ctx, "SELECT epoch, at, owner, coalesce(expires_at, 0), coalesce(busy_until, 0), ended FROM evidence.leases ORDER BY id")
 	if err != nil {

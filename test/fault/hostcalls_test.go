@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// engineCalls are the requests with which operators changed nodes of an engine, in the order of their answers. They are safe
-// for concurrent use.
+// engineCalls are the requests with which operators changed nodes of an engine, in the order of
+// their answers. They are safe for concurrent use.
 type engineCalls struct {
 	mu  sync.Mutex
 	all []engineCall
@@ -31,7 +31,8 @@ type engineCall struct {
 	from, to time.Time // when it was sent and answered
 }
 
-// pass passes the requests of the operator at a place on to the engine. When that is dead, it cuts connections.
+// pass forwards the requests of the operator at a place to the engine. While the engine is dead, it
+// cuts connections.
 func (c *engineCalls) pass(place string, engine *url.URL) http.Handler {
 	pass := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(engine) },
@@ -70,7 +71,8 @@ func (c *engineCalls) note(call engineCall) {
 	c.all = append(c.all, call)
 }
 
-// shared are the requests with which an operator changed a node after another one had taken that over.
+// shared returns the requests with which an operator changed a node after another operator had
+// taken over the node.
 func (c *engineCalls) shared() (found []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +96,7 @@ func TestNodeThatTwoOperatorsChangeIsFound(t *testing.T) {
 	c := &engineCalls{all: []engineCall{
 		{"here", "a", "PUT", at(1), at(2)},
 		{"there", "a", "PATCH", at(4), at(5)},
-		{"here", "a", "PATCH", at(3), at(6)}, // its release, which was answered late
+		{"here", "a", "PATCH", at(3), at(6)}, // its release of the node, which was answered late
 		{"there", "b", "PUT", at(7), at(8)},
 		{"there", "a", "PUT", at(9), at(10)},
 	}}

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// mostOf is how often a step may do what does harm.
+// mostOf returns how often a step may do what does harm.
 func (l *hostLife) mostOf(step string) map[string]int {
 	most := map[string]map[string]int{
 		"registration": {effect.Wipe: 1},
@@ -79,7 +79,7 @@ func (l *hostLife) checkHostEnd() {
 	l.checkNoWork()
 }
 
-// stepAt is the step in which an effect happened.
+// stepAt returns the step in which an effect happened.
 func (l *hostLife) stepAt(sequence int64) string {
 	step := ""
 	for _, m := range l.marks {
@@ -90,8 +90,8 @@ func (l *hostLife) stepAt(sequence int64) string {
 	return step
 }
 
-// unknowns counts what failed with an outcome that the engine, which died, does not know. Only
-// then the operator may ask for the same again.
+// unknowns counts the failures whose outcome the engine does not know, because it died. Only after
+// such a failure may the operator ask for the same again.
 func (l *hostLife) unknowns() int {
 	n := 0
 	for _, note := range l.notes {

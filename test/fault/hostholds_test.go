@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// What writes do with the records of holds, as their names have it.
+// What writes do with the records of holds. The names of writes have these words.
 const (
 	recordsHold  = "records a hold"
 	confirmsHold = "confirms a hold"
 	forgetsHold  = "forgets the holds"
 )
 
-// forgetDelay is how long the API server takes to forget that a machine is off. An operator that
-// asks for its power before that is done has it on by then.
+// forgetDelay is how long the API server takes to store that a machine is not held off any more. An
+// operator that asks for its power before this is stored has powered it on by then.
 const forgetDelay = 2 * time.Second
 
-// proofs are the times in which a host had a confirmed record that its machine is off.
+// proofs are the periods in which a host had a confirmed record that its machine is off.
 type proofs struct {
 	mu  sync.Mutex
 	all []proof
 }
 
-// proof is one of them. It begins when the record was certainly stored, and ends when it may have been removed.
+// proof is one such period. It begins when the record was certainly stored, and ends when it may
+// have been removed.
 type proof struct{ from, to time.Time }
 
-// around passes a write on, later if it forgets that the machine is off.
+// around passes on a write. It delays a write that forgets that the machine is off.
 func (p *proofs) around(alive context.Context, name string, pass func() bool) {
 	if strings.Contains(name, forgetsHold) {
 		select {
@@ -44,7 +45,7 @@ func (p *proofs) around(alive context.Context, name string, pass func() bool) {
 	}
 }
 
-// note notes what a write that began then says about holds.
+// note notes what a write says about holds. began is when the write began.
 func (p *proofs) note(name string, began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +58,7 @@ func (p *proofs) note(name string, began time.Time) {
 	}
 }
 
-// until are all of them, the last until now if it has not ended.
+// until returns all periods. The last one lasts until now if it has not ended.
 func (p *proofs) until(now time.Time) []proof {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,12 +17,14 @@ import (
 const (
 	// hostsPerShape is how many hosts with the same kind of machine live at the same time.
 	hostsPerShape = 2
-	// hostTime is how many times longer than -seconds operators may be killed. Engines are killed after that.
+	// hostTime is how many times longer than -seconds operators may be killed. Engines are killed
+	// afterwards.
 	hostTime = 3
-	// killsPerVolume is how often an engine is killed in the life of a host with volumes, which may then have to be
-	// made anew. That takes minutes, during which the driver waits for others to appear.
+	// killsPerVolume is how often an engine is killed in the life of a host with volumes. A volume
+	// may then have to be made again, which takes minutes: the driver waits for other volumes to
+	// appear.
 	killsPerVolume = 4
-	// leastPlaces is how many different places of operators have to be hit.
+	// leastPlaces is how many different places of operators must be hit.
 	leastPlaces = 300
 )
 
@@ -33,9 +35,9 @@ type hostKills struct {
 	places map[string]*places // of operators, by shape
 }
 
-// TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine leads hosts through their life while
-// the operator is killed just before and just after each kind of write to the API server, and
-// then while the engine is killed at commits that the seed chooses.
+// TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine leads hosts through their life while the
+// operator is killed just before and just after each kind of write to the API server. Then it does
+// so while the engine is killed at commits that the seed chooses.
 func TestHostsSurviveTheDeathOfTheirOperatorAndTheirEngine(t *testing.T) {
 	seed := cmp.Or(*seed, uint64(time.Now().UnixNano())%1_000_000)
 	fmt.Printf("seed %d; to repeat the choices: make fault SEED=%d SECONDS=%d RUN=%s\n", seed, seed, *seconds, t.Name())
@@ -78,7 +80,7 @@ func (k *hostKills) killAll(t *testing.T, clusters []*rest.Config, s shape, seed
 	k.killEngines(t, clusters, s, seed)
 }
 
-// round leads so many hosts through their life at the same time.
+// round leads this many hosts through their life at the same time.
 func round(t *testing.T, name string, hosts int, live func(t *testing.T, host int)) {
 	t.Helper()
 	if t.Failed() {
@@ -94,7 +96,7 @@ func round(t *testing.T, name string, hosts int, live func(t *testing.T, host in
 	})
 }
 
-// killOperators shares the places that were not hit yet between hosts.
+// killOperators shares the places that were not hit yet among hosts.
 func (k *hostKills) killOperators(t *testing.T, clusters []*rest.Config, s shape, r *rand.Rand, number int) {
 	t.Helper()
 	shares := k.places[s.name].share(r, hostsPerShape, func(string) int { return 0 })

@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// hostLife is a host on its way from its registration or discovery to its end, with an engine
-// and an operator that die now and then.
+// hostLife is a host on its way from its registration or discovery to its end, with an engine and
+// an operator that are killed now and then.
 type hostLife struct {
 	*life
 	*hostPlace // where the host is now
@@ -30,20 +30,20 @@ type hostLife struct {
 	host       client.ObjectKey
 	proofs     *proofs
 	calls      *engineCalls // of the operators of all places
-	marks      []hostMark   // where the machine's log was, step by step
+	marks      []hostMark   // where the machine's log was at the start of each step
 }
 
-// hostMark is a step of a host's life, by the number of the last effect before it.
+// hostMark is a step of a host's life, with the number of the last effect before it.
 type hostMark struct {
 	step  string
 	since int64
 }
 
-// discoveryPoll is how often the operator looks for unknown machines, at the most.
+// discoveryPoll is how often the operator looks for unknown machines, at most.
 const discoveryPoll = 5 * time.Second
 
-// hostShapes are the machines of hosts. The host of one with volumes is only prepared: a change of
-// volumes takes minutes, during which the driver waits for others to appear.
+// hostShapes are the machines of hosts. A host with volumes is only prepared: a change of volumes
+// takes minutes, in which the driver waits for other volumes to appear.
 var hostShapes = []shape{
 	shapes[0], shapes[len(shapes)-1],
 	{name: "dell-discovered", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", discovered: true},
@@ -61,7 +61,7 @@ func kubeClient(t *testing.T, config *rest.Config) client.Client {
 		}
 	}
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // about names of finalizers, which are copied with hosts
+	config.WarningHandler = rest.NoWarnings{} // about names of finalizers: hosts are copied with them
 	kube, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,8 @@ func kubeClient(t *testing.T, config *rest.Config) client.Client {
 	return kube
 }
 
-// startHostLife starts everything, in a namespace of its own: in the second cluster too, if the host is to move there.
+// startHostLife starts everything, in a namespace of its own. If the host is to move, it starts
+// everything in the second cluster, too.
 func startHostLife(t *testing.T, clusters []*rest.Config, s shape, engineAt []killPoint, operatorAt kills) *hostLife {
 	t.Helper()
 	l := &hostLife{life: startLife(t, s, engineAt), proofs: &proofs{}, calls: &engineCalls{}}
@@ -119,7 +120,7 @@ func (l *hostLife) use() {
 		{"detachment", s.moves, l.detach},
 		{"move", s.moves, l.move},
 		{"move back", s.moves, l.moveDetached},
-		// Nobody could power the machine without a BMC, and boot it for cleaning.
+		// Nobody could power the machine without a BMC, or boot it for cleaning.
 		{"hold", s.vendor != "", l.hold},
 		{"removal", s.vendor != "", l.remove},
 	} {
@@ -170,7 +171,7 @@ func (l *hostLife) registerHost() {
 	}
 }
 
-// secret is that of the BMC.
+// secret returns the Secret of the BMC.
 func (l *hostLife) secret() *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.host.Namespace, Name: "web-bmc"},
@@ -178,7 +179,7 @@ func (l *hostLife) secret() *corev1.Secret {
 	}
 }
 
-// bmcOf is how a host reaches the BMC of a machine.
+// bmcOf returns how a host reaches the BMC of a machine.
 func (l *hostLife) bmcOf(m *lifeMachine) v1alpha1.BMCDetails {
 	l.t.Helper()
 	address, err := url.Parse(m.observe().URL)
@@ -188,7 +189,7 @@ func (l *hostLife) bmcOf(m *lifeMachine) v1alpha1.BMCDetails {
 	return v1alpha1.BMCDetails{Address: "redfish-virtualmedia://" + address.Host, CredentialsName: "web-bmc", DisableCertificateVerification: true}
 }
 
-// discover lets unknown machines become hosts, and waits for the one that there is.
+// discover lets unknown machines become hosts, and waits for the host of the only one.
 func (l *hostLife) discover() {
 	l.t.Helper()
 	l.create(&discoveryv1.BareMetalHostDiscovery{
@@ -209,7 +210,7 @@ func (l *hostLife) discover() {
 	})
 }
 
-// check fails the test when something has ended that should not have.
+// check fails the test if something has ended that should not have ended.
 func (l *hostLife) check() {
 	l.t.Helper()
 	l.engine.check()
@@ -218,7 +219,7 @@ func (l *hostLife) check() {
 	}
 }
 
-// create creates an object where the host is.
+// create creates an object in the cluster in which the host is.
 func (l *hostLife) create(object client.Object) {
 	l.t.Helper()
 	if err := l.kube.Create(l.t.Context(), object); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// detach takes the host in use from the engine, and gives it back. Nothing is done to its machine.
+// detach takes the host in use away from the engine, and gives it back. Its machine must not be
+// touched.
 func (l *hostLife) detach() {
 	l.t.Helper()
 	_, since := l.machine.effects(0)
@@ -35,8 +36,9 @@ func (l *hostLife) detached() *v1alpha1.BareMetalHost {
 	return h
 }
 
-// move moves the host in use to the other cluster as clusterctl does, which pauses it and copies it with its status. Before that
-// the other cluster tries to have the same machine, and after that this one. Nothing is done to the machine.
+// move moves the host in use to the other cluster as clusterctl does: it pauses the host and copies
+// it with its status. Before the move, the other cluster tries to get the same machine, and
+// afterwards this one does. Nothing is done to the machine.
 func (l *hostLife) move() {
 	l.t.Helper()
 	_, since := l.machine.effects(0)
@@ -56,7 +58,7 @@ func (l *hostLife) move() {
 	}
 
 	l.at(from, func() {
-		l.change(func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }) // the move is taken back too late
+		l.change(func(h *v1alpha1.BareMetalHost) { h.Annotations = nil }) // cancels the move too late
 		l.becomes("refused after it has moved", func(h *v1alpha1.BareMetalHost) bool { return h.Status.ErrorType != "" })
 		l.deleteHost()
 	})
@@ -78,7 +80,7 @@ func (l *hostLife) moveDetached() {
 	l.nothingDone(since)
 }
 
-// isRefused registers the machine of another cluster's host, in vain.
+// isRefused registers the machine of another cluster's host. The registration must be refused.
 func (l *hostLife) isRefused(h *v1alpha1.BareMetalHost) {
 	l.t.Helper()
 	l.create(l.secret())

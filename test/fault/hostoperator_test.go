@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// mortalOperator is an operator that the proxy kills at some of its writes.
+// mortalOperator is an operator that its proxy kills at some of its writes.
 type mortalOperator struct {
 	*mortal
 
-	kills int // whose process has not been started again yet
+	kills int // kills after which the process has not been started again yet
 }
 
 // startMortalOperator starts the operator behind a proxy, and keeps it running until the test ends.

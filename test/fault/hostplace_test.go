@@ -21,11 +21,12 @@ type hostPlace struct {
 	operator *mortalOperator
 }
 
-// placeNames are those of the clusters. The first one's name is not in the names of writes.
+// placeNames are the names of the clusters. Names of writes do not have the name of the first one.
 var placeNames = []string{"here", "there"}
 
-// startPlace starts the operator in a cluster, in the namespace of the host. The first place makes the name of that,
-// which is the same everywhere, as it has to be for a host that moves.
+// startPlace starts the operator in a cluster, in the namespace of the host. The first place
+// chooses the name of the namespace. It is the same everywhere, as it has to be for a host that
+// moves.
 func (l *hostLife) startPlace(name string, config *rest.Config, operatorAt kills) *hostPlace {
 	l.t.Helper()
 	p := &hostPlace{name: name, kube: kubeClient(l.t, config), writes: killAt(operatorAt)}
@@ -67,7 +68,7 @@ func (l *hostLife) learn(places *places) {
 	}
 }
 
-// at does something in another place than that where the host is.
+// at does something in another place than that of the host.
 func (l *hostLife) at(p *hostPlace, do func()) {
 	back := l.hostPlace
 	l.hostPlace = p

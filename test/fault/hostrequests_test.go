@@ -22,11 +22,11 @@ const (
 	repair = v1alpha1.RebootAnnotationPrefix + "repair"
 )
 
-// hostSettings are the settings of the BIOS that a host gets: the first in its preparation, and
-// the second while it is in use.
+// hostSettings are the BIOS settings that a host gets: the first in its preparation, the second
+// while it is in use.
 func hostSettings(s shape) []biosSetting { return changeableSettings(s.vendor)[1:3] }
 
-// settingsOf is an object that asks for settings of the host's BIOS.
+// settingsOf returns an object that asks for settings of the host's BIOS.
 func (l *hostLife) settingsOf(settings []biosSetting) *v1alpha1.HostFirmwareSettings {
 	o := &v1alpha1.HostFirmwareSettings{ObjectMeta: l.meta()}
 	o.Spec.Settings = map[string]intstr.IntOrString{}
@@ -36,7 +36,7 @@ func (l *hostLife) settingsOf(settings []biosSetting) *v1alpha1.HostFirmwareSett
 	return o
 }
 
-// volumes are those that the host asks for, nil for none.
+// volumes returns the volumes that the host asks for, or nil for none.
 func (l *hostLife) volumes() *v1alpha1.RAIDConfig {
 	if !l.shape.volumes {
 		return nil
@@ -48,7 +48,7 @@ func (l *hostLife) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: l.host.Namespace, Name: l.host.Name}
 }
 
-// checkPrepared looks for the setting of the preparation.
+// checkPrepared checks that the machine has the setting of the preparation.
 func (l *hostLife) checkPrepared() {
 	l.t.Helper()
 	if l.shape.updates == nil {
@@ -59,8 +59,8 @@ func (l *hostLife) checkPrepared() {
 	}
 }
 
-// updateInUse asks for another setting of the BIOS and for other firmware of the BMC, lets them
-// be applied to the machine in use, and restarts it.
+// updateInUse asks for another BIOS setting and for other firmware of the BMC. It lets both be
+// applied to the machine in use, and restarts the machine.
 func (l *hostLife) updateInUse() {
 	l.t.Helper()
 	component := l.shape.updates[0]
@@ -75,7 +75,7 @@ func (l *hostLife) updateInUse() {
 	l.edit(components, func() {
 		components.Spec.Updates = []v1alpha1.FirmwareUpdate{{Component: component, URL: l.files[component]}}
 	})
-	// Each of them is compared with the machine by itself.
+	// Each of them is compared with the machine separately.
 	l.becomes("waiting for its restart with both", func(h *v1alpha1.BareMetalHost) bool {
 		pending := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.UpdatePendingCondition)
 		return pending != nil && pending.Reason == v1alpha1.UpdateWaitingForRebootReason && l.compared(settings, components)
@@ -98,7 +98,8 @@ func (l *hostLife) updateInUse() {
 	}
 }
 
-// compared reports whether the operator has seen that these versions differ from the machine.
+// compared reports whether the operator has compared these versions with the machine, and found
+// that they differ.
 func (l *hostLife) compared(settings *v1alpha1.HostFirmwareSettings, components *v1alpha1.HostFirmwareComponents) bool {
 	for _, o := range []client.Object{settings, components} {
 		if err := l.kube.Get(l.t.Context(), l.host, o); err != nil {
@@ -142,14 +143,14 @@ func (l *hostLife) hold() {
 	l.runs()
 }
 
-// holds reports whether it is confirmed to these owners, and to no others, that the host is off.
+// holds reports whether the host has confirmed to exactly these owners that it is off.
 func holds(h *v1alpha1.BareMetalHost, owners []string) bool {
 	return slices.EqualFunc(h.Status.PowerOffHolds, owners, func(hold v1alpha1.PowerOffHold, key string) bool {
 		return hold.Key == key && hold.ConfirmedAt != nil
 	})
 }
 
-// staysOff looks for a machine that was powered on behind a sequence number of effects.
+// staysOff checks that the machine was not powered on after a sequence number of effects.
 func (l *hostLife) staysOff(since int64) {
 	l.t.Helper()
 	effects, _ := l.machine.effects(since)
@@ -173,7 +174,7 @@ func (l *hostLife) annotated(h *v1alpha1.BareMetalHost) bool {
 // poweringOn are the effects after which a machine is on.
 var poweringOn = []string{string(bmc.PowerOn), string(bmc.Reboot), string(bmc.SoftReboot), string(bmc.PowerCycle), string(bmc.PowerButton)}
 
-// checkHolds looks for a machine that was powered on while the host said that it is off.
+// checkHolds checks that the machine was never powered on while the host said that it is off.
 func (l *hostLife) checkHolds() {
 	l.t.Helper()
 	effects, _ := l.machine.effects(0)

@@ -33,14 +33,16 @@ func (l *hostLife) takeOver() {
 		l.t.Errorf("the host has node %s, want %s", after.Status.Provisioning.ID, before.Status.Provisioning.ID)
 	}
 	var n struct{ Driver string }
-	if err := l.api.read("/v1/nodes/"+l.uuid, &n); err == nil && n.Driver != l.shape.driver { // else the engine is dead
+	// With an error, the engine is dead.
+	if err := l.api.read("/v1/nodes/"+l.uuid, &n); err == nil && n.Driver != l.shape.driver {
 		l.t.Errorf("the node has the driver %s, want %s", n.Driver, l.shape.driver)
 	}
 	l.nothingDone(since)
 	l.runs()
 }
 
-// identityOf is why the host is taken for that of the machine behind its BMC, or not.
+// identityOf returns the reason of the condition that says whether the host is that of the machine
+// behind its BMC.
 func identityOf(h *v1alpha1.BareMetalHost) string {
 	c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.IdentityVerifiedCondition)
 	if c == nil {
@@ -49,14 +51,14 @@ func identityOf(h *v1alpha1.BareMetalHost) string {
 	return c.Reason
 }
 
-// inUse reports whether a host with an image is as it is to be.
+// inUse reports whether a host with an image is as it should be.
 func inUse(h *v1alpha1.BareMetalHost) bool {
 	s := h.Status
 	return s.Provisioning.State == v1alpha1.StateProvisioned && s.Provisioning.ID != "" && s.PoweredOn && s.ErrorType == "" &&
 		s.OperationalStatus == v1alpha1.OperationalStatusOK
 }
 
-// nothingDone looks for what was done to the machine behind a sequence number of effects.
+// nothingDone checks that nothing was done to the machine after a sequence number of effects.
 func (l *hostLife) nothingDone(since int64) {
 	l.t.Helper()
 	effects, _ := l.machine.effects(since)
@@ -65,7 +67,8 @@ func (l *hostLife) nothingDone(since int64) {
 	}
 }
 
-// checkOther looks for what was done to the machine beside the one of the host, which is off.
+// checkOther checks that nothing was done to the machine next to that of the host, and that it is
+// off.
 func (l *hostLife) checkOther() {
 	l.t.Helper()
 	other := l.machine.other()

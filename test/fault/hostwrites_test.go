@@ -16,7 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// hostNames gives names to the writes of a host's operator: what they change, and in which state the host is.
+// hostNames names the writes of a host's operator by what they change, and by the state of the
+// host.
 type hostNames struct {
 	kube      client.Client // past the proxy
 	namespace string
@@ -31,7 +32,7 @@ func (n hostNames) name(r *http.Request) string {
 	return fmt.Sprintf("%s%s %s, host %s%s", n.prefix, a.verb, a.resource, n.state(r.Context()), changesIn(a.verb, a.body))
 }
 
-// state is the provisioning state of the host, which is alone in its namespace.
+// state returns the provisioning state of the host, which is the only one in its namespace.
 func (n hostNames) state(ctx context.Context) string {
 	var hosts v1alpha1.BareMetalHostList
 	if err := n.kube.List(ctx, &hosts, client.InNamespace(n.namespace)); err != nil || len(hosts.Items) == 0 {
@@ -50,7 +51,7 @@ type asking struct {
 	Accepted *bool   `json:"accepted"`
 }
 
-// changesIn says which of the things that lead on a patch writes.
+// changesIn returns which of the decisive fields a patch writes.
 func changesIn(verb string, body []byte) string {
 	var patch struct {
 		Status struct {
@@ -107,7 +108,8 @@ func changesIn(verb string, body []byte) string {
 	return ": " + strings.Join(changes, ", ")
 }
 
-// annotationsIn are the names of the annotations that a patch of metadata writes, behind the field's own name.
+// annotationsIn returns the names of the annotations that a patch of metadata writes, for the end
+// of the name of the field.
 func annotationsIn(field string, written json.RawMessage) (names string) {
 	var annotations map[string]json.RawMessage
 	if field != "annotations" || json.Unmarshal(written, &annotations) != nil {
@@ -119,7 +121,7 @@ func annotationsIn(field string, written json.RawMessage) (names string) {
 	return names
 }
 
-// change says what is asked for, or that it was accepted.
+// change returns what is asked for, or that it was accepted.
 func (a asking) change(by string) []string {
 	switch {
 	case a.Request != nil && *a.Request != "":
@@ -131,8 +133,8 @@ func (a asking) change(by string) []string {
 	}
 }
 
-// updatesIn says what a patch writes about settings and firmware: in a host that of several kinds,
-// in HostFirmwareComponents the list of those that have begun.
+// updatesIn returns what a patch writes about settings and firmware. In a host that is a record of
+// several kinds; in HostFirmwareComponents it is the list of updates that have begun.
 func updatesIn(written json.RawMessage) (changes []string) {
 	var updates struct {
 		Settings, Components struct{ Requested, Applied *int64 }

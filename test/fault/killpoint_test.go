@@ -45,16 +45,17 @@ type killPoint struct {
 	name   string
 }
 
-// killDistance is how many commits a process makes at least before the next one is killed.
+// killDistance is the least number of commits that a process makes before the next commit at which
+// it is killed.
 const killDistance = 3
 
 // step is a commit of a life without faults.
 type step struct {
 	name string
-	// kind is the same for steps that are alike. A commit that is made again for the same
-	// request, as while a BMC works, is of another kind than the first one.
+	// kind is the same for similar steps. A commit that is repeated for the same request, as while
+	// a BMC works, is of another kind than the first one.
 	kind string
-	// risky: what does harm was done since the commit before, and this one stores that.
+	// risky: something that does harm was done since the commit before, and this commit stores it.
 	risky bool
 }
 
@@ -64,7 +65,7 @@ const (
 	riskyMark = " after harm"
 )
 
-// stepsOf finds the steps of a life without faults, during which harm was done at some times.
+// stepsOf returns the steps of a life without faults. harm has the times at which harm was done.
 func stepsOf(commits []commit, harm []time.Time) (steps []step) {
 	seen := map[string]bool{}
 	var last time.Time
@@ -86,11 +87,12 @@ func stepsOf(commits []commit, harm []time.Time) (steps []step) {
 	return steps
 }
 
-// often is how much oftener risky steps are chosen than others.
+// often is how much more often risky steps are chosen than others.
 const often = 3
 
-// chooseKillPoints chooses up to count points of a life with these steps. Those whose kind was
-// chosen less often come first, and just before risky steps. It counts in chosen what it chooses.
+// chooseKillPoints chooses up to count points of a life with these steps. It prefers steps whose
+// kind was chosen less often, and points just before risky steps. It counts in chosen what it
+// chooses.
 func chooseKillPoints(r *rand.Rand, steps []step, chosen map[string]int, count int) (points []killPoint) {
 	left := r.Perm(len(steps))
 	rank := func(i int) int {
@@ -113,9 +115,9 @@ func chooseKillPoints(r *rand.Rand, steps []step, chosen map[string]int, count i
 	return points
 }
 
-// faultsAt tells an engine where to kill itself, when its processes before have made so many
-// commits. Those that follow a death are more than without it, so a commit is found by its name
-// from the number on that it has without.
+// faultsAt tells an engine where to kill itself, after its earlier processes have made before
+// commits. A life with a death has more commits than one without. So the engine finds the commit by
+// its name, from the number on that the commit has in a life without faults.
 func faultsAt(points []killPoint, before int) string {
 	var lines []string
 	for _, p := range points {
@@ -124,7 +126,7 @@ func faultsAt(points []killPoint, before int) string {
 	return strings.Join(lines, "\n")
 }
 
-// behind returns the points that are to come after the engine was killed at a commit.
+// behind returns the points that are left after the engine was killed at a commit.
 func behind(points []killPoint, at commit) []killPoint {
 	i := slices.IndexFunc(points, func(p killPoint) bool { return p.when == at.Killed && p.name == at.Name })
 	return points[i+1:]

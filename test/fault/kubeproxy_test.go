@@ -25,10 +25,11 @@ type kubeProxy struct {
 	*httptest.Server
 	*writes
 
-	// name is what a request writes; "" for one that writes nothing of interest.
+	// name returns what a request writes; "" if it writes nothing of interest.
 	name func(*http.Request) string
-	// around passes a write of this name on, by calling pass, which reports whether the API server has made it. The
-	// context ends when nobody waits for the answer any more. Nil means that nothing else is done.
+	// around, if not nil, passes on a write of this name by calling pass, which reports whether the
+	// API server has made the write. The context alive ends when nobody waits for the answer any
+	// more.
 	around func(alive context.Context, name string, pass func() bool)
 	pass   http.Handler
 }
@@ -68,8 +69,9 @@ func (p *kubeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.pass.ServeHTTP(w, r)
 }
 
-// write passes a write on, unless the operator is killed before that. Killed after that, the operator
-// does not hear of the answer. What was passed on is made even if the operator dies of something else meanwhile.
+// write passes on a write, unless the operator is killed before that. An operator that is killed
+// after it does not get the answer. A write that was passed on is made even if the operator dies
+// for another reason meanwhile.
 func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string) {
 	p.add(name)
 	if p.take(writePoint{"before", name}) {
@@ -96,20 +98,21 @@ func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// verbs are those of writes.
+// verbs has the verbs of requests that write.
 var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
 // unnamed are resources whose writes change neither hosts nor machines.
 var unnamed = []string{"events", "leases", "selfsubjectaccessreviews", "subjectaccessreviews", "tokenreviews"}
 
-// asked is a write that is asked for.
+// asked is a write that a request asks for.
 type asked struct {
 	verb     string
 	resource string // with its subresource
 	body     []byte
 }
 
-// askedOf returns the write that a request asks for, of an object whose path follows the prefix. It reports whether there is one.
+// askedOf returns the write that a request asks for, of an object whose path follows the prefix. It
+// returns false if there is none.
 func askedOf(r *http.Request, prefix string) (a asked, is bool) {
 	_, path, below := strings.Cut(r.URL.Path, prefix)
 	parts := strings.Split(path, "/") // resource, name, subresource

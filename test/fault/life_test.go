@@ -24,8 +24,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// life is a machine on its way from its registration through an instance and back, an engine
-// that dies now and then, and the person who asks for it all.
+// life is a machine on its way from its registration through an instance and back, an engine that
+// is killed now and then, and the person who makes all requests.
 type life struct {
 	t       *testing.T
 	shape   shape
@@ -40,27 +40,27 @@ type life struct {
 	files    map[string]string // URL of the firmware file, by component
 	attempts []*attempt
 	unknown  []string  // sentences that said that the outcome is unknown
-	byHand   bool      // nobody but a person can start the machine
-	waits    time.Time // since when the engine waits for that
+	byHand   bool      // only a person can start the machine
+	waits    time.Time // since when the engine waits for a person
 	began    time.Time
 	notes    []string
 }
 
-// attempt is one accepted request, and what its machine's log is held against.
+// attempt is one accepted request, with what is compared with the machine's log.
 type attempt struct {
 	what         string
 	since, until int64          // sequence numbers of effects
-	most         map[string]int // how often kinds of effects may happen in it; absent: never
-	failed       string         // its sentence; empty when it went well
+	most         map[string]int // how often effects of a kind may happen in it; never, if the kind is absent
+	failed       string         // the sentence of the failure; empty if it went well
 }
 
 // Bounds of a life.
 const (
 	stateWithin  = 6 * time.Minute // how long a node may take to rest; looking for a lost update takes two
-	mostAttempts = 8               // requests for the same until it is given up
+	mostAttempts = 8               // how often the same is asked for before the test gives up
 )
 
-// lifeSettings are those of every engine that dies.
+// lifeSettings are the settings of every engine that is killed.
 var lifeSettings = []string{
 	"conductor.lease_duration=6s", "conductor.call_timeout=3s", "conductor.callback_timeout=75s", "conductor.automated_clean=true",
 	"conductor.power_timeout=20s", "agent.verify_callback_address=false", "agent.heartbeat_timeout=30s",
@@ -160,7 +160,7 @@ func (l *life) register() {
 	l.insist(http.MethodPost, "/v1/ports", map[string]any{"node_uuid": l.uuid, "address": seen.BootMAC}, http.StatusCreated, http.StatusConflict)
 }
 
-// insist repeats a request until its answer is one of those wanted. One that is wanted only
+// insist repeats a request until its answer is one of those wanted. A status that is fine only
 // after an answer was lost comes second.
 func (l *life) insist(method, path string, body any, want ...int) {
 	l.t.Helper()
@@ -183,7 +183,7 @@ func (l *life) patch(patch string) {
 	l.insist(http.MethodPatch, "/v1/nodes/"+l.uuid, json.RawMessage(patch), http.StatusOK)
 }
 
-// lifeNode is the node as its person sees it.
+// lifeNode is the node as the person sees it.
 type lifeNode struct {
 	State       string         `json:"provision_state"`
 	LastError   string         `json:"last_error"`
@@ -205,8 +205,8 @@ func (l *life) show() (n lifeNode) {
 	return n
 }
 
-// verb asks for a verb until it has led where it should. Most is how often one request may have
-// effects.
+// verb asks for a verb until the node is where it should be. most is how often one request may have
+// each effect.
 func (l *life) verb(from, verb, to string, most map[string]int) {
 	l.t.Helper()
 	for range mostAttempts {
@@ -217,8 +217,8 @@ func (l *life) verb(from, verb, to string, most map[string]int) {
 	l.t.Fatalf("%s: given up after %d requests", verb, mostAttempts)
 }
 
-// attempt asks for a verb once, and does what the sentence says that it may end with. It returns
-// the state in which the node is then.
+// attempt asks for a verb once, and does what the sentence of a failure says. It returns the state
+// of the node then.
 func (l *life) attempt(from, verb, to string, more map[string]any, most map[string]int) (state string) {
 	l.t.Helper()
 	l.begin(from, verb, more, most)
@@ -232,8 +232,8 @@ func (l *life) attempt(from, verb, to string, more map[string]any, most map[stri
 	return l.recover(n)
 }
 
-// begin asks for a verb until it is accepted. Whether a request without an answer was is
-// read from the state.
+// begin asks for a verb until it is accepted. If there is no answer, the state tells whether it
+// was.
 func (l *life) begin(from, verb string, more map[string]any, most map[string]int) {
 	l.t.Helper()
 	_, since := l.machine.effects(0)
@@ -263,7 +263,7 @@ func (l *life) begin(from, verb string, more map[string]any, most map[string]int
 	})
 }
 
-// rest waits until the node rests, and starts a machine by hand for which nobody else can.
+// rest waits until the node rests. It starts a machine by hand that nobody else can start.
 func (l *life) rest(to string) (n lifeNode) {
 	l.t.Helper()
 	last := ""
@@ -294,7 +294,7 @@ func (l *life) startByHand(n lifeNode) {
 	}
 }
 
-// needsAStart reports whether the engine waits for a ramdisk that nobody but a person starts.
+// needsAStart reports whether the engine waits for a ramdisk that only a person can start.
 func (l *life) needsAStart(n lifeNode) bool {
 	return l.byHand && strings.HasSuffix(n.State, " wait") && n.Internal["agent_url"] == nil && !l.machine.observe().inRamdisk()
 }
@@ -304,7 +304,7 @@ func resting(state string) bool {
 	return state == "enroll" || state == "error" || strings.HasSuffix(state, "failed")
 }
 
-// understand fails the test for a sentence that does not say that the outcome is unknown.
+// understand fails the test if the sentence of a failure does not say that the outcome is unknown.
 func (l *life) understand(verb string, n lifeNode) {
 	l.t.Helper()
 	l.note("%s has failed: %s", verb, n.LastError)
@@ -314,8 +314,9 @@ func (l *life) understand(verb string, n lifeNode) {
 	l.unknown = append(l.unknown, n.LastError)
 }
 
-// recover does what sentences say: it looks at the machine, waits for what still goes on there,
-// and brings the node where the verb can be asked for again. It returns that state.
+// recover does what the sentences of failures say: it looks at the machine, waits for what still
+// happens there, and brings the node into a state in which the verb can be asked for again. It
+// returns that state.
 func (l *life) recover(n lifeNode) (state string) {
 	l.t.Helper()
 	process.Eventually(l.t, stateWithin, "the firmware to be written", func() bool { return len(l.machine.observe().Writing) == 0 })

@@ -14,12 +14,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// harmful are the kinds of effects that must not happen oftener than they were asked for.
+// harmful are the kinds of effects that must not happen more often than was asked for.
 var harmful = []string{effect.Wipe, effect.Write, string(bmc.Flash), string(bmc.CreateVolume), string(bmc.DeleteVolume)}
 
-// problems holds the log of a machine against the requests: what does harm was done in none
-// oftener than it asks for, outside of all never, and as often as it asks for in one that went
-// well. Firmware was written in peace.
+// problems compares the log of a machine with the requests. No request may do harm more often than
+// it asks for; a request that went well must do it exactly as often. Outside of requests no harm
+// may be done. No writing of firmware may have been interrupted.
 func problems(attempts []*attempt, effects []effect.Effect) (found []string) {
 	requests := map[string]bool{}
 	done := make([]map[string]int, len(attempts))
@@ -110,7 +110,7 @@ func (l *life) checkNothingServed() {
 	}
 }
 
-// bootURLs are those that the machine was told to boot from.
+// bootURLs returns the URLs from which the machine was told to boot.
 func (l *life) bootURLs() (addresses []string) {
 	effects, _ := l.machine.effects(0)
 	for _, e := range effects {
@@ -123,13 +123,13 @@ func (l *life) bootURLs() (addresses []string) {
 	return addresses
 }
 
-// served asks the boot service for something, again while the engine is dead.
+// served asks the boot service for something, and repeats that while the engine is dead.
 func (l *life) served(address string) (status int, body string) {
 	l.t.Helper()
 	for range 100 {
 		answer, err := http.Get(address)
 		if err != nil {
-			l.show() // it is alive again
+			l.show() // waits until it is alive again
 			continue
 		}
 		defer answer.Body.Close()

@@ -22,7 +22,7 @@ type mortalEngine struct {
 	database string // URL of PostgreSQL; empty for SQLite in a folder of the settings
 	dir      string
 
-	points  []killPoint // that are to come
+	points  []killPoint // points that are still to come
 	commits []commit    // of the processes that have ended
 	starts  int
 }
@@ -69,7 +69,7 @@ func (m *mortalEngine) killedItself() (bool, error) {
 	return true, nil
 }
 
-// endedAt joins the two lines about the commit at which a process was killed.
+// endedAt joins the two lines about the commit at which a process was killed into one.
 func endedAt(made []commit) []commit {
 	if end := len(made) - 2; end >= 0 && made[end+1].Killed != "" {
 		return append(slices.Clone(made[:end]), made[end+1])
@@ -77,7 +77,7 @@ func endedAt(made []commit) []commit {
 	return made
 }
 
-// stop ends the engine for good, in order.
+// stop ends the engine for good. The engine ends in order.
 func (m *mortalEngine) stop() {
 	if !m.mortal.stop() {
 		return
@@ -96,7 +96,7 @@ func (m *mortalEngine) all() []commit {
 	return slices.Clone(m.commits)
 }
 
-// options are how its database is opened when it has ended.
+// options returns how the engine's database is opened after the engine has ended.
 func (m *mortalEngine) options() store.Options {
 	o := store.Options{URL: m.database}
 	for _, setting := range m.settings {

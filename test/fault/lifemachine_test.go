@@ -20,7 +20,7 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// shape is a kind of machine, and how it is driven.
+// shape is a kind of machine, and how the engine drives it.
 type shape struct {
 	name   string
 	vendor string // of its BMC; empty for a machine without one
@@ -40,15 +40,16 @@ type shape struct {
 
 var shapes = [...]shape{
 	{name: "dell-media", vendor: "dell", driver: "redfish", boot: "redfish-virtual-media", updates: []string{"bmc", "bios"}},
-	// An iLO shows nothing of an update of the BIOS that waits for a restart, which takes a minute.
+	// An iLO does not show an update of the BIOS that waits for a restart, and the restart takes a
+	// minute.
 	{name: "hpe-ipxe", vendor: "hpe", driver: "redfish", boot: "ipxe", updates: []string{"bmc"}},
 	{name: "supermicro-media", vendor: "supermicro", driver: "redfish", boot: "redfish-virtual-media", updates: []string{"bios", "bmc"}},
 	{name: "ipmi-ipxe", vendor: "dell", driver: "ipmi", boot: "ipxe", postgres: true},
 	{name: "without-bmc", driver: "manual-management", discovered: true},
 }
 
-// speed is how much faster machines are than real ones. It leaves them slow enough for an
-// engine that starts again to be there when they boot.
+// speed is how many times faster than real ones the machines are. They are still slow enough for an
+// engine that is started again to be there when they boot.
 const speed = 30
 
 // Account of the BMCs.
@@ -68,15 +69,15 @@ type lifeMachine struct {
 // lives numbers the lives of this process.
 var lives atomic.Uint32
 
-// lifeNetwork is a part of loopback, 127.a.b, that no other life of this process has, so
-// that its servers find their ports free.
+// lifeNetwork is a part of loopback, 127.a.b. No other life of this process has it, so that the
+// ports of its servers are free.
 type lifeNetwork string
 
 func newLifeNetwork() lifeNetwork {
 	return lifeNetwork(fmt.Sprintf("127.%d.%d", 224+os.Getpid()%28, lives.Add(1)%256))
 }
 
-// Where the servers of a life are. The machine and its BMC have the first address of their
+// The addresses of the servers of a life. The machine and its BMC have the first address of their
 // networks.
 func (n lifeNetwork) api() string      { return string(n) + ".1:6385" }
 func (n lifeNetwork) boot() string     { return string(n) + ".1:8088" }
@@ -84,8 +85,8 @@ func (n lifeNetwork) admin() string    { return string(n) + ".1:8098" }
 func (n lifeNetwork) machines() string { return string(n) + ".64/26" }
 func (n lifeNetwork) bmcs() string     { return string(n) + ".128/26" }
 
-// startLifeMachine starts a machine. One with a BMC is off, and if it is one to be discovered, there is another
-// one beside it.
+// startLifeMachine starts a machine. A machine with a BMC is off. If it is to be discovered,
+// another machine is next to it.
 func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,7 +103,7 @@ func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 		args = append(args, "--bmc", s.vendor, "--bmc-network", network.bmcs(), "--bmc-ca-file", m.authority,
 			"--bmc-user", bmcUser, "--bmc-password", bmcPassword, "--off")
 	}
-	if s.vendor != "" && !s.discovered { // the others boot a ramdisk that asks no boot service
+	if s.vendor != "" && !s.discovered { // the other shapes boot a ramdisk that asks no boot service
 		args = append(args, "--boot-url", "http://"+network.boot()+"/boot.ipxe")
 	}
 	p := process.Run(t, exec.Command(binary, args...), filepath.Join(dir, "machine.log"))
@@ -115,7 +116,7 @@ func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 	return m
 }
 
-// seen is a machine as somebody sees it who stands in front of it.
+// seen is a machine as a person in front of it sees it.
 type seen struct {
 	BootMAC    string    `json:"boot_mac"`
 	URL        string    `json:"url"` // of the BMC
@@ -134,7 +135,7 @@ type seen struct {
 
 func (m *lifeMachine) path() string { return fmt.Sprintf("/machines/%d", m.number) }
 
-// other is the machine beside it.
+// other returns the machine next to this one.
 func (m *lifeMachine) other() *lifeMachine {
 	other := *m
 	other.number = 1
@@ -149,7 +150,7 @@ func (m *lifeMachine) observe() (s seen) {
 	return s
 }
 
-// version is that of a component's firmware.
+// version returns the firmware version of a component.
 func (s seen) version(component string) string {
 	for _, c := range s.Components {
 		if c.ID == component {
@@ -177,7 +178,7 @@ func (m *lifeMachine) bootByHand() {
 		return
 	}
 	reset := map[string]string{string(bmc.Off): "On", string(bmc.On): "ForceRestart"}[now.PowerState]
-	if reset == "" { // it is about to be on or off
+	if reset == "" { // its power is about to change
 		return
 	}
 	system := now.URL + now.SystemPath
@@ -185,7 +186,7 @@ func (m *lifeMachine) bootByHand() {
 	m.askBMC(http.MethodPost, system+"/Actions/ComputerSystem.Reset", fmt.Sprintf(`{"ResetType": %q}`, reset))
 }
 
-// askBMC sends a request to the BMC, as somebody does who uses its web page.
+// askBMC sends a request to the BMC, as a person does who uses its web page.
 func (m *lifeMachine) askBMC(method, address, body string) {
 	m.t.Helper()
 	request, err := http.NewRequestWithContext(m.t.Context(), method, address, strings.NewReader(body))
@@ -205,7 +206,7 @@ func (m *lifeMachine) askBMC(method, address, body string) {
 	}
 }
 
-// effects returns what was done to the machine behind a sequence number, and the number of the
+// effects returns what was done to the machine after a sequence number, and the number of the
 // newest effect.
 func (m *lifeMachine) effects(since int64) ([]effect.Effect, int64) {
 	m.t.Helper()

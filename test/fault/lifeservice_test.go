@@ -9,15 +9,15 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// serve changes a setting and firmware of a machine in use, where its BMC can, and tests its
-// memory where not.
+// serve changes a setting and firmware of a machine in use, if its BMC can do so, and tests the
+// memory otherwise.
 func (l *life) serve() {
 	l.t.Helper()
 	from := "active"
 	for range mostAttempts {
 		steps, most := l.serviceSteps()
 		verb, more := "service", map[string]any{"service_steps": steps}
-		if len(steps) == 0 { // what was asked for has happened
+		if len(steps) == 0 { // everything that was asked for has happened
 			verb, more = "abort", nil
 		}
 		if from = l.attempt(from, verb, "active", more, most); from != "active" {
@@ -31,7 +31,7 @@ func (l *life) serve() {
 	l.t.Fatalf("service: given up after %d requests", mostAttempts)
 }
 
-// serviceSteps are those for what the machine does not show yet.
+// serviceSteps returns the steps for what the machine does not show yet.
 func (l *life) serviceSteps() (steps []map[string]any, most map[string]int) {
 	if l.shape.updates == nil {
 		return []map[string]any{{"interface": "deploy", "step": "burnin_memory"}}, nil

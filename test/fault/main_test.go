@@ -1,8 +1,8 @@
 //go:build fault
 
-// Package fault_test kills and pauses whole engines that share a PostgreSQL
-// database, takes the database away from them and lets machines fail, and looks at
-// what becomes of their work. What was done to machines is read from the machines.
+// Package fault_test kills and pauses whole engines that share a PostgreSQL database, takes the
+// database away from them, lets machines fail, and checks what becomes of the engines' work. It
+// reads from the machines what was done to them.
 package fault_test
 
 import (

@@ -51,8 +51,8 @@ func (m *mortal) start() error {
 	return err
 }
 
-// keep starts the program again whenever it was killed. That it ends in another way is a
-// failure.
+// keep starts the program again whenever it was killed. If the program ends in another way, that is
+// a failure.
 func (m *mortal) keep() {
 	defer close(m.ended)
 	for {
@@ -87,7 +87,7 @@ func (m *mortal) check() {
 	}
 }
 
-// stop ends the program for good, in order. It reports whether that was still to be done.
+// stop ends the program for good. The program ends in order. stop reports whether it still ran.
 func (m *mortal) stop() bool {
 	m.mu.Lock()
 	was := m.stopped
@@ -104,7 +104,7 @@ func (m *mortal) stop() bool {
 	return true
 }
 
-// logEnd is the end of the log, at most so many bytes.
+// logEnd returns the end of the log, at most this many bytes.
 func (m *mortal) logEnd(most int) string {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
@@ -113,7 +113,7 @@ func (m *mortal) logEnd(most int) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// panics are the lines of the log about what must not happen in any process.
+// panics returns the lines of the log about what must not happen in any process.
 func (m *mortal) panics() (lines []string) {
 	text, err := os.ReadFile(m.log)
 	if err != nil {

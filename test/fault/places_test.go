@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// places are where operators write, and where one of them was killed. They are safe for concurrent use.
+// places are where operators write, and at which of these places one was killed. They are safe for
+// concurrent use.
 type places struct {
 	mu     sync.Mutex
 	known  []string       // names of writes
@@ -42,7 +43,7 @@ func (p *places) learn(operators ...*writes) {
 	}
 }
 
-// open are the places where no operator was killed.
+// open returns the places where no operator was killed.
 func (p *places) open() (points []writePoint) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,16 +57,16 @@ func (p *places) open() (points []writePoint) {
 	return points
 }
 
-// hit counts the places where one was killed.
+// hit counts the places where an operator was killed.
 func (p *places) hit() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.killed)
 }
 
-// share shares the open places between operators. The two of a write are for different ones, because a
-// write that the operator did not live to make is not always made later. How often an operator gets past
-// a write before it is killed there depends on the write.
+// share shares the open places among operators. The two places of a write go to different
+// operators, because a write that an operator did not survive is not always made later. pass
+// returns, for a write, how often the operator gets past it before it is killed there.
 func (p *places) share(r *rand.Rand, operators int, pass func(name string) int) []kills {
 	shares := make([]kills, operators)
 	for i := range shares {
@@ -83,8 +84,9 @@ func (p *places) share(r *rand.Rand, operators int, pass func(name string) int) 
 	return shares
 }
 
-// isWorthwhile reports whether another round is of use and ends in time, if it lasts as long as the one that began then, in
-// which the count of places that were hit rose from before to hit.
+// isWorthwhile reports whether another round is of use and ends in time. The last round began at
+// began and raised the number of places that were hit from before to hit. The next one is taken to
+// last as long.
 func isWorthwhile(began time.Time, before, hit, left int, end time.Time) bool {
 	return hit > before && left > 0 && time.Now().Add(time.Since(began)).Before(end)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// patience bounds waits for what has no bound of its own.
+// patience bounds waits that have no bound of their own.
 const patience = 20 * time.Second
 
 // replica is an `ingot engine` in a process of its own.
@@ -23,8 +23,8 @@ type replica struct {
 	t *testing.T
 }
 
-// start runs an engine on a database, with settings as section.key=value, and returns
-// when it answers.
+// start runs an engine on a database, with settings of the form section.key=value. It returns when
+// the engine answers.
 func start(t *testing.T, database, hostname string, settings ...string) *replica {
 	t.Helper()
 	address := process.Address(t)
@@ -44,7 +44,7 @@ func engineCommand(database, address, hostname string, settings ...string) *exec
 	return cmd
 }
 
-// must is ask for requests that have to succeed.
+// must is ask for requests that must succeed.
 func (r *replica) must(method, path string, body any) []byte {
 	r.t.Helper()
 	status, answer, err := r.ask(method, path, body)
@@ -54,7 +54,7 @@ func (r *replica) must(method, path string, body any) []byte {
 	return answer
 }
 
-// shownNode is what tests look at.
+// shownNode is the part of a node that tests use.
 type shownNode struct {
 	UUID      string  `json:"uuid"`
 	Name      string  `json:"name"`
@@ -93,8 +93,8 @@ func (r *replica) nodes() map[string]shownNode {
 	return nodes
 }
 
-// awaitManaged waits until every named node is manageable, and fails the test
-// when the work on one did.
+// awaitManaged waits until every named node is manageable. It fails the test if the work on one has
+// failed.
 func (r *replica) awaitManaged(within time.Duration, names []string) {
 	r.t.Helper()
 	process.Eventually(r.t, within, "every node to be manageable", func() bool {

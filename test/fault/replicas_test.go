@@ -17,11 +17,11 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// takeover is how soon the work of a dead engine must be finished by another.
+// takeover is how soon another engine must finish the work of a dead engine.
 const takeover = 30 * time.Second
 
-// TestWorkOfAKilledEngineIsFinishedByTheOther kills one of two engines that both
-// have work and answer a load of requests.
+// TestWorkOfAKilledEngineIsFinishedByTheOther kills one of two engines while both have work and
+// answer many requests.
 func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 	database := storetest.Postgres(t)
 	dying, living := start(t, database, "dying"), start(t, database, "living")
@@ -79,12 +79,12 @@ func TestRestartedEngineTakesItsOwnWorkAtOnce(t *testing.T) {
 		first.manage(name)
 	}
 	first.Kill()
-	// Its leases would live longer than this.
+	// The leases of the first engine would last longer than this.
 	start(t, database, "only").awaitManaged(12*time.Second, managed)
 }
 
-// TestPausedEngineChangesNothing stops an engine for longer than its leases live
-// and looks at what it does when it goes on.
+// TestPausedEngineChangesNothing pauses an engine for longer than its leases last, and checks what
+// it does when it continues.
 func TestPausedEngineChangesNothing(t *testing.T) {
 	database := storetest.Postgres(t)
 	paused, other := start(t, database, "paused"), start(t, database, "other")
@@ -118,8 +118,8 @@ func TestPausedEngineChangesNothing(t *testing.T) {
 	}
 }
 
-// TestWipeThatNobodyKnowsOfIsNotRepeated kills an engine while a machine wipes its disks
-// without an answer. The machine forgets that it did.
+// TestWipeThatNobodyKnowsOfIsNotRepeated kills an engine while a machine wipes its disks and has
+// not answered. The machine forgets that it did so.
 func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 	database, machines := storetest.Postgres(t), startMachines(t, 1)
 	dying := start(t, database, "dying", settings...)

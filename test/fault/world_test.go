@@ -79,7 +79,7 @@ func startMachines(t *testing.T, seed uint64) api {
 	return machines
 }
 
-// inDatabase does something on a connection that no fault concerns.
+// inDatabase does something on a connection that meets no faults.
 func (w *world) inDatabase(do func(*pgx.Conn) error) error {
 	db, err := pgx.Connect(w.ctx, w.server.URL)
 	if err != nil {
@@ -89,14 +89,14 @@ func (w *world) inDatabase(do func(*pgx.Conn) error) error {
 	return do(db)
 }
 
-// note writes down what happened.
+// note records what happened.
 func (w *world) note(node, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.notes = append(w.notes, note{time.Now(), node, fmt.Sprintf(format, args...)})
 }
 
-// happened is a note that is counted.
+// happened records something that is counted, too.
 func (w *world) happened(what, format string, args ...any) {
 	w.note("", format, args...)
 	w.count(what)
@@ -108,7 +108,7 @@ func (w *world) count(what string) {
 	w.counts[what]++
 }
 
-// violated notes that something which must hold does not.
+// violated notes that something does not hold that must hold.
 func (w *world) violated(node, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.note(node, "VIOLATION: %s", text)
@@ -117,10 +117,10 @@ func (w *world) violated(node, format string, args ...any) {
 	w.broken[node] = append(w.broken[node], text)
 }
 
-// random is a source of numbers for one of those that choose.
+// random returns a source of random numbers for one of those that choose.
 func (w *world) random(of int) *rand.Rand { return rand.New(rand.NewPCG(w.seed, uint64(of))) }
 
-// databaseSuffers stops and starts the server until ctx ends, and leaves it running.
+// databaseSuffers stops and starts the server until ctx ends. It leaves the server running.
 func (w *world) databaseSuffers(ctx context.Context, r *rand.Rand) {
 	for pass(ctx, 10*time.Second+upTo(r, 20*time.Second)) {
 		how, name := storetest.Crash, "crashes"
@@ -140,7 +140,7 @@ func (w *world) databaseSuffers(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// ordinary is how machines behave that have no faults: they take their time.
+// ordinary is how machines without faults behave: they take their time.
 var ordinary = map[string]any{"delay": "250ms", "task_time": "700ms"}
 
 // machinesSuffer gives machines faults and takes them back until ctx ends.

@@ -17,26 +17,28 @@ type writePoint struct {
 
 func (p writePoint) String() string { return fmt.Sprintf("%-6s %s", p.when, p.name) }
 
-// pointsOf are the two of a write.
+// pointsOf returns the two points of a write.
 func pointsOf(name string) []writePoint {
 	return []writePoint{{"before", name}, {"after", name}}
 }
 
-// kills is how often the operator gets past a place before it is killed there, by the places where it is.
+// kills is, for the places where the operator is killed, how often it gets past the place before
+// that.
 type kills map[writePoint]int
 
-// writes are those of one operator, which is killed at some of them. They come from all of its proxies.
+// writes are the writes of one operator, through all of its proxies. The operator is killed at some
+// of them.
 type writes struct {
 	// kill ends the operator, and returns when it has ended.
 	kill func()
 
 	mu    sync.Mutex
 	names []string // of all writes, in their order
-	left  kills    // that are still to come
+	left  kills    // kills that are still to come
 	hit   []writePoint
 }
 
-// killAt returns the writes of an operator that is killed there.
+// killAt returns the writes of an operator that is killed at these points.
 func killAt(points kills) *writes { return &writes{left: maps.Clone(points)} }
 
 // add notes a write that was asked for.
@@ -46,7 +48,7 @@ func (w *writes) add(name string) {
 	w.names = append(w.names, name)
 }
 
-// take reports whether the operator is to be killed there, which it is once.
+// take reports whether the operator is to be killed here. It is killed once at each place.
 func (w *writes) take(here writePoint) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,14 +64,14 @@ func (w *writes) take(here writePoint) bool {
 	return true
 }
 
-// written are the names of all writes so far.
+// written returns the names of all writes so far.
 func (w *writes) written() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.names)
 }
 
-// killedAt are the places where the operator was killed so far.
+// killedAt returns the places where the operator was killed so far.
 func (w *writes) killedAt() []writePoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
