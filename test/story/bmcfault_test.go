@@ -32,14 +32,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// bmcFault is a way in which the BMC of a machine fails, and how that ends.
+// bmcFault is a way in which the BMC of a machine fails, and how the work on the machine then ends.
 type bmcFault struct {
-	// info and faults are what differs from a machine that works.
+	// info and faults are how the node and the machine differ from those without a fault.
 	info   func(r *rack, t *testing.T) map[string]any
 	faults effect.Faults
-	verb   string // of the provision states, that fails; a manageable node is needed for all but manage
+	verb   string // the verb that fails; all but manage need a manageable node
 	steps  string // of the verb
-	state  string // in which it ends
+	state  string // the state in which the node ends
 	says   string // in last_error
 }
 
@@ -102,8 +102,8 @@ var bmcFaults = map[string]bmcFault{
 	},
 }
 
-// TestFaultOfABMCEndsInAFailureThatSaysWhatHappened lets one of two machines have a BMC that
-// fails, while the other is cleaned.
+// TestFaultOfABMCEndsInAFailureThatSaysWhatHappened gives one of two machines a BMC that fails,
+// while the other machine is cleaned.
 func TestFaultOfABMCEndsInAFailureThatSaysWhatHappened(t *testing.T) {
 	t.Parallel()
 	for name, fault := range bmcFaults {
@@ -171,8 +171,8 @@ func (r *rack) cleansAnother(t *testing.T, authority string) {
 	r.provision(t, uuid, "provide", "available")
 }
 
-// frontOf serves the BMC of the first machine at another address, with another certificate.
-// around may stand before it; it gets what never answers.
+// frontOf serves the BMC of the first machine at another address, with another certificate. around
+// may handle requests first; hang is a handler that never answers.
 func (r *rack) frontOf(t *testing.T, certificate tls.Certificate, around func(hang http.HandlerFunc, next http.Handler) http.HandlerFunc) (address string) {
 	t.Helper()
 	target, err := url.Parse(r.Machine(0).BMCURL())
@@ -205,8 +205,8 @@ func expiredCertificate(t *testing.T) (certificate tls.Certificate, authority st
 	return newCertificate(t, time.Now().Add(-time.Hour))
 }
 
-// newCertificate makes a certificate for 127.0.0.1, and a file with its authority, which is
-// itself.
+// newCertificate returns a self-signed certificate for 127.0.0.1, and a file with its authority,
+// which is the certificate itself.
 func newCertificate(t *testing.T, until time.Time) (certificate tls.Certificate, authority string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -27,9 +27,9 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// TestMachineBootsWhatTheEngineServes takes machines of each vendor through their life with
-// a ramdisk that the engine boots: by the iPXE script that it serves, and from the virtual
-// medium that it makes. The machines boot from nothing else.
+// TestMachineBootsWhatTheEngineServes takes machines of each vendor through their life with a
+// ramdisk that the engine serves: by an iPXE script, and on a virtual medium. The machines boot
+// from nothing else.
 func TestMachineBootsWhatTheEngineServes(t *testing.T) {
 	t.Parallel()
 	for _, vendor := range redfish.Vendors {
@@ -44,8 +44,7 @@ func TestMachineBootsWhatTheEngineServes(t *testing.T) {
 	}
 }
 
-// TestMachineWithIPMIBootsWhatTheEngineServes takes a machine through its life whose BMC
-// speaks IPMI.
+// TestMachineWithIPMIBootsWhatTheEngineServes takes a machine with IPMI through its life.
 func TestMachineWithIPMIBootsWhatTheEngineServes(t *testing.T) {
 	t.Parallel()
 	const port = 16230
@@ -91,8 +90,8 @@ func (r *rack) bootService(t *testing.T) *url.URL {
 	return address
 }
 
-// bootedOnlyWhatWasServed checks what the machine booted its ramdisk from, and that the
-// engine serves nothing any more.
+// bootedOnlyWhatWasServed checks from what the machine booted its ramdisk, and that the engine
+// serves nothing any more.
 func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
 	t.Helper()
 	want := map[string]string{"ipxe": "network", "redfish-virtual-media": "virtual CD", "redfish-https": "URL https://", "http": "URL http://"}[boot]
@@ -110,11 +109,11 @@ func (r *rack) bootedOnlyWhatWasServed(t *testing.T, uuid, boot string) {
 	}
 }
 
-// TestMachineBootsFromAURLThatItsBMCHandsToIt takes machines through their life whose
-// firmware fetches the medium, with and without TLS.
+// TestMachineBootsFromAURLThatItsBMCHandsToIt takes machines through their life whose firmware
+// downloads the medium, with and without TLS.
 func TestMachineBootsFromAURLThatItsBMCHandsToIt(t *testing.T) {
 	t.Parallel()
-	const vendor = "supermicro" // others of the simulator have no such setting
+	const vendor = "supermicro" // other simulated vendors have no such setting
 	for boot, changes := range map[string]func(*rack, *sim.Options){"http": func(*rack, *sim.Options) {}, "redfish-https": withTLS(t)} {
 		t.Run(boot, func(t *testing.T) {
 			r, authority := startBootService(t, vendor, changes)
@@ -129,7 +128,7 @@ func TestMachineBootsFromAURLThatItsBMCHandsToIt(t *testing.T) {
 func withTLS(t *testing.T) func(*rack, *sim.Options) {
 	t.Helper()
 	server := httptest.NewTLSServer(nil)
-	server.Close() // it is only for its certificate, of 127.0.0.1
+	server.Close() // only the certificate is needed, for 127.0.0.1
 	pair, dir := server.TLS.Certificates[0], t.TempDir()
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
@@ -149,9 +148,9 @@ func withTLS(t *testing.T) func(*rack, *sim.Options) {
 	}
 }
 
-// TestGivenISOGetsItsParametersFromASecondMedium takes machines of each vendor through their
-// life with an ISO of somebody else, whose agent reads where the engine is, and its token,
-// from a medium of its own.
+// TestGivenISOGetsItsParametersFromASecondMedium takes machines of each vendor through their life
+// with an ISO that the engine has not made. The agent on it reads the address of the engine and the
+// token from a second medium.
 func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
 	t.Parallel()
 	iso := redfishtest.Serve(t, string(iso9660test.Build(iso9660test.Options{Label: "theirs", Bootable: true}, map[string]string{
@@ -172,8 +171,8 @@ func TestGivenISOGetsItsParametersFromASecondMedium(t *testing.T) {
 	}
 }
 
-// TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest asks for work in the ramdisk of a machine for which
-// the engine has no boot loader.
+// TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest asks for work in the ramdisk of a
+// machine for which the engine has no boot loader.
 func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0])
@@ -187,14 +186,14 @@ func TestVirtualMediaWithoutABootLoaderAreRefusedAtTheRequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce kills the engine at times all over a
-// cleaning and a deployment. What counts is what the machine saw.
+// TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce kills the engine at many times during a
+// cleaning and a deployment. It counts what the machine saw.
 func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, _ *sim.Options) {
 		r.settings = append(r.settings,
 			"conductor.boot_retry_timeout=5s", // for a machine that boots while there is no engine
-			"agent.heartbeat_timeout=5s")      // for an agent whose token was lost with the answer to its lookup
+			"agent.heartbeat_timeout=5s")      // for an agent that lost its token with an answer
 	})
 	uuid := r.registerBMC(t, authority, map[string]any{"boot_interface": "ipxe"})
 	r.provision(t, uuid, "manage", "manageable")
@@ -213,7 +212,7 @@ func TestEngineThatIsKilledAgainAndAgainWritesAnImageOnce(t *testing.T) {
 	t.Logf("the engine was killed %d times", kills)
 }
 
-// TestMachineThatGotNoAnswerAtItsBootIsStartedAgain has nobody answer when a machine boots from
+// TestMachineThatGotNoAnswerAtItsBootIsStartedAgain lets nobody answer when a machine boots from
 // the network.
 func TestMachineThatGotNoAnswerAtItsBootIsStartedAgain(t *testing.T) {
 	t.Parallel()
@@ -244,12 +243,13 @@ func TestMachineThatGotNoAnswerAtItsBootIsStartedAgain(t *testing.T) {
 	}
 }
 
-// killUntil kills the engine and starts it again, at growing intervals so that it gets
-// further each time, until the node is in a state.
+// killUntil kills the engine and starts it again until the node is in a state. The intervals grow,
+// so that the engine gets further each time.
 func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
 	t.Helper()
 	interval := 50 * time.Millisecond
-	for deadline := time.Now().Add(3 * testTimeout); time.Now().Before(deadline); interval += interval / 12 { // each start takes its time, too
+	// Each start takes some time, too.
+	for deadline := time.Now().Add(3 * testTimeout); time.Now().Before(deadline); interval += interval / 12 {
 		<-time.After(interval)
 		n := r.show(t, uuid)
 		if n.State == state {
@@ -266,7 +266,7 @@ func (r *rack) killUntil(t *testing.T, uuid, state string) (kills int) {
 	return kills
 }
 
-// TestFailedDeploymentSaysWhyAndLeavesTheMachineOff has writing an image fail in each way.
+// TestFailedDeploymentSaysWhyAndLeavesTheMachineOff lets the writing of an image fail in each way.
 func TestFailedDeploymentSaysWhyAndLeavesTheMachineOff(t *testing.T) {
 	t.Parallel()
 	always := effect.Chance(1)
@@ -299,7 +299,7 @@ func TestFailedDeploymentSaysWhyAndLeavesTheMachineOff(t *testing.T) {
 			if n.Power != "power off" || n.Internal["ramdisk_boot"] != nil {
 				t.Errorf("power %q, served %v; want it off and nothing served", n.Power, n.Internal["ramdisk_boot"])
 			}
-			r.provision(t, uuid, "deleted", "available") // and it can be used again
+			r.provision(t, uuid, "deleted", "available") // the machine can be used again
 		})
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// TestHardwareManagerThatDeploysByItselfGetsTheUserData deploys as a host with a customDeploy method does. The
-// hardware manager would install a machine without the user data that never joins its cluster.
+// TestHardwareManagerThatDeploysByItselfGetsTheUserData deploys like a host with a customDeploy
+// method. Without the user data, the hardware manager would install a machine that never joins its
+// cluster.
 func TestHardwareManagerThatDeploysByItselfGetsTheUserData(t *testing.T) {
 	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(_ *rack, o *sim.Options) { o.CoreOS = true })

@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn follows a DataImage through two
-// reboots and looks at what the BMC was asked for.
+// TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn follows a DataImage through two reboots and
+// checks the requests to the BMC.
 func TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
@@ -42,7 +42,8 @@ func TestDataImageIsInTheDriveBeforeTheMachineIsPoweredOn(t *testing.T) {
 	})
 }
 
-// TestDataImageIsAttachedAgainAfterTheRamdiskTookItsPlace deploys a machine anew that boots its ramdisk from a virtual drive.
+// TestDataImageIsAttachedAgainAfterTheRamdiskTookItsPlace deploys a machine again that boots its
+// ramdisk from a virtual drive.
 func TestDataImageIsAttachedAgainAfterTheRamdiskTookItsPlace(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
@@ -93,8 +94,8 @@ func (m *managed) hasImage(t *testing.T, d *metal3v1alpha1.DataImage, attached b
 	})
 }
 
-// cycles reboots the machine and checks that its drive was changed between the power off
-// and the power on.
+// cycles reboots the machine and checks that its drive was changed between the power off and the
+// power on.
 func (m *managed) cycles(t *testing.T, change bmc.Kind, inserted bool) {
 	t.Helper()
 	before := len(m.Recorder().Effects("0", 0))

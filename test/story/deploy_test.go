@@ -14,8 +14,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life
-// with the ramdisk, which its network boots.
+// TestMachineWithABMCIsCleanedDeployedServicedAndReleased takes a machine through its life with the
+// ramdisk that it boots from its network.
 func TestMachineWithABMCIsCleanedDeployedServicedAndReleased(t *testing.T) {
 	t.Parallel()
 	for _, vendor := range redfish.Vendors {
@@ -70,9 +70,9 @@ func (r *rack) throughALife(t *testing.T, uuid string) {
 	}
 }
 
-// TestInstanceStartsInTheModeThatItAsksFor has a machine in BIOS mode get an instance that starts
-// by UEFI and verifies its boot loader, and no ramdisk that would have to be signed for that. The
-// BMC of one vendor cannot set the mode.
+// TestInstanceStartsInTheModeThatItAsksFor gives a machine in BIOS mode an instance that starts in
+// UEFI mode and verifies its boot loader. No ramdisk starts in that mode, because it would have to
+// be signed. The BMC of one vendor cannot set the mode.
 func TestInstanceStartsInTheModeThatItAsksFor(t *testing.T) {
 	t.Parallel()
 	for _, vendor := range redfish.Vendors {
@@ -108,7 +108,7 @@ func (r *rack) asksForItsMode(t *testing.T, board *bmc.BMC, authority string) {
 		`[{"op": "add", "path": "/instance_info/capabilities", "value": {"boot_mode": "`+asked+`", "secure_boot": "true"}}]`, http.StatusOK)
 	r.provision(t, uuid, "active", "active")
 	boots := 1
-	if board.Profile().BIOSJobs { // it was started once before, for the job that enables secure boot
+	if board.Profile().BIOSJobs { // the job that enables secure boot needed one more boot
 		boots = 2
 	}
 	r.runs(t, image, boots)
@@ -121,8 +121,8 @@ func (r *rack) asksForItsMode(t *testing.T, board *bmc.BMC, authority string) {
 	}
 }
 
-// TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor has a machine in another mode, in which it does not boot
-// the medium of the engine.
+// TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor has a machine in another boot mode, in
+// which the machine does not boot the engine's medium.
 func TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0])
@@ -140,7 +140,8 @@ func TestMachineIsInspectedInTheBootModeThatItsNodeAsksFor(t *testing.T) {
 	r.bootedOnlyWhatWasServed(t, uuid, "redfish-virtual-media")
 }
 
-// TestImageGoesToTheDiskThatTheInstanceAsksFor asks for a disk that agents do not choose by themselves.
+// TestImageGoesToTheDiskThatTheInstanceAsksFor asks for a disk that agents do not choose without
+// hints.
 func TestImageGoesToTheDiskThatTheInstanceAsksFor(t *testing.T) {
 	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
@@ -164,8 +165,8 @@ func TestImageGoesToTheDiskThatTheInstanceAsksFor(t *testing.T) {
 	}
 }
 
-// TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step of which
-// only the running ramdisk can tell that it does not exist.
+// TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas asks for a step that does not exist,
+// which only the running ramdisk can tell.
 func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
 	t.Parallel()
 	r, authority := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20))
@@ -182,9 +183,9 @@ func TestStepThatTheRamdiskDoesNotHaveIsRefusedWithTheOnesItHas(t *testing.T) {
 	}
 }
 
-// TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery takes a machine that nobody
-// registered from its first boot to its instance without another boot of the ramdisk, and
-// back, for which somebody has to boot it into the ramdisk.
+// TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery takes a machine that nobody registered
+// from its first boot to its instance, without another boot of the ramdisk. Then it takes the
+// machine back, for which a person has to boot it into the ramdisk.
 func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
 	t.Parallel()
 	r := startRack(t, 1, "auto_discovery.enabled=true", "auto_discovery.driver=manual-management")
@@ -231,7 +232,7 @@ func TestMachineWithoutABMCIsDeployedByTheRamdiskOfItsDiscovery(t *testing.T) {
 	}
 }
 
-// rebootsByItsAgent has the agent of the machine restart it, and waits for the next one.
+// rebootsByItsAgent lets the agent of the machine restart it, and waits for the next agent.
 func (r *rack) rebootsByItsAgent(t *testing.T, uuid string) {
 	t.Helper()
 	var first any

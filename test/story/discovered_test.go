@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// discovers has the operator create hosts for unknown machines, and makes the one that it creates that
-// of the story.
+// discovers lets the operator create hosts for unknown machines. The host that it creates becomes
+// that of the story.
 func (m *managed) discovers(t *testing.T) {
 	t.Helper()
 	if err := m.kube.Create(t.Context(), &discoveryv1alpha1.BareMetalHostDiscovery{
@@ -46,7 +46,7 @@ func (m *managed) discovers(t *testing.T) {
 	})
 }
 
-// waitsForAPerson waits until the host says that somebody has to boot its machine.
+// waitsForAPerson waits until the host says that a person has to boot its machine.
 func (m *managed) waitsForAPerson(t *testing.T) {
 	t.Helper()
 	m.shows(t, "waiting for somebody to boot its machine", func(h *metal3v1alpha1.BareMetalHost) bool {

@@ -27,7 +27,7 @@ func TestFirmwareOfAMachineIsShownCheckedAndReadAgain(t *testing.T) {
 	r, _ := startBootService(t, redfish.Vendors[0])
 	m := startHost(t, r, operator.GroupFirmware)
 	m.register(t, "redfish", func(h *metal3v1alpha1.BareMetalHost) {
-		h.Spec.ExternallyProvisioned, h.Spec.Online = true, false // it has no operating system that could shut down
+		h.Spec.ExternallyProvisioned, h.Spec.Online = true, false // no operating system could shut down
 	})
 	host := m.inState(t, metal3v1alpha1.StateExternallyProvisioned)
 	machine := r.Machine(0).BMC()

@@ -25,8 +25,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// TestWhoMayNotWritePoliciesCannotRunLiveUpdates has a member of a team with the shipped roles for hosts, BIOS
-// settings and firmware ask for an update and restart the machine, until the administrator allows the update.
+// TestWhoMayNotWritePoliciesCannotRunLiveUpdates lets a member of a team ask for an update and
+// restart the machine. The member has the shipped roles for hosts, BIOS settings and firmware. The
+// update happens only when the administrator allows it.
 func TestWhoMayNotWritePoliciesCannotRunLiveUpdates(t *testing.T) {
 	t.Parallel()
 	r, m := startHostInUse(t)
@@ -56,8 +57,8 @@ func TestWhoMayNotWritePoliciesCannotRunLiveUpdates(t *testing.T) {
 	ann.pends(t, metal3v1alpha1.UpToDateReason)
 }
 
-// asHostEditor is the same host for a member of the group of config/samples/host_editors.yaml, to which the
-// sample gives the roles of config/rbac/users in the namespace of the host.
+// asHostEditor returns the same host for a member of the group in config/samples/host_editors.yaml.
+// The sample gives this group the roles of config/rbac/users in the namespace of the host.
 func (m *managed) asHostEditor(t *testing.T) *managed {
 	t.Helper()
 	roles, err := filepath.Glob("../../config/rbac/users/*.yaml")
@@ -132,7 +133,7 @@ func (m *managed) mayNotWritePolicies(t *testing.T) {
 		}
 	}
 	if t.Failed() {
-		t.FailNow() // the machine would be updated
+		t.FailNow() // otherwise the machine would be updated
 	}
 }
 
@@ -150,7 +151,8 @@ func (m *managed) seesPolicy(t *testing.T, policy *metal3v1alpha1.HostUpdatePoli
 	})
 }
 
-// isOnlyRestarted restarts the machine, whose update no policy allows, and checks that nothing else was done to it.
+// isOnlyRestarted restarts the machine while no policy allows its update, and checks that nothing
+// else was done to the machine.
 func (m *managed) isOnlyRestarted(t *testing.T) {
 	t.Helper()
 	isBlocked := func() {

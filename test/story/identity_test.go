@@ -17,8 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged gives a node the BMC of another
-// machine, which is in use, as happens when addresses are given out anew.
+// TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged gives a node the BMC of another machine
+// in use, as happens when addresses are assigned anew.
 func TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged(t *testing.T) {
 	t.Parallel()
 	const port = 16231
@@ -55,7 +55,8 @@ func TestNothingIsDoneToAnotherMachineThanTheOneThatWasManaged(t *testing.T) {
 	}
 }
 
-// TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower has two nodes whose BMCs got each other's address.
+// TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower has two nodes whose BMCs have swapped
+// addresses.
 func TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.Machines = 2 })
@@ -96,7 +97,8 @@ func TestMachinesWhoseBMCsHaveSwappedAddressesKeepTheirPower(t *testing.T) {
 	}
 }
 
-// TestASecondNodeWithTheSameBMCIsNotManaged registers a machine with the BMC of another, as happens when somebody mistypes an address.
+// TestASecondNodeWithTheSameBMCIsNotManaged registers a machine with the BMC of another one, as
+// happens when somebody mistypes an address.
 func TestASecondNodeWithTheSameBMCIsNotManaged(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) { o.Machines = 2 })

@@ -50,8 +50,8 @@ func (r *rack) done(kind string) (details []string) {
 	return details
 }
 
-// runs waits until the machine runs an image that was written to it once and that it has
-// booted so often.
+// runs waits until the machine runs an image that was written once and that the machine has booted
+// this often.
 func (r *rack) runs(t *testing.T, image servedImage, boots int) {
 	t.Helper()
 	machine := r.Machine(0)

@@ -65,7 +65,7 @@ func TestPersonInspectsAMachineWithTheClient(t *testing.T) {
 		t.Errorf("section disks has not %s alone:\n%s", disk.Name, shown)
 	}
 
-	if err := r.Machine(1).PowerOn(); err != nil { // nobody registered this one
+	if err := r.Machine(1).PowerOn(); err != nil { // nobody has registered this machine
 		t.Fatal(err)
 	}
 	var list string

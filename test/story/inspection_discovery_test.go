@@ -92,7 +92,7 @@ func TestOnlyAllowedMachinesAreEnrolled(t *testing.T) {
 			r := startRack(t, 2, append([]string{setting}, discovering...)...)
 			want := 1
 			if name == "by source network" {
-				want = 0 // both post from loopback
+				want = 0 // both machines post from loopback
 			}
 			var refusal string
 			for i := range r.Len() {

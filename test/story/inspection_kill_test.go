@@ -24,12 +24,12 @@ func TestInspectionKilledAfterItsAnswerCompletes(t *testing.T) {
 	})
 }
 
-// manyInterfaces is how many interfaces make the processing of a machine take long
-// beside the way of its answer.
+// manyInterfaces is a number of interfaces with which it takes much longer to process a machine
+// than to answer it.
 const manyInterfaces = 4000
 
-// killInspection kills an engine that has answered a machine's post and not yet
-// processed it, looks into the database that it left, and starts it again.
+// killInspection kills an engine that has answered the post of a machine but not processed it yet.
+// It then looks into the database that the engine has left, and starts the engine again.
 func killInspection(t *testing.T, database store.Options, setting string) {
 	t.Helper()
 	r := startRack(t, 1, setting)

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/objectstore/objectstoretest"
 )
 
-// TestInventoriesAreStoredInAndRemovedFromAnObjectStore inspects machines while their object
-// store and their engine come and go.
+// TestInventoriesAreStoredInAndRemovedFromAnObjectStore inspects machines while the object store
+// and the engine stop and start.
 func TestInventoriesAreStoredInAndRemovedFromAnObjectStore(t *testing.T) {
 	t.Parallel()
 	server := objectstoretest.Start(t)
@@ -73,7 +73,7 @@ func TestInventoriesThatNobodyKeeps(t *testing.T) {
 	}
 }
 
-// inspectMachine has a node inspected and boots its machine for that.
+// inspectMachine lets a node be inspected, and boots its machine for that.
 func (r *rack) inspectMachine(t *testing.T, uuid string, machine int) {
 	t.Helper()
 	r.provision(t, uuid, verbInspect, "inspect wait")
@@ -99,7 +99,7 @@ func (r *rack) wantInventory(t *testing.T, uuid string, machine int) {
 	}
 }
 
-// wantObjects waits until the bucket has one object, that of a node.
+// wantObjects waits until the bucket has exactly one object: that of a node.
 func (r *rack) wantObjects(t *testing.T, server *objectstoretest.Server, uuid string) {
 	t.Helper()
 	eventually(t, func(context.Context) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestMachineRunsAnInstanceThatIsOnNoDisk deploys live images, restarts and services the machine,
-// deploys it anew, and takes the instance away.
+// deploys it again, and removes the instance.
 func TestMachineRunsAnInstanceThatIsOnNoDisk(t *testing.T) {
 	t.Parallel()
 	iso := fmt.Sprintf(`{"boot_iso": %q}`, redfishtest.Serve(t, string(iso9660test.Build(iso9660test.Options{Label: "live", Bootable: true}, map[string]string{
@@ -38,7 +38,7 @@ func TestMachineRunsAnInstanceThatIsOnNoDisk(t *testing.T) {
 }
 
 // throughALiveInstance takes an available machine through the life of an instance that it boots
-// at each start.
+// anew at each start.
 func (r *rack) throughALiveInstance(t *testing.T, uuid, boot string) {
 	t.Helper()
 	wiped, ramdisks := len(r.done(effect.Wipe)), r.ramdisks()
@@ -70,7 +70,7 @@ func (r *rack) ramdisks() int {
 	return len(slices.DeleteFunc(r.done(effect.Boot), func(detail string) bool { return !strings.HasPrefix(detail, "ramdisk ") }))
 }
 
-// runsLive waits until the machine runs its image, which it has booted so often.
+// runsLive waits until the machine runs its image and has booted it this often.
 func (r *rack) runsLive(t *testing.T, boot string, boots int) {
 	t.Helper()
 	from := "operating system from " + map[string]string{"ipxe": "network", "redfish-virtual-media": "virtual CD"}[boot] + " http"

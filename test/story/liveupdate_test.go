@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// TestHostInUseGetsSettingsAndFirmwareAtItsReboot updates a deployed machine, whose settings and firmware the
-// operator reads and compares, and counts what was done to it.
+// TestHostInUseGetsSettingsAndFirmwareAtItsReboot updates a deployed machine and counts what was
+// done to it. The operator reads the settings and the firmware and compares them with the spec.
 func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	t.Parallel()
 	r, m := startHostInUse(t)
@@ -60,7 +60,8 @@ func TestHostInUseGetsSettingsAndFirmwareAtItsReboot(t *testing.T) {
 	}
 }
 
-// startHostInUse returns a rack and its host, whose machine runs an image, with an operator that reads and compares firmware.
+// startHostInUse returns a rack and its host, whose machine runs an image. The operator reads and
+// compares firmware.
 func startHostInUse(t *testing.T) (*rack, *managed) {
 	t.Helper()
 	r, _ := startBootService(t, redfish.Vendors[0])
@@ -73,8 +74,8 @@ func startHostInUse(t *testing.T) (*rack, *managed) {
 	return r, m
 }
 
-// asksFor asks for a BIOS setting, and for version 99.1 of the firmware of the BMC. The objects are those
-// that the operator made.
+// asksFor asks for a BIOS setting, and for version 99.1 of the firmware of the BMC. It edits the
+// objects that the operator has made.
 func (m *managed) asksFor(t *testing.T, attribute, value string) {
 	t.Helper()
 	firmware := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1")
@@ -84,7 +85,7 @@ func (m *managed) asksFor(t *testing.T, attribute, value string) {
 	m.edits(t, &components, func() { components.Spec.Updates = []metal3v1alpha1.FirmwareUpdate{{Component: "bmc", URL: firmware}} })
 }
 
-// policy is a policy for all updates of the host.
+// policy returns a policy for all updates of the host.
 func (m *managed) policy(updates metal3v1alpha1.UpdatePolicy) *metal3v1alpha1.HostUpdatePolicy {
 	return &metal3v1alpha1.HostUpdatePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: m.host.Name},
@@ -110,8 +111,8 @@ func (m *managed) restarts(t *testing.T) {
 	})
 }
 
-// isServiced waits until the machine was serviced, runs its system again, and has a BIOS setting and
-// version 99.1 of the firmware of its BMC, which was flashed once.
+// isServiced waits until the machine was serviced and runs its system again. It must have the BIOS
+// setting, and version 99.1 of the firmware of its BMC, which was flashed once.
 func (m *managed) isServiced(t *testing.T, attribute, value string) {
 	t.Helper()
 	machine := m.Machine(0).BMC()
@@ -141,7 +142,8 @@ func (m *managed) isOnAgain(t *testing.T) {
 	m.runsSystem(t)
 }
 
-// edits changes an object with the name of the host as a person does, when it is there.
+// edits changes an object with the name of the host as a person does. It waits until the object
+// exists.
 func (m *managed) edits(t *testing.T, obj client.Object, change func()) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -153,8 +155,8 @@ func (m *managed) edits(t *testing.T, obj client.Object, change func()) {
 	})
 }
 
-// differs waits until the operator has compared the machine with what is asked for, and found that it
-// differs, or does not.
+// differs waits until the operator has compared the machine with what is asked for, and found that
+// they differ or that they do not.
 func (m *managed) differs(t *testing.T, changed bool) {
 	t.Helper()
 	var settings metal3v1alpha1.HostFirmwareSettings

@@ -16,8 +16,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// TestLogsOfTheRamdiskOutliveAFailedDeployment fails to write an image, and looks for what the
-// ramdisk has seen of that: in the file that the history names.
+// TestLogsOfTheRamdiskOutliveAFailedDeployment lets the writing of an image fail. The logs of the
+// ramdisk must be in the file that the history names.
 func TestLogsOfTheRamdiskOutliveAFailedDeployment(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "logs")

@@ -1,5 +1,5 @@
-// Package story tells what users of Ingot live through, one file per story. All
-// of Ingot runs, with simulated machines, on a real etcd and kube-apiserver.
+// Package story tells what users of Ingot experience, one file per story. All of Ingot runs, with
+// simulated machines, on a real etcd and kube-apiserver.
 package story
 
 import (
@@ -25,8 +25,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/up"
 )
 
-// engineProcess in the environment makes the test binary an engine, for stories
-// that kill one. Its arguments are section.key=value.
+// engineProcess is an environment variable that makes the test binary an engine, for stories that
+// kill an engine. The arguments have the form section.key=value.
 const engineProcess = "INGOT_STORY_ENGINE"
 
 func TestMain(m *testing.M) {

@@ -24,7 +24,7 @@ func (m *managed) deploys(t *testing.T) *metal3v1alpha1.BareMetalHost {
 	return m.settled(t)
 }
 
-// settled waits until a host in use is as it is to be.
+// settled waits until a host in use is as it should be.
 func (m *managed) settled(t *testing.T) *metal3v1alpha1.BareMetalHost {
 	t.Helper()
 	return m.shows(t, "provisioned and powered on without an error", func(h *metal3v1alpha1.BareMetalHost) bool {
@@ -73,8 +73,8 @@ func statusOf(t *testing.T, h *metal3v1alpha1.BareMetalHost) string {
 	return string(text)
 }
 
-// TestHostMovesBetweenClustersOfOneEngineAsItIs moves a host in use to another API server
-// while its operator goes on, as clusterctl move does. At no time do both use the machine.
+// TestHostMovesBetweenClustersOfOneEngineAsItIs moves a host in use to another API server, as
+// clusterctl move does, while its operator continues. At no time do both operators use the machine.
 func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
@@ -103,7 +103,7 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 	})
 	from.copyTo(t, to, func(h *metal3v1alpha1.BareMetalHost) { delete(h.Annotations, metal3v1alpha1.PausedAnnotation) })
 	after := to.settled(t)
-	from.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Annotations = nil }) // the move is taken back too late
+	from.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Annotations = nil }) // cancels the move too late
 	from.shows(t, "without the node", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.ErrorType != "" })
 	from.vanishes(t)
 	if after.Status.Provisioning.ID != before.Status.Provisioning.ID {

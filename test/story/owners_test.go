@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// TestTwoOwnersKeepAMachineOffUntilBothAreDone has two clients hold a host off, one after the other, and
-// counts how often its machine was switched.
+// TestTwoOwnersKeepAMachineOffUntilBothAreDone lets two clients hold a host off, one after the
+// other, and counts how often the machine was switched.
 func TestTwoOwnersKeepAMachineOffUntilBothAreDone(t *testing.T) {
 	t.Parallel()
 	r, _ := startBootService(t, redfish.Vendors[0])
@@ -24,7 +24,7 @@ func TestTwoOwnersKeepAMachineOffUntilBothAreDone(t *testing.T) {
 	})
 }
 
-// heldOffByTwo has two owners keep the machine off, which stays so until both are done.
+// heldOffByTwo lets two owners keep the machine off. It must stay off until both are done.
 func (m *managed) heldOffByTwo(t *testing.T) {
 	t.Helper()
 	const first, second = metal3v1alpha1.RebootAnnotationPrefix + "fence", metal3v1alpha1.RebootAnnotationPrefix + "repair"

@@ -45,7 +45,7 @@ func provisionedBy(r *rack, bmcURL, authority string) *provisioned {
 	}
 }
 
-// ask sends a request, again while the node is busy.
+// ask sends a request, and repeats it while the node is busy.
 func (p *provisioned) ask(t *testing.T, request func(ctx context.Context) error) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (p *provisioned) ask(t *testing.T, request func(ctx context.Context) error)
 	})
 }
 
-// settles waits for a state without work.
+// settles waits until the node is in a state and has no work.
 func (p *provisioned) settles(t *testing.T, id string, state node.State) (n provisioner.Node) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) (err error) {
@@ -134,7 +134,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 		InstanceID: instanceUUID, Image: &v1alpha1.Image{URL: image.url, Checksum: image.checksum, DiskFormat: &raw},
 		ConfigDrive: &provisioner.ConfigDrive{MetaData: map[string]any{"uuid": instanceUUID, "name": instanceName}, UserData: "#cloud-config"},
 	}
-	for range 2 { // the answer to the first might have been lost
+	for range 2 { // as if the first answer were lost
 		p.ask(t, func(ctx context.Context) error { return p.Deploy(ctx, id, deployment) })
 	}
 	if n := p.settles(t, id, node.Active); n.InstanceID != instanceUUID || n.Power != node.PowerOn {
@@ -255,7 +255,8 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 	const vendor = "dell"
 	r := startRack(t, 1)
 	machine := redfishtest.Start(t, vendor, redfishtest.WithDrives(vendor, 2))
-	if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil { // one that is off is watched for its drives first
+	// The driver would first wait for the drives of a machine that is off.
+	if err := machine.Reset(&bmc.Call{}, bmc.ResetOn); err != nil {
 		t.Fatal(err)
 	}
 	authority := filepath.Join(t.TempDir(), "ca.pem")
@@ -306,7 +307,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 	}
 	p.ask(t, func(ctx context.Context) error { return p.AttachImage(ctx, id, image) })
 	inserted(true)
-	for range 2 { // what is not there can be taken out
+	for range 2 { // an empty drive can be emptied, too
 		p.ask(t, func(ctx context.Context) error { return p.DetachImage(ctx, id) })
 		inserted(false)
 	}
@@ -334,7 +335,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 // TestProvisionerAdoptsWhatRunsAlready takes a machine over that somebody else has deployed.
 func TestProvisionerAdoptsWhatRunsAlready(t *testing.T) {
 	t.Parallel()
-	r, authority := startBootService(t, redfish.Vendors[0]) // whose machines can be cleaned later
+	r, authority := startBootService(t, redfish.Vendors[0]) // its machines can be cleaned later
 	p, ctx := provisionedBy(r, r.Machine(0).BMCURL(), authority), t.Context()
 	p.registration.Deployed = &provisioner.Deployment{InstanceID: instanceUUID}
 	p.registration.SkipAutomatedCleaning = true

@@ -21,8 +21,8 @@ import (
 const allHooks = "inspector.hooks=$default_hooks,accelerators,boot-mode,cpu-capabilities,extra-hardware,local-link-connection," +
 	"memory,parse-lldp,pci-devices,physical-network,raid-device,root-device"
 
-// provisioning is the network in which the machines of a rack say that they are:
-// interfaces with loopback addresses, where they really listen, make no ports.
+// provisioning is the network that the addresses in the inventories of a rack's machines are in.
+// The machines really listen on loopback, but interfaces with loopback addresses make no ports.
 var provisioning = netip.MustParsePrefix("10.90.0.0/16")
 
 // rack is an engine in a process of its own and machines that are switched off.
@@ -63,8 +63,8 @@ func (r *rack) restart(t *testing.T) {
 	r.process = startEngineProcess(t, r.address, r.settings...)
 }
 
-// register creates a node of fake hardware with an inspect interface and makes it
-// manageable. The port, if there is an address, is how its machine is known.
+// register creates a node of fake hardware with an inspect interface and makes it manageable. With
+// an address, the node gets a port by which its machine is recognized.
 func (r *rack) register(t *testing.T, inspectInterface, mac string, driverInfo map[string]any) string {
 	t.Helper()
 	document, err := r.engine.Do(t.Context(), ironic.Request{
@@ -216,7 +216,7 @@ func (r *rack) bootMAC(i int) string {
 	return r.Machine(i).BootMAC()
 }
 
-// machineWith returns the first machine that meets a wish.
+// machineWith returns the first machine that satisfies has.
 func (r *rack) machineWith(t *testing.T, wish string, has func(i int, found hardware.Inspection) bool) int {
 	t.Helper()
 	for i := range r.Len() {

@@ -23,8 +23,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// startMachineWithABMC starts an engine, and a machine with a BMC of a vendor that is off.
-// When the machine boots from the network, it boots the ramdisk.
+// startMachineWithABMC starts an engine, and a machine that is off and has a BMC of a vendor. When
+// the machine boots from the network, it boots the ramdisk.
 func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, changes ...func(*rack, *sim.Options)) (r *rack, authority string) {
 	t.Helper()
 	r = &rack{address: process.Address(t)}
@@ -34,7 +34,7 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, change
 		BMC: &sim.BMCOptions{
 			Vendor: vendor, Network: loopbacktest.Network(t),
 			Port: 8443, User: redfishtest.User, Password: redfishtest.Password,
-			Times: bmc.Times{Flash: 3 * time.Second}, // for an engine to see that it works
+			Times: bmc.Times{Flash: 3 * time.Second}, // so that the engine sees an update that is in progress
 		},
 	}
 	for _, change := range changes {
@@ -59,8 +59,8 @@ func startMachineWithABMC(t *testing.T, vendor string, clock agent.Clock, change
 	return r, authority
 }
 
-// registerBMC creates a node for the BMC of the machine, with more fields and with the port
-// that it boots from: a loopback address identifies no BMC.
+// registerBMC creates a node for the BMC of the machine, with more fields, and with the port from
+// which the machine boots: a loopback address does not identify a BMC.
 func (r *rack) registerBMC(t *testing.T, authority string, more ...map[string]any) (uuid string) {
 	t.Helper()
 	body := map[string]any{"driver": "redfish", "inspect_interface": "agent", "driver_info": map[string]any{
@@ -102,7 +102,7 @@ func (r *rack) registerMachine(t *testing.T, machine int, body map[string]any) (
 	return created.UUID
 }
 
-// request makes a request, again while the node is busy.
+// request makes a request, and repeats it while the node is busy.
 func (r *rack) request(t *testing.T, method, path, body string, want int) {
 	t.Helper()
 	eventually(t, func(context.Context) error {
@@ -133,8 +133,8 @@ func TestMachineWithABMCIsInspectedConfiguredAndUpdatedThroughCrashes(t *testing
 	}
 }
 
-// TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine is the same with an engine that
-// serves the firmware.
+// TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine updates a machine through crashes of an
+// engine that also serves the firmware.
 func TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine(t *testing.T) {
 	t.Parallel()
 	const vendor = "dell"
@@ -153,7 +153,7 @@ func TestMachineIsUpdatedThroughCrashesWithFilesOfTheEngine(t *testing.T) {
 	}
 }
 
-// throughItsBMC takes a machine from its registration to available.
+// throughItsBMC takes a machine from its registration to the state available.
 func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) (uuid string) {
 	t.Helper()
 	machine := r.Machine(0)
@@ -171,7 +171,7 @@ func (r *rack) throughItsBMC(t *testing.T, vendor, authority string) (uuid strin
 
 	attribute, value := changeableAttribute(t, machine.BMC())
 	updates := map[string]string{"bmc": "99.1"}
-	if vendor != "hpe" { // an iLO shows nothing of an update that waits for a restart, which takes a minute
+	if vendor != "hpe" { // an iLO does not show an update that waits for a restart, which takes a minute
 		updates["bios"] = "99.2"
 	}
 	var files []map[string]string

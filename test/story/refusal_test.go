@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
-// TestMachineWhoseHeartbeatsAreRefusedSaysSo has a machine whose ramdisk serves plain http,
-// which the engine does not accept, until a person sets agent.require_tls.
+// TestMachineWhoseHeartbeatsAreRefusedSaysSo has a ramdisk that serves plain HTTP. The engine does
+// not accept that until a person changes agent.require_tls.
 func TestMachineWhoseHeartbeatsAreRefusedSaysSo(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -19,10 +19,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish"
 )
 
-// rescuePassword is what people sign in with to the rescue system.
+// rescuePassword is the password with which people log in to the rescue system.
 const rescuePassword = "let me in once"
 
-// rescueImages are a rescue system that says who has fetched it.
+// rescueImages is a rescue system that records what was downloaded.
 type rescueImages struct {
 	url     string
 	mu      sync.Mutex
@@ -43,15 +43,16 @@ func serveRescueImages(t *testing.T) *rescueImages {
 	return images
 }
 
-// were reports whether both were fetched.
+// were reports whether the kernel and the ramdisk were downloaded.
 func (i *rescueImages) were() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Contains(i.fetched, "/kernel") && slices.Contains(i.fetched, "/initrd")
 }
 
-// TestInstanceIsRescuedAndRunsAgain boots a rescue system of the node's own on a machine with an
-// instance, then the instance, then the rescue system once more, which ends with its removal.
+// TestInstanceIsRescuedAndRunsAgain boots the rescue system of a node on a machine with an
+// instance, then the instance, then the rescue system once more. It ends with the removal of the
+// instance.
 func TestInstanceIsRescuedAndRunsAgain(t *testing.T) {
 	t.Parallel()
 	for _, boot := range []string{"ipxe", "redfish-virtual-media"} {
@@ -93,8 +94,8 @@ func TestInstanceIsRescuedAndRunsAgain(t *testing.T) {
 	}
 }
 
-// TestInstanceWithSecureBootGetsItBackAfterARamdisk has ramdisks start on a machine that verifies what it boots
-// for its instance.
+// TestInstanceWithSecureBootGetsItBackAfterARamdisk starts ramdisks on a machine that verifies what
+// it boots for its instance.
 func TestInstanceWithSecureBootGetsItBackAfterARamdisk(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0])
@@ -140,8 +141,8 @@ func (r *rack) rescue(t *testing.T, uuid string) {
 	r.awaitState(t, uuid, "rescue")
 }
 
-// lets checks that the machine lets people in by the password, which it got so often, and that
-// nobody else can read it.
+// lets checks that the machine lets people log in with the password, which it got this often, and
+// that nobody else can read the password.
 func (r *rack) lets(t *testing.T, uuid string, times int) {
 	t.Helper()
 	eventually(t, func(context.Context) error {
@@ -172,8 +173,8 @@ func (r *rack) lets(t *testing.T, uuid string, times int) {
 	}
 }
 
-// TestRescueThatFailsLeavesTheMachineOff has the rescue system refuse its password; afterwards
-// the instance is started.
+// TestRescueThatFailsLeavesTheMachineOff lets the rescue system refuse its password. Afterwards it
+// starts the instance.
 func TestRescueThatFailsLeavesTheMachineOff(t *testing.T) {
 	t.Parallel()
 	r, authority := startBootService(t, redfish.Vendors[0], func(_ *rack, o *sim.Options) {

@@ -64,8 +64,8 @@ func TestWorkOfARestoredDatabaseIsHeldBackThroughCrashesAndDoneOnce(t *testing.T
 	})
 }
 
-// restoreInTheMiddle cleans machines, takes a backup meanwhile, lets the cleaning end,
-// and puts the backup back.
+// restoreInTheMiddle cleans machines and takes a backup meanwhile. It lets the cleaning end, and
+// restores the backup.
 func restoreInTheMiddle(t *testing.T, r *restorable) {
 	t.Helper()
 	r.machines = effect.New(effect.Options{Faults: effect.Faults{TaskTime: effect.Duration(2 * time.Second)}})
@@ -85,9 +85,9 @@ func restoreInTheMiddle(t *testing.T, r *restorable) {
 	r.kill()
 	r.restore()
 	r.start(t)
-	for range 2 { // whatever dies meanwhile
+	for range 2 { // also if the engine dies meanwhile
 		r.racks[0].restart(t)
-		// What somebody asks for now takes longer than the pauses of all loops.
+		// This request takes longer than the pauses of all loops.
 		r.await(t, r.clean(t, r.register(t)))
 		r.wantOnce(t, "while work is suspended")
 	}

@@ -70,7 +70,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 		return true
 	})
 
-	// The other agents try again, and every machine is there exactly once.
+	// The other agents try again. After that, every machine is there exactly once.
 	storm(func(i int) {
 		if _, done := answered.Load(i); !done {
 			_, _ = post(address, i)
@@ -81,8 +81,8 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 	}
 }
 
-// checkComplete waits until every node's inspection has ended and checks that
-// none is half there. It returns the nodes' UUIDs.
+// checkComplete waits until the inspection of every node has ended, and checks that no node is
+// incomplete. It returns the UUIDs of the nodes.
 func checkComplete(t *testing.T, client *ironic.Client) map[string]bool {
 	t.Helper()
 	complete := map[string]bool{}
@@ -147,8 +147,8 @@ func post(address string, i int) (string, error) {
 	return body.UUID, json.NewDecoder(answer.Body).Decode(&body)
 }
 
-// startEngineProcess runs an engine with settings, section.key=value, in a
-// process of its own, which the end of the test kills.
+// startEngineProcess runs an engine in a process of its own. settings have the form
+// section.key=value. The end of the test kills the process.
 func startEngineProcess(t *testing.T, address string, settings ...string) *process.Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"api.listen=" + address}, settings...)...)

@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/redfish/redfishtest"
 )
 
-// registerWithout creates the host of the first machine without a BMC, and the Secret that
-// is needed later.
+// registerWithout creates the host of the first machine without a BMC. It also creates the Secret
+// for later.
 func (m *managed) registerWithout(t *testing.T) {
 	t.Helper()
 	for _, obj := range []client.Object{
@@ -64,7 +64,7 @@ func (m *managed) identity(t *testing.T, reason string) *metal3v1alpha1.BareMeta
 	})
 }
 
-// effects are what was done to a machine besides the commands that its agent got.
+// effects returns what was done to a machine, without the commands of its agent.
 func (r *rack) effects(machine string) (kinds []string) {
 	for _, e := range r.Recorder().Effects(machine, 0) {
 		if e.Kind != effect.AgentCommand {
@@ -74,8 +74,9 @@ func (r *rack) effects(machine string) (kinds []string) {
 	return kinds
 }
 
-// TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs discovers a machine, gives its host
-// the BMC of another one and then its own, once while it is free and once while it is in use.
+// TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs discovers a machine and gives its host
+// first the BMC of another machine and then its own: once while the host is free, and once while it
+// is in use.
 func TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, state := range []metal3v1alpha1.ProvisioningState{metal3v1alpha1.StateAvailable, metal3v1alpha1.StateProvisioned} {
@@ -133,8 +134,8 @@ func TestCredentialsAddedLaterTakeOverTheRightMachineAsItIs(t *testing.T) {
 	}
 }
 
-// TestBMCThatIsAddedBootsTheMachineForARemovalThatWaitedForAPerson adds a BMC to a host whose deployment is
-// removed, and whose machine nobody has booted into the ramdisk yet.
+// TestBMCThatIsAddedBootsTheMachineForARemovalThatWaitedForAPerson adds a BMC to a host. Its
+// deployment is being removed, and nobody has booted its machine into the ramdisk yet.
 func TestBMCThatIsAddedBootsTheMachineForARemovalThatWaitedForAPerson(t *testing.T) {
 	t.Parallel()
 	r, _ := startMachineWithABMC(t, redfish.Vendors[0], agent.Accelerated(20), func(r *rack, _ *sim.Options) {

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/up"
 )
 
-// TestNamespaceGetsNoNodeOfAnother tries to delete the node of a host, and to read its
-// inventory, with rights in another namespace only.
+// TestNamespaceGetsNoNodeOfAnother tries to delete the node of a host and to read its inventory,
+// with rights in another namespace only.
 func TestNamespaceGetsNoNodeOfAnother(t *testing.T) {
 	t.Parallel()
 	w := start(t, up.Options{Machines: 1, Seed: 14, DataDir: t.TempDir()})

@@ -16,10 +16,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
-// TestWhoKnowsAMachineCannotLockItsAgentOut has somebody take part in the protocol with
-// the addresses of a machine whose heartbeats have been lost for longer than the window:
-// the agent lives, and is called at its address and by its certificate. When its machine
-// is switched on anew, the ramdisk gets a token of its own.
+// TestWhoKnowsAMachineCannotLockItsAgentOut lets a stranger use the protocol with the addresses of
+// a machine whose heartbeats have been lost for longer than the window. The agent lives, and the
+// engine calls it at its address, with its certificate. When the machine is switched on again, its
+// ramdisk gets a token of its own.
 func TestWhoKnowsAMachineCannotLockItsAgentOut(t *testing.T) {
 	t.Parallel()
 	const window = 5 * time.Minute
@@ -84,7 +84,7 @@ func TestWhoKnowsAMachineCannotLockItsAgentOut(t *testing.T) {
 	}
 
 	m.PowerOff()
-	ahead.Add(int64(2 * time.Minute)) // after which the answer of the agent no longer counts
+	ahead.Add(int64(2 * time.Minute)) // after this time the answer of the agent no longer counts
 	if err := m.PowerOn(); err != nil {
 		t.Fatal(err)
 	}
