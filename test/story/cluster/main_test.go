@@ -1,8 +1,9 @@
-// Package cluster_test tells what users of Cluster API live through with Ingot, one file per story. Cluster API's own managers, all
-// of Ingot and simulated machines with BMCs run on a real etcd and kube-apiserver; the machines become Nodes of
-// other API servers.
+// Package cluster_test tells what users of Cluster API experience with Ingot, one file per story.
+// Cluster API's own managers, all of Ingot and simulated machines with BMCs run on a real etcd and
+// kube-apiserver. The machines become Nodes of other API servers.
 //
-// The stories share one management cluster and run side by side, each in a namespace with hosts of its own.
+// The stories share one management cluster and run concurrently. Each has a namespace with hosts of
+// its own.
 package cluster_test
 
 import (
@@ -18,8 +19,8 @@ import (
 // shared is the world of the stories.
 var shared = &cluster.Shared{Machines: 64}
 
-// sideBySide is how many stories run at a time: they wait more than they compute, whatever the number of cores. The flag -parallel
-// says another number.
+// sideBySide is how many stories run at the same time, whatever the number of cores: they wait more
+// than they compute. The flag -parallel overrides it.
 const sideBySide = "8"
 
 func TestMain(m *testing.M) {

@@ -25,10 +25,12 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// attemptTimeout is how long a machine has to become healthy after an attempt, the shortest time that is allowed, in seconds.
+// attemptTimeout is how long a machine has to become healthy after an attempt, in seconds. It is
+// the shortest time that is allowed.
 const attemptTimeout = 100
 
-// checkHealth has Machines of a deployment recovered by annotation when their Nodes are unhealthy, with one retry.
+// checkHealth lets Machines of a deployment be recovered by annotation when their Nodes are
+// unhealthy, with one retry.
 func checkHealth(t *testing.T, c reuse, d *clusterv1.MachineDeployment) {
 	t.Helper()
 	template := &v1beta2.Metal3RemediationTemplate{ObjectMeta: c.Meta(c.Name)}
@@ -47,14 +49,14 @@ func checkHealth(t *testing.T, c reuse, d *clusterv1.MachineDeployment) {
 // nodeLabel is a label of Nodes that a person has set.
 const nodeLabel = "example.com/rack"
 
-// recovery is that of a Machine.
+// recovery is the recovery of a Machine.
 type recovery struct {
 	reuse
 	host string
-	// machine and node are the Machine and its Node before.
+	// machine and node are the Machine and its Node before the recovery.
 	machine *clusterv1.Machine
 	node    *corev1.Node
-	// since is the sequence number of the last thing that was done to the simulated machine before.
+	// since is the sequence number of the last effect on the simulated machine before the recovery.
 	since int64
 }
 
@@ -89,12 +91,14 @@ func recoveryOf(t *testing.T, c reuse, host string) *recovery {
 	return r
 }
 
-// effects are what was done to the simulated machine since the recovery began, and what it booted.
+// effects returns what was done to the simulated machine since the recovery began, and what it
+// booted.
 func (r *recovery) effects() []effect.Effect {
 	return r.MachinesWithBMC().Recorder().Effects(strconv.Itoa(r.Hosts[r.host]), r.since)
 }
 
-// done are the kinds of the effects that others had on the simulated machine.
+// done returns the kinds of effects that were done to the simulated machine, without what it did
+// itself.
 func (r *recovery) done() (kinds []string) {
 	for _, e := range r.effects() {
 		if e.Kind != effect.Boot && e.Kind != sim.InstanceNote {
@@ -104,7 +108,7 @@ func (r *recovery) done() (kinds []string) {
 	return kinds
 }
 
-// deletions are when the Node was deleted.
+// deletions returns the times at which the Node was deleted.
 func (r *recovery) deletions(t *testing.T) (times []time.Time) {
 	t.Helper()
 	all, err := invariant.ReadAuditLog(r.Plane.AuditLog())
@@ -119,8 +123,8 @@ func (r *recovery) deletions(t *testing.T) (times []time.Time) {
 	return times
 }
 
-// ends waits until the Machine has a new Node that is Ready and has the label of the former one, and until nothing
-// is left of the recovery.
+// ends waits until the Machine has a new Node that is Ready and has the label of the former one,
+// and until nothing is left of the recovery.
 func (r *recovery) ends(t *testing.T) {
 	t.Helper()
 	cluster.Eventually(t, func(ctx context.Context) error {
@@ -168,8 +172,8 @@ func (r *recovery) nothingLeft(ctx context.Context) error {
 	return nil
 }
 
-// wantOneCycle checks that the machine was powered off and on once and that nothing else was done to it, and that its Node was deleted once,
-// while it was off.
+// wantOneCycle checks that the machine was powered off and on once, and that nothing else was done
+// to it. Its Node must have been deleted once, while the machine was off.
 func (r *recovery) wantOneCycle(t *testing.T) {
 	t.Helper()
 	if got, want := r.done(), []string{string(bmc.PowerOff), string(bmc.PowerOn)}; !slices.Equal(got, want) {
@@ -223,8 +227,8 @@ func (r *recovery) reports(t *testing.T, reason string) {
 	})
 }
 
-// measures waits until the metric for recoveries that are stuck has a value for the Machine, which follows its labels, or
-// none when want is empty.
+// measures waits until the metric for stuck recoveries has the value want for the Machine, or no
+// value if want is empty.
 func (r *recovery) measures(t *testing.T, want string) {
 	t.Helper()
 	series := fmt.Sprintf("ingot_fencing_stuck{machine=%q,namespace=%q}", r.machine.Name, r.Name)
@@ -242,7 +246,7 @@ func (r *recovery) measures(t *testing.T, want string) {
 	})
 }
 
-// waitedLong makes the hold of the host an hour old, which is longer than a recovery waits until it counts as stuck.
+// waitedLong makes the hold of the host an hour old. After that time, the recovery counts as stuck.
 func (r *recovery) waitedLong(t *testing.T) {
 	t.Helper()
 	r.ChangeHost(t, r.host, func(h *v1alpha1.BareMetalHost) {

@@ -20,8 +20,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// breaksForGood breaks the machine of a host, and waits until it was powered off and on twice in vain: its Node is gone, and
-// the host is marked as unhealthy.
+// breaksForGood breaks the machine of a host. It waits until the machine was powered off and on
+// twice in vain: the Node is gone, and the host is marked as unhealthy.
 func breaksForGood(t *testing.T, c reuse, host string) *recovery {
 	t.Helper()
 	r := recoveryOf(t, c, host)
@@ -49,8 +49,8 @@ func breaksForGood(t *testing.T, c reuse, host string) *recovery {
 	return r
 }
 
-// wantReplaced checks that the Machine of a recovery is gone, that its Node was deleted once and never came back, and that
-// its host is free, off and not used again.
+// wantReplaced checks that the Machine of a recovery is gone, and that its Node was deleted once
+// and never came back. The host must be free, off and not used again.
 func (r *recovery) wantReplaced(t *testing.T) {
 	t.Helper()
 	r.Gone(t, r.machine)
@@ -85,14 +85,15 @@ func TestMachineThatStaysBrokenIsReplacedOnAnotherHost(t *testing.T) {
 	r.wantReplaced(t)
 }
 
-// discover has hosts made of machines that boot the ramdisk, in the namespace of the cluster, with the labels of its pool.
+// discover lets the operator make hosts of machines that boot the ramdisk, in the namespace of the
+// cluster, with the labels of its pool.
 func discover(t *testing.T, c reuse) {
 	t.Helper()
 	var present discoveryv1alpha1.BareMetalHostDiscoveryList
 	if err := c.Kube.List(t.Context(), &present); err != nil {
 		t.Fatal(err)
 	}
-	for i := range present.Items { // a machine becomes a host of the oldest
+	for i := range present.Items { // the oldest discovery gets each machine
 		cluster.Change(t, c.Cluster, &present.Items[i], func(d *discoveryv1alpha1.BareMetalHostDiscovery) { d.Spec.Suspend = true })
 	}
 	c.Create(t, &discoveryv1alpha1.BareMetalHostDiscovery{ObjectMeta: c.Meta(c.Name), Spec: discoveryv1alpha1.BareMetalHostDiscoverySpec{
@@ -102,7 +103,7 @@ func discover(t *testing.T, c reuse) {
 	}})
 }
 
-// followsHosts has the size of the deployment follow its hosts, and waits until it does.
+// followsHosts makes the size of the deployment follow its hosts, and waits until it does.
 func followsHosts(t *testing.T, c reuse, d *clusterv1.MachineDeployment) {
 	t.Helper()
 	cluster.Change(t, c.Cluster, d, func(d *clusterv1.MachineDeployment) {

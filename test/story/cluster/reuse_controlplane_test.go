@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// awaitHealthy waits until a control plane says that all its machines are up to date, and the static pods of each are healthy.
+// awaitHealthy waits until a control plane says that all its machines are up to date, and that the
+// static pods of each are healthy.
 func (c reuse) awaitHealthy(t *testing.T, k *controlplanev1.KubeadmControlPlane) {
 	t.Helper()
 	cluster.Eventually(t, func(ctx context.Context) error {

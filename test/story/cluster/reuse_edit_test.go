@@ -11,7 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// hungry makes a deployment whose machines can have only the hosts that the first one has, and wait for them.
+// hungry makes a deployment whose machines can only have the hosts of the first deployment, and
+// wait for them.
 func (c reuse) hungry(t *testing.T, name string, replicas int32) *clusterv1.MachineDeployment {
 	t.Helper()
 	template := c.template(name, false)
@@ -40,8 +41,9 @@ func except(names []string, others ...string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// TestHostsAreKeptByAnEditedTemplateUntilTheirOwnerIsScaledDown has a second deployment that wants the hosts of the first one all the
-// time: it gets none while they are kept, and each that is not kept any more.
+// TestHostsAreKeptByAnEditedTemplateUntilTheirOwnerIsScaledDown has a second deployment that always
+// wants the hosts of the first one. It gets no host that is kept, and each host that is not kept
+// any more.
 func TestHostsAreKeptByAnEditedTemplateUntilTheirOwnerIsScaledDown(t *testing.T) {
 	t.Parallel()
 	c, d := deployment(t, "edit", false, used, free[:1])

@@ -12,7 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// healthCheck returns a MachineHealthCheck of a deployment that has Machines replaced whose Nodes are silent.
+// healthCheck returns a MachineHealthCheck of a deployment that replaces Machines with silent
+// Nodes.
 func (c reuse) healthCheck(d *clusterv1.MachineDeployment) *clusterv1.MachineHealthCheck {
 	seconds := int32(5)
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: c.Meta(d.Name)}

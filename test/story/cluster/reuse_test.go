@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	// dataDisk is a disk that no image is written to.
+	// dataDisk is a disk to which no image is written.
 	dataDisk = "/dev/data"
 	// mark is a file on it.
 	mark = "/mark"
-	// domain is the failure domain that all machines want.
+	// domain is the failure domain that all machines prefer.
 	domain = "preferred"
 )
 
 var (
 	// pool selects the hosts that machines may choose.
 	pool = map[string]string{"pool": "workers"}
-	// preferred are hosts of it that come first in the order of each machine, and others those that do not.
+	// preferred are the labels of hosts in the pool that each machine prefers. others are those of
+	// other hosts.
 	preferred = map[string]string{"pool": "workers", v1beta2.FailureDomainLabel: domain}
 	others    = map[string]string{"pool": "workers", v1beta2.FailureDomainLabel: "another"}
-	// used are the names of the hosts that have machines when a story begins, and free those of preferred ones that
-	// have none.
+	// used are the names of the hosts that have machines when a story begins. free are the names of
+	// preferred hosts without machines.
 	used, free = []string{"used-1", "used-2", "used-3"}, []string{"free-1", "free-2", "free-3"}
 )
 
@@ -41,15 +42,17 @@ type reuse struct {
 	seen *cluster.Reservations
 }
 
-// template returns a template whose machines are put on hosts of the pool: on preferred ones if they can choose.
+// template returns a template whose machines are put on hosts of the pool, and on preferred hosts
+// if they can choose.
 func (c reuse) template(name string, nodeReuse bool) *v1beta2.Metal3MachineTemplate {
 	t := c.MachineTemplate(name, pool)
 	t.Spec.NodeReuse, t.Spec.Template.Spec.FailureDomain = &nodeReuse, domain
 	return t
 }
 
-// deployment makes a Cluster with a MachineDeployment on the hosts of these names, and waits until all of them are Nodes with a mark on their
-// data disks. Then it adds preferred hosts that are free.
+// deployment makes a Cluster with a MachineDeployment on the hosts of these names. It waits until
+// all of them are Nodes, with a mark on their data disks. Then it adds preferred hosts that are
+// free.
 func deployment(t *testing.T, name string, nodeReuse bool, used, free []string) (reuse, *clusterv1.MachineDeployment) {
 	t.Helper()
 	w := shared.World(t)
@@ -66,7 +69,8 @@ func deployment(t *testing.T, name string, nodeReuse bool, used, free []string) 
 	return c, d
 }
 
-// nothingReserved fails the test if a host was reserved or a machine has waited for one that is, until now.
+// nothingReserved fails the test if a host was reserved, or a machine has waited for a reserved
+// host, until now.
 func (c reuse) nothingReserved(t *testing.T) {
 	t.Helper()
 	if hosts, machines := c.seen.Begun(t), c.seen.Waits(t); len(hosts)+len(machines) > 0 {
@@ -106,7 +110,8 @@ func (c reuse) written(hosts ...string) map[string]int {
 	return counts
 }
 
-// rollOut gives the deployment another template of machines, and waits until it is rolled out. It returns the names of the hosts.
+// rollOut gives the deployment another template of machines, and waits until it is rolled out. It
+// returns the names of the hosts.
 func (c reuse) rollOut(t *testing.T, d *clusterv1.MachineDeployment, nodeReuse bool) []string {
 	t.Helper()
 	next := c.template(c.Name+"-2", nodeReuse)
@@ -120,10 +125,10 @@ func of(d *clusterv1.MachineDeployment) client.MatchingLabels {
 	return client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: d.Name}
 }
 
-// kind tells Machines from others.
+// kind reports whether a Machine is of a kind.
 type kind func(context.Context, *clusterv1.Machine) (bool, error)
 
-// madeOf are the Machines that are made of a template.
+// madeOf returns the kind of Machines that are made from a template.
 func (c reuse) madeOf(template string) kind {
 	return func(ctx context.Context, m *clusterv1.Machine) (bool, error) {
 		var m3m v1beta2.Metal3Machine
@@ -132,12 +137,13 @@ func (c reuse) madeOf(template string) kind {
 	}
 }
 
-// ready are the Machines with Ready Nodes.
+// ready is the kind of Machines with Ready Nodes.
 func (c reuse) ready(ctx context.Context, m *clusterv1.Machine) (bool, error) {
 	return c.NodeReady(ctx, m.Status.NodeRef.Name)
 }
 
-// machines returns the Machines of a kind among those that labels select, and how many these are.
+// machines returns the Machines of a kind among those that labels select, and the number of all of
+// these.
 func (c reuse) machines(ctx context.Context, labels client.MatchingLabels, is kind) (found []clusterv1.Machine, all int, err error) {
 	var list clusterv1.MachineList
 	if err := c.Kube.List(ctx, &list, client.InNamespace(c.Name), labels); err != nil {
@@ -154,7 +160,8 @@ func (c reuse) machines(ctx context.Context, labels client.MatchingLabels, is ki
 	return found, len(list.Items), nil
 }
 
-// awaitRollout waits until there are so many Machines, all of this kind and with Ready Nodes, and returns the names of their hosts.
+// awaitRollout waits until there are this many Machines, all of this kind and with Ready Nodes. It
+// returns the names of their hosts.
 func (c reuse) awaitRollout(t *testing.T, labels client.MatchingLabels, replicas int, isNew kind) []string {
 	t.Helper()
 	var hosts map[string]string
@@ -174,7 +181,7 @@ func (c reuse) awaitRollout(t *testing.T, labels client.MatchingLabels, replicas
 	return slices.Sorted(maps.Values(hosts))
 }
 
-// awaitReady waits until so many Machines have Ready Nodes, and returns the names of their hosts.
+// awaitReady waits until this many Machines have Ready Nodes. It returns the names of their hosts.
 func (c reuse) awaitReady(t *testing.T, labels client.MatchingLabels, count int) []string {
 	t.Helper()
 	var hosts map[string]string
@@ -192,7 +199,7 @@ func (c reuse) awaitReady(t *testing.T, labels client.MatchingLabels, count int)
 	return slices.Sorted(maps.Values(hosts))
 }
 
-// awaitReservations waits until hosts have been reserved so many times, and returns their names.
+// awaitReservations waits until hosts have been reserved this many times. It returns their names.
 func (c reuse) awaitReservations(t *testing.T, count int) (hosts []string) {
 	t.Helper()
 	cluster.Eventually(t, func(context.Context) error {
