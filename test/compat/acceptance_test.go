@@ -19,9 +19,9 @@ import (
 // Metal API.
 const acceptancePackages = "github.com/gophercloud/gophercloud/v2/internal/acceptance/openstack/baremetal/"
 
-// acceptanceTests are all acceptance tests by package and name, with the
-// microversion they ask for if an engine may lack it. A test that is not here or
-// not in gophercloud is an error, so a new release of it is noticed.
+// acceptanceTests are all acceptance tests by package and name. The value is the microversion that
+// the test asks for, if an engine may lack that. A test that is missing here or in gophercloud is
+// an error, so that a new release of gophercloud is noticed.
 var acceptanceTests = map[string]map[string]string{
 	"noauth": {
 		"TestAllocationsCreateDestroy": "",
@@ -58,12 +58,12 @@ var acceptanceTests = map[string]map[string]string{
 	},
 }
 
-// acceptanceUser is the user of the acceptance tests. Some run as admin only.
+// acceptanceUser is the user of the acceptance tests. Some of them run as admin only.
 const acceptanceUser, acceptancePassword = "admin", "correct horse battery staple"
 
-// TestGophercloudPassesItsOwnAcceptanceTests runs the tests that gophercloud
-// publishes, unchanged, for each way to reach the API: without authentication,
-// with http_basic and with a token and a catalogue of an identity service.
+// TestGophercloudPassesItsOwnAcceptanceTests runs the tests that gophercloud publishes, unchanged.
+// It runs them for each way to reach the API: without authentication, with http_basic, and with a
+// token and a catalogue of an identity service.
 func TestGophercloudPassesItsOwnAcceptanceTests(t *testing.T) {
 	for _, pkg := range slices.Sorted(maps.Keys(acceptanceTests)) {
 		t.Run(pkg, func(t *testing.T) {
@@ -84,9 +84,9 @@ func TestGophercloudPassesItsOwnAcceptanceTests(t *testing.T) {
 	}
 }
 
-// checkAcceptance holds results against what is expected and prints the sum. A
-// test that asks for a microversion beyond the maximum must fail, and for that
-// reason; every other one must pass. None may be skipped.
+// checkAcceptance compares results with what is expected and prints the sums. A test that asks for
+// a microversion beyond the maximum must fail for that reason. Every other test must pass. None may
+// be skipped.
 func checkAcceptance(t *testing.T, maximum string, expected map[string]string, results map[string]testResult) {
 	t.Helper()
 	count := make(map[string]int)

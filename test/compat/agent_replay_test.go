@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// recorded is one exchange of the recording: what a real agent sent, and what a
-// stand-in for an engine answered that this agent went on with.
+// recorded is one exchange of the recording: what a real agent sent, and what a stand-in for an
+// engine answered, after which the agent continued.
 type recorded struct {
 	Direction string            `json:"direction"`
 	Method    string            `json:"method"`
@@ -78,8 +78,8 @@ func exchangeWith(t *testing.T, request *http.Request) (int, []byte) {
 	return answer.StatusCode, text
 }
 
-// wantShape fails the test unless got has every key of the recorded answer, with
-// a value of the same kind. It may have more: agents ignore what is new.
+// wantShape fails the test unless got has every key of the recorded answer, with a value of the
+// same kind. got may have more keys, because agents ignore new ones.
 func wantShape(t *testing.T, where string, recorded, got any) {
 	t.Helper()
 	want, isObject := recorded.(map[string]any)
@@ -113,8 +113,8 @@ func decodeJSON(t *testing.T, text []byte) map[string]any {
 	return object
 }
 
-// TestRecordedAgentIsServed lets a recorded agent boot on a machine nobody knows:
-// its calls, in their order and with their headers, against a real engine.
+// TestRecordedAgentIsServed lets a recorded agent boot on an unknown machine. It sends the agent's
+// calls, in their order and with their headers, to a real engine.
 func TestRecordedAgentIsServed(t *testing.T) {
 	url, calls := serveEngine(t), agentCalls(t)
 	inspection, root, lookup, heartbeat, later := calls[0], calls[1], calls[2], calls[3], calls[4]
@@ -136,7 +136,7 @@ func TestRecordedAgentIsServed(t *testing.T) {
 
 	recordedUUID, _ := decodeJSON(t, inspection.Answer.Body)["uuid"].(string)
 	status, text = lookup.replay(t, url, recordedUUID, uuid)
-	if status != http.StatusOK { // agents take nothing else
+	if status != http.StatusOK { // agents accept nothing else
 		t.Fatalf("lookup: got %d %s", status, text)
 	}
 	wantShape(t, "lookup", decodeJSON(t, lookup.Answer.Body), decodeJSON(t, text))
@@ -180,7 +180,7 @@ func lookupAnswer(t *testing.T, text []byte) (found lookupDocument) {
 	return found
 }
 
-// checkKept compares what the engine keeps of the machine with what was sent.
+// checkKept compares what the engine stores about the machine with what was sent.
 func checkKept(t *testing.T, url, uuid string, inspection recorded) {
 	t.Helper()
 	var sent, kept struct {

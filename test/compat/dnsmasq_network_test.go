@@ -51,8 +51,8 @@ func needs(t *testing.T, program, debianPackage string) string {
 	return path
 }
 
-// needsRoot makes sure that network namespaces can be made. Without that right
-// the test is skipped, but never in CI.
+// needsRoot makes sure that network namespaces can be created. Without that right the test is
+// skipped, but never in CI.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -65,8 +65,8 @@ func needsRoot(t *testing.T) {
 	t.Skip(why)
 }
 
-// lan is a network of two ends, each a namespace of its own that lives as long as
-// the process in it: the server's, 192.0.2.1, and that of a machine that boots.
+// lan is a network with two ends. Each end is a network namespace that lives as long as the process
+// in it: that of the server, 192.0.2.1, and that of a machine that boots.
 type lan struct {
 	t              *testing.T
 	server, client *program
@@ -88,7 +88,7 @@ func newLAN(t *testing.T, dir string) *lan {
 	return l
 }
 
-// inside is the command line that runs a command in a namespace.
+// inside returns the command line that runs a command in a namespace.
 func (l *lan) inside(where *program, command ...string) []string {
 	return append([]string{"nsenter", "--net", "--target", strconv.Itoa(where.PID), "--"}, command...)
 }
@@ -102,9 +102,8 @@ func (l *lan) in(where *program, command ...string) {
 	}
 }
 
-// boot lets the machine with a MAC address ask for an IP address, as firmware
-// that boots from the network does, and reports whether it got one within so many
-// seconds.
+// boot lets the machine with a MAC address ask for an IP address, as firmware does that boots from
+// the network. It reports whether the machine got one within this many seconds.
 func (l *lan) boot(mac string, seconds int) bool {
 	l.t.Helper()
 	l.in(l.client, "ip", "link", "set", "nic0", "address", mac)
@@ -121,8 +120,8 @@ func (l *lan) boot(mac string, seconds int) bool {
 	return false
 }
 
-// dnsmasq starts Debian's dnsmasq in the server's namespace, as the documentation
-// tells people to, and waits until it serves.
+// dnsmasq starts Debian's dnsmasq in the server's namespace as the documentation describes it, and
+// waits until it serves.
 func (l *lan) dnsmasq(dir, hosts string) *program {
 	l.t.Helper()
 	config := filepath.Join(dir, "dnsmasq.conf")
@@ -145,7 +144,7 @@ dhcp-leasefile=%[2]s/leases
 pid-file=%[2]s/dnsmasq.pid
 `
 
-// pidIn is the process that the pid file in a folder names, 0 for none.
+// pidIn returns the PID in the pid file of a folder, or 0 if there is none.
 func pidIn(dir string) int {
 	text, _ := os.ReadFile(filepath.Join(dir, "dnsmasq.pid")) // there is none at first
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))

@@ -22,8 +22,8 @@ const (
 	unknownMAC = "52:54:00:00:00:99"
 )
 
-// site is a place with an engine, a filter and a dnsmasq, all of them the real
-// processes, and one machine at a time that boots from the network.
+// site has an engine, a filter and a dnsmasq, all of them real processes, and one machine at a time
+// that boots from the network.
 type site struct {
 	*lan
 	dir, hosts, ingot, address string
@@ -103,7 +103,7 @@ func (s *site) move(uuid, verb, state string) {
 	awaitState(s.t, "http://"+s.address, uuid, state)
 }
 
-// says waits until a file of the folder has a text, "" when it is gone.
+// says waits until a file of the folder has a text. "" means that the file is gone.
 func (s *site) says(name, text string) {
 	s.t.Helper()
 	await(s.t, fmt.Sprintf("file %s to say %q", name, text), func() bool {
@@ -112,8 +112,8 @@ func (s *site) says(name, text string) {
 	})
 }
 
-// serves checks that a machine gets an address. It asks for longer than a change
-// may take to reach dnsmasq.
+// serves checks that a machine gets an address. It asks for longer than a change may take to reach
+// dnsmasq.
 func (s *site) serves(mac, when string) {
 	s.t.Helper()
 	if !s.boot(mac, 8) {
@@ -121,8 +121,8 @@ func (s *site) serves(mac, when string) {
 	}
 }
 
-// refuses checks that a machine gets no address, by a decision of dnsmasq. What
-// changed just before must have been waited for.
+// refuses checks that dnsmasq decides to give a machine no address. The caller must have waited for
+// the latest change.
 func (s *site) refuses(mac, when string) {
 	s.t.Helper()
 	ignored := mac + " ignored"
@@ -217,8 +217,8 @@ func unknownServedByRules(t *testing.T, s *site) {
 	s.serves(knownMAC, "nodes that wait for work are served too")
 }
 
-// deletedPortForgotten also shows why dnsmasq needs a signal: without
-// it, the rule of the removed file would be in force for ever.
+// deletedPortForgotten also shows why dnsmasq needs a signal: without it, the rule of the removed
+// file would be in force forever.
 func deletedPortForgotten(t *testing.T, s *site) {
 	t.Helper()
 	uuid, ports := s.node(knownMAC, otherMAC)
@@ -282,7 +282,8 @@ func restartsChangeNothing(t *testing.T, s *site) {
 	s.refuses(knownMAC, "the second filter follows the engine")
 }
 
-// nobodyServedWithoutRules starts dnsmasq with an empty folder, as it does beside a filter that is not ready yet.
+// nobodyServedWithoutRules starts dnsmasq with an empty folder, as happens before the filter is
+// ready.
 func nobodyServedWithoutRules(t *testing.T, s *site) {
 	t.Helper()
 	_, _ = s.node(knownMAC)

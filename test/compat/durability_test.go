@@ -20,11 +20,10 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// TestEveryWriteIsOnDiskBeforeItIsAnswered watches a real engine's system calls
-// while clients write to it, alone and at the same time. For every write request
-// that was answered with success, the engine must have written the request's
-// data to the database's log and made it durable after the request arrived and
-// before it began to answer.
+// TestEveryWriteIsOnDiskBeforeItIsAnswered watches the system calls of a real engine while clients
+// write to it, alone and at the same time. For every write request that was answered with success,
+// the engine must have written the data of the request to the database's log and made it durable.
+// Both must have happened after the request arrived and before the engine began to answer.
 func TestEveryWriteIsOnDiskBeforeItIsAnswered(t *testing.T) {
 	e := startTracedEngine(t)
 	requests := e.writeOneByOne(t)
@@ -101,9 +100,9 @@ func TestAnAnswerBeforeItsSyncIsFound(t *testing.T) {
 	}
 }
 
-// durable returns an error unless the database's log was written, with the
-// marker in what was written, and then synced, all after the request arrived and
-// before its answer. An empty marker stands for any write.
+// durable returns an error unless the database's log was written and then synced, after the request
+// arrived and before its answer. What was written must have the marker. An empty marker stands for
+// any write.
 func durable(events []syscallEvent, x exchange, marker string) error {
 	written := 0 // line at which the last such write ended
 	for _, e := range events {
@@ -147,7 +146,7 @@ func startTracedEngine(t *testing.T) *tracedEngine {
 	must(t, "build", process.Build(t.Context(), ".", program, "-pgo=off"))
 	address := process.Address(t)
 	e := &tracedEngine{url: "http://" + address, trace: filepath.Join(dir, "trace")}
-	// strace passes no signal on, so the engine gets it with its process group.
+	// strace passes on no signals, so the engine gets them through its process group.
 	e.Process = process.Run(t, exec.Command(strace, "-f", "--seccomp-bpf", "-ttt", "-y", "-s", "16384", "-o", e.trace,
 		"-e", "trace=read,write,pwrite64,fsync,fdatasync",
 		program, "engine", "--data", filepath.Join(dir, "data"), "--listen", address,
@@ -156,7 +155,7 @@ func startTracedEngine(t *testing.T) *tracedEngine {
 	return e
 }
 
-// writeRequest is a request that changed something, and how to find it again.
+// writeRequest is a request that changed something, with what identifies it in the trace.
 type writeRequest struct {
 	what, id, method, path string
 	status                 int
@@ -222,8 +221,8 @@ func (s *session) do(what, method, path, body, marker string, status int) map[st
 // readOnly marks a request that changes nothing.
 const readOnly = "\x00"
 
-// settle waits until a node satisfies a condition, so that work on it cannot
-// write in place of the next request.
+// settle waits until a node satisfies a condition. Otherwise the work on the node could write in
+// place of the next request.
 func (s *session) settle(node string, done func(map[string]any) bool) {
 	s.t.Helper()
 	process.Eventually(s.t, time.Minute, "the end of the work on node "+node, func() bool {
@@ -285,8 +284,7 @@ func (e *tracedEngine) writeOneByOne(t *testing.T) []writeRequest {
 	return s.made
 }
 
-// writeAtOnce has several clients write at the same time, so that they share
-// commits.
+// writeAtOnce lets several clients write at the same time, so that their writes share commits.
 func (e *tracedEngine) writeAtOnce(t *testing.T) []writeRequest {
 	t.Helper()
 	const clients, rounds = 8, 3

@@ -1,10 +1,9 @@
 //go:build compat
 
-// Package compat_test holds Ingot against the programs that use its API: the
-// published Go client of the Bare Metal API with its own acceptance tests,
-// Debian's command line client and a recorded ramdisk agent. The engine is real,
-// on its own port and data folder. The simulated BMCs are held against sushy, the
-// Redfish library of Ironic.
+// Package compat_test tests Ingot with the programs that use its API: the published Go client of
+// the Bare Metal API with its own acceptance tests, Debian's command line client, and a recorded
+// ramdisk agent. The engine is real, on its own port and data folder. It also tests the simulated
+// BMCs with sushy, the Redfish library of Ironic.
 package compat_test
 
 import (
@@ -16,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
-// serveEngine runs an engine that enrols unknown machines, as fake hardware and
-// with agents that have no TLS, until the test ends. It returns the URL.
+// serveEngine runs an engine until the test ends. The engine enrols unknown machines as fake
+// hardware, and accepts agents without TLS. It returns the URL.
 func serveEngine(t *testing.T) string {
 	t.Helper()
 	return serveEngineWith(t, func(cfg *engine.Config) {
@@ -28,9 +27,8 @@ func serveEngine(t *testing.T) string {
 	})
 }
 
-// serveEngineWith runs an engine on a port and a data folder of its own until
-// the test ends; configure changes what else of the defaults the test needs. It
-// returns the URL.
+// serveEngineWith runs an engine on a port and a data folder of its own until the test ends.
+// configure changes other defaults as the test needs it. It returns the URL.
 func serveEngineWith(t *testing.T, configure func(*engine.Config)) string {
 	t.Helper()
 	cfg := engine.DefaultConfig()

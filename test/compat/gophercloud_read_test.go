@@ -18,8 +18,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 )
 
-// TestGophercloudReadsEveryPage reads lists in pages that end everywhere. This
-// library follows nodes_links and ports_links.
+// TestGophercloudReadsEveryPage reads lists in pages of every size. gophercloud follows nodes_links
+// and ports_links.
 func TestGophercloudReadsEveryPage(t *testing.T) {
 	t.Parallel()
 	const count = 27
@@ -51,8 +51,7 @@ func TestGophercloudReadsEveryPage(t *testing.T) {
 	}
 }
 
-// TestGophercloudReadsBeyondTheLargestPage lists more nodes than one answer has
-// when no limit is asked for.
+// TestGophercloudReadsBeyondTheLargestPage lists more nodes than one answer has, without a limit.
 func TestGophercloudReadsBeyondTheLargestPage(t *testing.T) {
 	t.Parallel()
 	const creators, each = 16, 65

@@ -16,9 +16,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/ports"
 )
 
-// microversions are those that clients of this library ask for: the first with
-// ramdisk calls, the ones its acceptance tests use, the first with inventories
-// and the newest that this engine has.
+// microversions are those that users of gophercloud ask for: the first with ramdisk calls, those of
+// its acceptance tests, the first with inventories, and the newest that this engine has.
 var microversions = []string{"1.22", "1.50", "1.72", "1.81", "1.84", "1.110"}
 
 // client returns the library's client for an endpoint.
@@ -32,7 +31,7 @@ func client(t *testing.T, endpoint, microversion string) *gophercloud.ServiceCli
 	return c
 }
 
-// must fails the test on an error of what it is called for.
+// must fails the test on an error. what says what was done.
 func must(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
@@ -91,7 +90,8 @@ func TestGophercloudLeadsANodeThroughItsLife(t *testing.T) {
 				nodes.UpdateOperation{Op: nodes.AddOp, Path: "/extra/slot", Value: 7},
 				nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/properties/cpu_arch", Value: "aarch64"},
 				nodes.UpdateOperation{Op: nodes.RemoveOp, Path: "/extra/rack"},
-				nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/maintenance", Value: "true"}, // a string, as its acceptance tests send
+				// gophercloud's acceptance tests send a string, too.
+				nodes.UpdateOperation{Op: nodes.ReplaceOp, Path: "/maintenance", Value: "true"},
 			}).Extract()
 			must(t, "update node", err)
 			want := map[string]any{"slot": 7.0, "deep": map[string]any{"n": 1.5}}

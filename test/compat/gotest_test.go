@@ -18,9 +18,9 @@ type testResult struct {
 	output string // everything it printed
 }
 
-// runPublishedTests runs the tests of a package of a module that go.mod names,
-// from the module cache, and returns the results by name. Variables of env
-// replace those of this process; of its own OpenStack settings none remain.
+// runPublishedTests runs the tests of a package of a module that go.mod names, from the module
+// cache. It returns the results by name. Variables of env replace those of this process; its
+// OpenStack settings are removed.
 func runPublishedTests(t *testing.T, pkg, tag string, env ...string) map[string]testResult {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-json", "-count=1", "-vet=off", "-timeout=4m", "-tags="+tag, pkg)
@@ -40,8 +40,8 @@ func runPublishedTests(t *testing.T, pkg, tag string, env ...string) map[string]
 	return results
 }
 
-// readTestEvents sums up what go test -json printed: the results of tests, and
-// what belongs to none of them, such as errors of the compiler.
+// readTestEvents sums up the output of go test -json: the results of tests, and output that belongs
+// to no test, such as errors of the compiler.
 func readTestEvents(t *testing.T, stream []byte) (results map[string]testResult, other string) {
 	t.Helper()
 	results = make(map[string]testResult)

@@ -22,11 +22,11 @@ import (
 // ipmitoolNetwork is the number of the first simulator that ipmitool speaks to.
 const ipmitoolNetwork = 32
 
-// ipmitoolPatience is within what a machine has the power state that was asked for.
+// ipmitoolPatience is how long a machine may take to reach the power state that was asked for.
 const ipmitoolPatience = 30 * time.Second
 
-// ipmitoolSteps are commands of ipmitool with a part of what it says, the power state that
-// follows, and what is done to the machine.
+// ipmitoolSteps are commands of ipmitool with a part of the output, the power state that follows,
+// and what is done to the machine.
 var ipmitoolSteps = []struct {
 	command, says, power, effect string
 }{
@@ -47,8 +47,8 @@ var ipmitoolSteps = []struct {
 	{"mc guid", "System GUID", "off", ""},
 }
 
-// TestIpmitoolDrivesSimulatedBMCs holds what Debian's ipmitool says, and what was done to
-// the machine, against what is expected.
+// TestIpmitoolDrivesSimulatedBMCs compares the output of Debian's ipmitool, and what was done to
+// the machine, with what is expected.
 func TestIpmitoolDrivesSimulatedBMCs(t *testing.T) {
 	t.Parallel()
 	ingot := filepath.Join(t.TempDir(), "ingot")
@@ -62,7 +62,7 @@ func TestIpmitoolDrivesSimulatedBMCs(t *testing.T) {
 			var want []string
 			for _, step := range ipmitoolSteps {
 				if strings.HasSuffix(step.command, "soft") {
-					s.awaitRamdisk(t) // a machine that starts does not listen
+					s.awaitRamdisk(t) // a machine that is starting does not react
 				}
 				if said, err := tool.run(step.command); err != nil || !strings.Contains(said, step.says) {
 					t.Errorf("ipmitool %s: %v, said %q, want %q", step.command, err, said, step.says)

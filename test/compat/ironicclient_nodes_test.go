@@ -8,7 +8,8 @@ var nodeSteps = []step{
 	{line: "node create --driver fake-hardware --uuid {a} --name n1 --chassis-uuid {c} --driver-info fake_address=192.0.2.1 " +
 		"--driver-info fake_password=hidden --property cpu_arch=x86_64 --property memory_mb=4096 --extra slot=1 --resource-class gold " +
 		"--conductor-group east --no-automated-clean -f value -c uuid -c name -c provision_state", want: "n1 enroll {a}"},
-	{line: "node set n1 --owner ann --lessee bob --description 'the first'"}, // which this client cannot create a node with
+	// This client cannot create a node with these properties.
+	{line: "node set n1 --owner ann --lessee bob --description 'the first'"},
 	{line: "node create --driver fake-hardware --uuid {a} --name other", fails: "HTTP 409"},
 	{line: "node create --driver fake-hardware --name n1", fails: "HTTP 409"},
 	{line: "node create --driver toaster", fails: "toaster"},
@@ -126,7 +127,8 @@ var listSteps = []step{
 	{line: "node list -f value -c Name --chassis {c}", want: "n1"},
 	{line: "node list -f value -c Name --owner ann", want: "n2"},
 	{line: "node list -f value -c Name --lessee bob", want: "n3"},
-	{line: "node list -f value -c Name --description-contains door", fails: "unexpected keyword"}, // a mistake of this client
+	// This client has a bug here.
+	{line: "node list -f value -c Name --description-contains door", fails: "unexpected keyword"},
 	{line: "node list -f value -c Name --driver fake-hardware --maintenance"},
 	{line: "node list -f value --fields name driver resource_class --sort name", want: "n1 fake-hardware gold n2 ipmi None n3 fake-hardware None"},
 	{line: "node list -f value --fields toaster", fails: "toaster"},

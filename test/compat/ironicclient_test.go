@@ -15,19 +15,18 @@ import (
 	"github.com/ingot-metal/ingot/internal/engine"
 )
 
-// step is one call of the command line client that Debian ships. In its fields
-// {a} to {z} stand for UUIDs, each its own, and any other {word} for what a step
-// before it kept.
+// step is one call of the command line client that Debian ships. In its fields, {a} to {z} stand
+// for UUIDs, each for another one. Any other {word} stands for what an earlier step kept.
 type step struct {
 	line  string // arguments; single quotes keep spaces
 	want  string // all of its output, every run of white space as one space
 	fails string // what the error says; empty means exit code 0
-	keep  string // under this name later steps find the output, which is not checked
+	keep  string // name under which later steps find the output, which is then not checked
 	last  string // the same for the last word of the output
 }
 
-// scripts are what the client is led through, each with an engine of its own.
-// Between them they use every command of the client that an engine can answer.
+// scripts are what the client does, each with an engine of its own. Together they use every command
+// of the client that an engine can answer.
 var scripts = map[string][]step{
 	"nodes":      nodeSteps,
 	"lists":      listSteps,
@@ -72,8 +71,8 @@ type ironicclient struct {
 	kept    map[string]string
 }
 
-// newIronicclient starts the client, which ends with the test. None of the user's
-// own OpenStack settings reach it.
+// newIronicclient starts the client, which ends with the test. It does not get the user's own
+// OpenStack settings.
 func newIronicclient(t *testing.T, options ...string) *ironicclient {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), debianPython, "testdata/callclient.py")
@@ -86,17 +85,17 @@ func newIronicclient(t *testing.T, options ...string) *ironicclient {
 	must(t, "start the client; it needs Debian's package python3-ironicclient", cmd.Start())
 	t.Cleanup(func() {
 		_ = stdin.Close()
-		_ = cmd.Wait() // that it answered every call is what counts
+		_ = cmd.Wait() // only its answers to the calls count
 	})
-	// By itself the client repeats what is refused with 409 for 25 seconds.
+	// By default the client repeats requests that are refused with 409 for 25 seconds.
 	options = append(options, "--max-retries", "1", "--retry-interval", "1")
 	return &ironicclient{options: options, calls: json.NewEncoder(stdin), answers: json.NewDecoder(stdout), kept: make(map[string]string)}
 }
 
-// debianPython is the interpreter that Debian's packages of Python are for.
+// debianPython is the interpreter for which Debian's packages of Python are made.
 const debianPython = "/usr/bin/python3"
 
-// walk takes a step and holds exit code and output against what is expected.
+// walk does a step and compares the exit code and the output with what is expected.
 func (c *ironicclient) walk(t *testing.T, s step) {
 	t.Helper()
 	var answer struct {
@@ -126,7 +125,7 @@ func (c *ironicclient) walk(t *testing.T, s step) {
 
 var placeholder = regexp.MustCompile(`{[a-z]+}`)
 
-// expand puts in what placeholders stand for.
+// expand replaces placeholders.
 func (c *ironicclient) expand(text string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
 		if name = strings.Trim(name, "{}"); len(name) > 1 {

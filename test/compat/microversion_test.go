@@ -20,8 +20,8 @@ func maximumVersion(t *testing.T, url string) string {
 	return resp.Header.Get("X-OpenStack-Ironic-API-Maximum-Version")
 }
 
-// has says whether an engine whose newest microversion is maximum has another
-// one; the empty one is older than all.
+// has reports whether an engine with the newest microversion maximum has another one. The empty
+// microversion is older than all.
 func has(t *testing.T, maximum, microversion string) bool {
 	t.Helper()
 	var m, n int

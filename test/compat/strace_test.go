@@ -11,12 +11,11 @@ import (
 	"strings"
 )
 
-// syscallEvent is one system call as strace saw it. Start and end count the
-// lines of the trace: strace writes a line when a call begins and when it ends,
-// from one process and in the order in which it stopped the threads, so these
-// numbers order the calls of all threads without any rounding of clocks. A call
-// has not begun before the line of its beginning is written, and it is over
-// before the line of its end is.
+// syscallEvent is one system call as strace saw it. Start and end are line numbers of the trace.
+// strace writes a line when a call begins and when it ends, from one process and in the order in
+// which it stopped the threads, so these numbers order the calls of all threads without any
+// rounding of clocks. A call has not begun before the line of its start is written, and it has
+// ended before the line of its end is written.
 type syscallEvent struct {
 	name       string
 	fd         string // what the first argument refers to: a path or socket:[inode]
@@ -43,10 +42,9 @@ var (
 
 const unfinished = " <unfinished ...>"
 
-// parseTrace reads the output of strace -f -ttt -y. Calls that other threads'
-// calls interrupt in the output are put together again. Lines that are no calls
-// (signals, exits) are skipped; a line of any other form is an error, so that a
-// strace with another format cannot make a test pass.
+// parseTrace reads the output of strace -f -ttt -y. It joins calls that calls of other threads
+// interrupt in the output. It skips lines that are no calls, such as signals and exits. A line of
+// any other form is an error, so that a strace with another format cannot make a test pass.
 func parseTrace(trace io.Reader) ([]syscallEvent, error) {
 	var events []syscallEvent
 	open := map[string]*syscallEvent{} // calls in progress by thread
@@ -90,7 +88,7 @@ func parseTrace(trace io.Reader) ([]syscallEvent, error) {
 	return events, lines.Err()
 }
 
-// finish takes the result off the arguments.
+// finish separates the result from the arguments.
 func (e *syscallEvent) finish() error {
 	// strace pads the space before the sign for short calls, and data may hold
 	// the sign too, but not behind the last one.
@@ -117,7 +115,7 @@ func (e *syscallEvent) finish() error {
 	return nil
 }
 
-// exchange is one request and its answer on the engine's side of a connection.
+// exchange is one request and its answer, as the engine sees them on its connection.
 type exchange struct {
 	id      string // value of the header exchangeHeader
 	request string // its first line

@@ -14,8 +14,8 @@ import (
 // mediumImage is in the virtual CD.
 const mediumImage = "http://192.0.2.1/images/ramdisk.iso"
 
-// sushyVendor is what sushy gets from the BMC of a vendor. In results and effects, MODE
-// is the boot mode that the machine has, and OTHER the one that it has not.
+// sushyVendor is what sushy gets from the BMC of a vendor. In results and effects, MODE is the boot
+// mode of the machine, and OTHER is the other boot mode.
 type sushyVendor struct {
 	attribute, value string // a BIOS attribute, and what it is changed to
 	// results of steps that only this vendor has, or that differ from sushyResults.
@@ -85,7 +85,7 @@ var sushyVendors = map[string]sushyVendor{
 			"resets":                          `["ForceOff","ForceRestart","GracefulRestart","GracefulShutdown","Nmi","On","PowerCycle","PushPowerButton"]`,
 			"reset On again":                  `"HTTPError 409"`,
 			"reset ForceOff again":            `"HTTPError 409"`,
-			"secure boot before a boot":       `[false,"Disabled","UserMode"]`, // it has a job for that
+			"secure boot before a boot":       `[false,"Disabled","UserMode"]`, // a job has to enable it
 			"insert at the manager again":     `"ServerSideError 500"`,
 			"eject at the manager again":      `"done"`, // sushy hides status 500
 			"insert at the system":            `[true,"` + mediumImage + `","ramdisk.iso","URI",true]`,
@@ -123,7 +123,7 @@ var sushyVendors = map[string]sushyVendor{
 			"reset ForceOff again":            `"BadRequestError 400"`,
 			"BIOS apply times":                `"done"`, // there are none
 			"eject at the manager again":      `"BadRequestError 400"`,
-			"update":                          `"MissingHeaderError"`, // the update has begun, without a monitor
+			"update":                          `"MissingHeaderError"`, // it has begun; the monitor is missing
 			"update from nowhere":             `"MissingHeaderError"`,
 			"task of the update from nowhere": `["Exception","Critical",[["iLO.2.14.UpdateImageNotFound","unknown"]]]`,
 		},
@@ -151,7 +151,7 @@ var sushyVendors = map[string]sushyVendor{
 			"reset On again":                      `"On"`,
 			"reset ForceOff again":                `"Off"`,
 			"eject at the manager again":          `"done"`,
-			"update":                              `"MissingAttributeError"`, // the update has begun; sushy expects a task
+			"update":                              `"MissingAttributeError"`, // it has begun; sushy wants a task
 			"update from nowhere":                 `"MissingAttributeError"`,
 			"task of the update from nowhere":     `["Exception","Critical",[["SMC.1.0.OemFetchFailed","The firmware file could not be fetched."]]]`,
 		},

@@ -23,9 +23,9 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// TestSushyDrivesSimulatedBMCs leads the Redfish library of Ironic, as Debian ships it,
-// through everything that it does with a machine, and holds what it read and what was
-// done to the machine against what is expected.
+// TestSushyDrivesSimulatedBMCs uses the Redfish library of Ironic, as Debian ships it, for
+// everything that the library does with a machine. It compares what the library read, and what was
+// done to the machine, with what is expected.
 func TestSushyDrivesSimulatedBMCs(t *testing.T) {
 	t.Parallel()
 	ingot := filepath.Join(t.TempDir(), "ingot")
@@ -60,8 +60,8 @@ const (
 	simulatedPassword = "opensesame-1"
 )
 
-// startSimulatedBMC runs the program until the test ends. Its machines take next to no
-// time, and no engine answers their ramdisks. Number tells simulators apart.
+// startSimulatedBMC runs the program until the test ends. Its machines take almost no time, and no
+// engine answers their ramdisks. number tells simulators apart.
 func startSimulatedBMC(t *testing.T, ingot, vendor string, number int) simulatedBMC {
 	t.Helper()
 	dir, admin := t.TempDir(), process.Address(t)
@@ -117,7 +117,7 @@ func (s simulatedBMC) useSushy(t *testing.T, v sushyVendor, files string) map[st
 	})
 	must(t, "encode options", err)
 	cmd := exec.CommandContext(t.Context(), debianPython, "testdata/usesushy.py", string(options))
-	// The user's own certificate authorities and proxies do not reach it.
+	// The program does not get the user's own certificate authorities and proxies.
 	cmd.Env = []string{"HOME=" + t.TempDir(), "LANG=C.UTF-8", "PATH=" + os.Getenv("PATH")}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -138,8 +138,8 @@ func (s simulatedBMC) useSushy(t *testing.T, v sushyVendor, files string) map[st
 	return results
 }
 
-// effects is what clients did to the machine, in their order: each kind with its detail.
-// Booting is what the machine does by itself.
+// effects returns what clients did to the machine, in their order: each kind with its detail. It
+// leaves out boots, because the machine boots by itself.
 func (s simulatedBMC) effects(t *testing.T) []string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin+"/effects", http.NoBody)
