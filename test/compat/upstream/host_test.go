@@ -47,8 +47,8 @@ type ironicHosts struct {
 // hostWithin bounds every wait for a host.
 const hostWithin = 60 * time.Second
 
-// startIronicHosts starts everything. Machines boot from the network, and only what Ironic
-// tells them to.
+// startIronicHosts starts everything. The machines boot from the network, and only what Ironic
+// tells them to boot.
 func startIronicHosts(t *testing.T, machines int) *ironicHosts {
 	t.Helper()
 	h := &ironicHosts{t: t, ironic: startDebianIronic(t)}
@@ -188,9 +188,9 @@ func (h *ironicHosts) rawImage() *v1alpha1.Image {
 	}
 }
 
-// TestOperatorManagesHostsWithDebiansIronic takes a host through its life with upstream's
-// engine, whose API is older than Ingot's, and counts what was done to its machine, whose
-// cleaning fails at first, and which is not updated while it is in use. Another host has a
+// TestOperatorManagesHostsWithDebiansIronic takes a host through its life with upstream's engine,
+// whose API is older than Ingot's, and counts what was done to the machine. The cleaning of the
+// machine fails at first, and the machine is not updated while it is in use. Another host has a
 // wrong password at first.
 func TestOperatorManagesHostsWithDebiansIronic(t *testing.T) {
 	h := startIronicHosts(t, 2)
@@ -200,7 +200,7 @@ func TestOperatorManagesHostsWithDebiansIronic(t *testing.T) {
 		host.Spec.AutomatedCleaningMode = v1alpha1.CleaningModeDisabled
 	})
 	host := h.register("web", 0, redfishtest.Password, nil)
-	// That error is there for seconds only, so it comes first.
+	// This error is shown for seconds only, so the test waits for it first.
 	h.shows(host, "not cleaned", func(got *v1alpha1.BareMetalHost) bool { return got.Status.ErrorType == v1alpha1.ErrorPreparation })
 	if text := host.Status.ErrorMessage; !strings.Contains(text, "erase_devices_metadata") {
 		t.Errorf("error %q, want one that names the step", text)

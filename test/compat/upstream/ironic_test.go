@@ -33,15 +33,15 @@ type debianIronic struct {
 	Dir       string
 	Port      string // of the Bare Metal API, on loopback
 	Inspector string // its port
-	// Files is the URL of the folder that Ironic writes for machines. Kernel and Ramdisk
-	// are URLs of what it gets and serves.
+	// Files is the URL of the folder in which Ironic writes files for machines. Kernel and Ramdisk
+	// are URLs of files that Ironic downloads and serves.
 	Files, Kernel, Ramdisk string
 }
 
 // url is the root of the Bare Metal API.
 func (d *debianIronic) url() string { return "http://127.0.0.1:" + d.Port }
 
-// bootURL is the script that machines begin with.
+// bootURL returns the URL of the script with which machines begin.
 func (d *debianIronic) bootURL() string { return d.Files + "/boot.ipxe" }
 
 // startDebianIronic runs the services until the test ends.
@@ -73,8 +73,8 @@ func (d *debianIronic) serveFile(t *testing.T, name string, content []byte) stri
 
 func (d *debianIronic) path(name string) string { return filepath.Join(d.Dir, name) }
 
-// program returns a command of one of the services. Neither the user's settings nor proxies
-// reach it.
+// program returns a command of one of the services. It does not get the user's settings and
+// proxies.
 func (d *debianIronic) program(t *testing.T, name, service string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := exec.LookPath(name)
@@ -87,7 +87,7 @@ func (d *debianIronic) program(t *testing.T, name, service string, args ...strin
 	return cmd
 }
 
-// run writes the settings of a service and runs the program that makes its database.
+// run writes the settings of a service and runs the program that creates its database.
 func (d *debianIronic) run(t *testing.T, service, settings, program string, args ...string) {
 	t.Helper()
 	file, err := os.Create(d.path(service + ".conf"))
@@ -104,7 +104,7 @@ func (d *debianIronic) serve(t *testing.T, service, port string) {
 	t.Helper()
 	p := process.Run(t, d.program(t, service, service), d.path(service+".log"))
 	p.AwaitAnswer(t, "127.0.0.1:"+port)
-	// Ironic ends its conductor in an orderly way when it is asked to.
+	// Ironic stops its conductor in order when it is asked to end.
 	t.Cleanup(func() { _ = p.Stop(5 * time.Second) })
 }
 

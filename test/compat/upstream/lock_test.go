@@ -14,7 +14,7 @@ import (
 )
 
 // TestDebiansIronicLetsOneOfManyOperatorsTakeANode lets operators of several clusters lock nodes at
-// the same moment, and holds what follows against what the operator relies on.
+// the same moment, and compares the result with what the operator relies on.
 func TestDebiansIronicLetsOneOfManyOperatorsTakeANode(t *testing.T) {
 	d := startDebianIronic(t)
 	client, err := ironic.New(ironic.Options{Endpoint: d.url()})
@@ -55,7 +55,7 @@ func TestDebiansIronicLetsOneOfManyOperatorsTakeANode(t *testing.T) {
 			t.Fatalf("nobody has locked the node: %v", errs)
 		}
 		mine, other := marks[owner], marks[(owner+1)%operators]
-		n, err := engine.Lock(t.Context(), id, mine) // an answer was lost
+		n, err := engine.Lock(t.Context(), id, mine) // as if an answer were lost
 		must(t, "lock again", err)
 		if n.InstanceID != mine.Lock(id) || n.Mark != "" {
 			t.Errorf("locked node has the instance %q and the mark %q", n.InstanceID, n.Mark)

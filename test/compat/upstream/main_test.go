@@ -1,7 +1,7 @@
 //go:build compat
 
-// Package upstream_test holds Ingot's operator against Ironic as Debian ships it. The
-// engine, its inspector and the API server are real; machines and their BMCs are simulated.
+// Package upstream_test tests Ingot's operator with Ironic as Debian ships it. The engine, its
+// inspector and the API server are real; machines and their BMCs are simulated.
 package upstream_test
 
 import (

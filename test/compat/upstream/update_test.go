@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// leavesUpdatesOfUsedHosts asks for another BIOS setting of a host in use, which this engine
-// cannot apply: the host says so, and nothing else happens to it.
+// leavesUpdatesOfUsedHosts asks for another BIOS setting of a host in use. This engine cannot apply
+// it: the host says so, and nothing else happens to the host.
 func (h *ironicHosts) leavesUpdatesOfUsedHosts(host *v1alpha1.BareMetalHost) {
 	h.t.Helper()
 	before := len(h.done(0))
@@ -46,7 +46,7 @@ func (h *ironicHosts) leavesUpdatesOfUsedHosts(host *v1alpha1.BareMetalHost) {
 	}
 }
 
-// otherSetting is a setting among those that are there, with a value that it does not have.
+// otherSetting returns one of the present settings, with a value that it does not have.
 func otherSetting(present map[string]string) (name, value string) {
 	for _, a := range redfish.Profile(redfish.Vendors[0]).Attributes {
 		for _, v := range a.Values {
