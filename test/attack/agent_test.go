@@ -21,7 +21,7 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// shortWindow makes silence of an agent count after a second, the least that there is.
+// shortWindow makes an agent count as silent after a second, the shortest time that is allowed.
 const shortWindow = "agent.heartbeat_timeout=1s"
 
 // ramdisk is an agent that answers calls at its callback URL, under the certificate of
@@ -35,7 +35,7 @@ type ramdisk struct {
 	calls  atomic.Int64
 }
 
-// startRamdisk looks a node up and sends a heartbeat. An agent that is called does called
+// startRamdisk looks a node up and sends a heartbeat. When the agent is called, it runs called
 // before it answers.
 func (e *engine) startRamdisk(n node, called func()) *ramdisk {
 	e.t.Helper()
@@ -43,7 +43,7 @@ func (e *engine) startRamdisk(n node, called func()) *ramdisk {
 	r.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		r.calls.Add(1)
 		called()
-		_, _ = io.WriteString(w, `{"started_at": 1795167249.5, "version": "9.11.0"}`) // who called may have gone
+		_, _ = io.WriteString(w, `{"started_at": 1795167249.5, "version": "9.11.0"}`) // the caller may be gone
 	}))
 	r.server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	r.server.StartTLS()
@@ -101,8 +101,8 @@ func (e *engine) replacements(n node) (rows []string) {
 	return rows
 }
 
-// TestStrangerGetsNoTokenOfALivingAgent has somebody who knows all about a machine ask
-// when the heartbeats of its agent have been lost for longer than the window.
+// TestStrangerGetsNoTokenOfALivingAgent lets a stranger who knows everything about a machine ask
+// for its token, after the heartbeats of the agent have been lost for longer than the window.
 func TestStrangerGetsNoTokenOfALivingAgent(t *testing.T) {
 	e := startEngine(t, "", shortWindow)
 	r := e.startRamdisk(e.awaitRamdisk(1), func() {})
@@ -134,8 +134,8 @@ func TestStrangerGetsNoTokenOfALivingAgent(t *testing.T) {
 	t.Logf("%d lookups by a stranger caused %d calls and got no token", asked, r.calls.Load())
 }
 
-// TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected has two agents that fell silent:
-// one whose node waits for its inventory, and one whose node has it and is at rest.
+// TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected has two agents that fell silent. The node of
+// one waits for its inventory; the node of the other has its inventory and is at rest.
 func TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected(t *testing.T) {
 	e := startEngine(t, "", shortWindow, "inspector.power_off=false")
 	resting := e.startRamdisk(e.awaitRamdisk(1), func() {})
@@ -145,7 +145,7 @@ func TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected(t *testing.T) {
 	expected := e.startRamdisk(e.awaitRamdisk(2), func() {})
 	expected.server.Close()
 
-	// Who gets the token of the second one knows that the window of both is over.
+	// Whoever gets the token of the second agent knows that the window of both has ended.
 	machine := e.clientAt(netip.MustParseAddr("127.0.1.2"))
 	replaced := func(r *ramdisk) (token string) {
 		t.Helper()
@@ -180,20 +180,21 @@ func TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected(t *testing.T) {
 	if rows := e.replacements(resting.node); len(rows) > 0 {
 		t.Errorf("the token of a node that expects no ramdisk was replaced: %q", rows)
 	}
-	// It was the state that kept the token: as soon as it expects one, there is a new one.
+	// The state of the node kept the token: as soon as the node expects a ramdisk, there is a new
+	// token.
 	e.admin().must(t, http.MethodPatch, "/v1/nodes/"+resting.uuid, `[{"op":"add","path":"/driver_info/fast_track","value":true}]`)
 	replaced(resting)
 }
 
-// Bounds of the calls that the engine makes for whoever asks: at once, and to an agent
-// that answers, in a minute.
+// Bounds of the calls that the engine makes because somebody asks for a token: at the same time,
+// and to an agent that answers, per minute.
 const (
 	callsAtOnce  = 8
 	callsOfAgent = 1
 )
 
-// TestLookupsMakeTheEngineCallAgentsRarely floods an engine with lookups of machines
-// whose agents live, and whose heartbeats were lost. At first the agents take their time.
+// TestLookupsMakeTheEngineCallAgentsRarely floods an engine with lookups of machines whose agents
+// live but whose heartbeats were lost. At first the agents answer slowly.
 func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 	const agents, more = 20, 2000
 	e := startEngine(t, "", shortWindow)
@@ -202,7 +203,7 @@ func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 	release := sync.OnceFunc(func() { close(answer) })
 	called := func() {
 		calls.Add(1)
-		most.Store(max(most.Load(), running.Add(1))) // a race only makes it less
+		most.Store(max(most.Load(), running.Add(1))) // a race can only make it less
 		<-answer
 		running.Add(-1)
 	}
@@ -211,7 +212,7 @@ func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 		ramdisks[i] = e.startRamdisk(e.awaitRamdisk(i), called)
 	}
 
-	defer release() // else the agents never end
+	defer release() // otherwise the agents never end
 
 	began := time.Now()
 	sent, held := 0, 0 // lookups, and those of them while agents took their time
@@ -243,8 +244,8 @@ func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 		sent, time.Since(began).Round(time.Millisecond), calls.Load(), agents, most.Load(), held)
 }
 
-// lookUpAll has strangers at several addresses look nodes up, none of whom may get a token.
-// Before each lookup, one at a time asks goOn whether it may go on.
+// lookUpAll lets strangers at several addresses look nodes up. None of them may get a token. Before
+// each lookup it calls goOn, never twice at the same time, which returns whether to continue.
 func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 	e.t.Helper()
 	const sources = 32

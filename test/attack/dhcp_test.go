@@ -19,16 +19,16 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// What hostile machines post, and the most that may be left of it.
+// What hostile machines post, and how much of that may be left at most.
 const (
 	hugeMachines = 20
 	hugePorts    = 4096 // of each, the most that a post may have
 	claimsOfOne  = 64   // auto_discovery.max_ports
-	filesOfOne   = 32   // what a filter is told instead, to see its own bound
+	filesOfOne   = 32   // the bound that a filter is given, to test the filter's own bound
 	refusedPosts = 3000
 
 	accessLines  = 2000    // at once, and 20 in each second
-	limitedLines = 2 * 200 // at once, and 20 in each second: refusals, and parts of inventories that are ignored
+	limitedLines = 2 * 200 // at once, and 20 a second: refusals, and ignored parts of inventories
 	otherLines   = 100     // of the start, of enrolled machines and of what an administrator does here
 	longestLine  = 3 << 10 // bytes
 )
@@ -37,11 +37,11 @@ const (
 const (
 	idleNode    = iota + 1 // manageable
 	waitingNode            // waits for its ramdisk
-	squatted               // manageable; somebody else has posted its address before it was registered
-	lateNode               // waits for its ramdisk, and is registered when all posts are answered
+	squatted               // manageable; another machine has posted its address before it was registered
+	lateNode               // waits for its ramdisk; it is registered when all posts have been answered
 )
 
-// What files of a filter say, besides those of machines that are served.
+// What files of a filter say, apart from those of machines that are served.
 const (
 	unknownFile   = "unknown_hosts_filter"
 	servedUnknown = "*:*:*:*:*:*\n"
@@ -109,8 +109,8 @@ func (f *filter) awaitFiles(want map[string]string) {
 	})
 }
 
-// checkLog checks that a process has logged no more lines than that, none of them long,
-// and returns how many there are.
+// checkLog checks that a process has logged at most this many lines, none of them long. It returns
+// how many there are.
 func checkLog(t *testing.T, p *process.Process, most int) (count int) {
 	t.Helper()
 	longest := 0
@@ -123,7 +123,7 @@ func checkLog(t *testing.T, p *process.Process, most int) (count int) {
 	return count
 }
 
-// mostClaims returns how many addresses the node claims that has most of them.
+// mostClaims returns the largest number of addresses that a node claims.
 func (e *engine) mostClaims() (most int) {
 	e.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(e.dir, "data", "ingot.db")+"?mode=ro")
@@ -138,9 +138,8 @@ func (e *engine) mostClaims() (most int) {
 	return most
 }
 
-// TestHugeMachinesTakeNoDHCPFromOthers has two filters beside the engine: one that
-// serves unknown machines, as with discovery, and one that serves machines whose nodes
-// are idle, which discovered nodes are.
+// TestHugeMachinesTakeNoDHCPFromOthers has two filters next to the engine. One serves unknown
+// machines, as with discovery. The other serves machines with idle nodes, such as discovered nodes.
 func TestHugeMachinesTakeNoDHCPFromOthers(t *testing.T) {
 	began := time.Now()
 	e := startEngine(t, "")
@@ -171,7 +170,7 @@ func TestHugeMachinesTakeNoDHCPFromOthers(t *testing.T) {
 	served(wantIdle, squatted) // as long as nobody else has its address
 	idle.awaitFiles(wantIdle)
 
-	// When its files are right, a filter has read all that was before.
+	// When the files of a filter are right, the filter has read everything before.
 	e.register(squatted)
 	e.awaitRamdisk(lateNode)
 	denied(wantDiscovery, squatted)
@@ -182,7 +181,7 @@ func TestHugeMachinesTakeNoDHCPFromOthers(t *testing.T) {
 	if got := len(discovery.files()); got != len(wantDiscovery) {
 		t.Errorf("where unknown machines are served there are %d files, want those of registered nodes: %d", got, len(wantDiscovery))
 	}
-	most := len(wantIdle) + hugeMachines*filesOfOne - 1 // of the squatted address there is one
+	most := len(wantIdle) + hugeMachines*filesOfOne - 1 // the squatted address has one file only
 	if got := len(idle.files()); got != most {
 		t.Errorf("where idle machines are served there are %d files, want %d", got, most)
 	}
@@ -212,7 +211,7 @@ func served(files map[string]string, nodes ...int) {
 // denied adds the file of a registered node whose machine gets none.
 func denied(files map[string]string, i int) { files[macOf(i)] = macOf(i) + ",ignore\n" }
 
-// refusePosts posts as the machine of a registered node that waits for nobody, from many
+// refusePosts posts as the machine of a registered node that does not wait for it, from many
 // addresses.
 func (e *engine) refusePosts() {
 	e.t.Helper()

@@ -35,8 +35,7 @@ type engine struct {
 // Users of the engine and their roles; each has the name as password.
 var users = map[string]string{"ann": "admin", "otto": "operator", "rita": "reader"}
 
-// passwordCost is what checking a wrong password costs, as htpasswd -C has it; 5 is what
-// it chooses by itself.
+// passwordCost is the cost of checking a wrong password, as in htpasswd -C, whose default is 5.
 const passwordCost = 8
 
 // writeUsers writes the users and their roles, and returns the settings for them.
@@ -84,7 +83,7 @@ func startEngine(t *testing.T, database string, settings ...string) *engine {
 // patience bounds waits for what has no bound of its own.
 const patience = 15 * time.Second
 
-// client is somebody at an address of their own.
+// client is a person or machine with an address of its own.
 type client struct {
 	http *http.Client
 	base string
@@ -175,7 +174,7 @@ func (e *engine) register(i int) node {
 	return n
 }
 
-// awaitRamdisk registers node i and brings it to where it waits for its ramdisk.
+// awaitRamdisk registers node i and brings it to a state in which it waits for its ramdisk.
 func (e *engine) awaitRamdisk(i int) node {
 	e.t.Helper()
 	n := e.register(i)

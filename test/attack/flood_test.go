@@ -29,14 +29,14 @@ const (
 // flood is one way to keep an engine busy.
 type flood struct {
 	connections int
-	// sources is from how many addresses it comes.
+	// sources is the number of addresses from which the flood comes.
 	sources int
-	// send sends one request over a connection, and returns false when that is of no
-	// use any more.
+	// send sends one request over a connection. It returns false if the connection is of no use any
+	// more.
 	send func(*attacker) bool
 }
 
-// floods are those that are tried, by name.
+// floods are the floods that are tried, by name.
 var floods = map[string]flood{
 	"empty posts":             {64, 1, func(a *attacker) bool { return a.post("/v1/continue_inspection", `{}`) }},
 	"unknown machines":        {64, 1, func(a *attacker) bool { return a.post("/v1/continue_inspection", a.inventory(4)) }},
@@ -66,7 +66,7 @@ var floods = map[string]flood{
 	"resets with wrong passwords": {64, 1, func(a *attacker) bool { return a.reset("/v1/nodes", a.password()) }},
 }
 
-// reachDatabase are the floods whose requests are not all refused before the database is asked.
+// reachDatabase are the floods of which some requests reach the database before they are refused.
 var reachDatabase = []string{"lookups of 256 addresses", "lookups of a busy node", "machines of 4,000 ports", "unknown machines", "wrong tokens"}
 
 // attacker is one connection of a flood.
@@ -81,8 +81,8 @@ type attacker struct {
 	answer [64 << 10]byte
 }
 
-// runFlood floods the engine until standard input ends, then prints how many requests it
-// sent in how long.
+// runFlood floods the engine until standard input ends. It then prints how many requests it has
+// sent, and in what time.
 func runFlood(name string) int {
 	f, known := floods[name]
 	if !known {
@@ -163,8 +163,7 @@ func (a *attacker) exchange(method, path, header, body string) bool {
 	return a.ctx.Err() == nil
 }
 
-// stop sends a part of a body, and then nothing more until the engine closes the
-// connection.
+// stop sends a part of a body, and then nothing more until the engine closes the connection.
 func (a *attacker) stop(path string, length, sent int) bool {
 	if !a.connected() {
 		return false
@@ -182,7 +181,7 @@ func (a *attacker) stop(path string, length, sent int) bool {
 	return a.ctx.Err() == nil
 }
 
-// hold keeps a connection open without a whole request, until the engine closes it.
+// hold keeps a connection open without sending a complete request, until the engine closes it.
 func (a *attacker) hold() bool {
 	if !a.connected() {
 		return false

@@ -1,9 +1,9 @@
 //go:build attack
 
-// Package attack_test lets hostile machines loose on a real engine, on loopback: floods
-// that a process on one core sends, beside machines and clients that behave, and requests
-// that are after DHCP, secrets and the tokens of agents. What the others were answered, what
-// is left, and what the engine needed meanwhile, decides.
+// Package attack_test attacks a real engine on loopback with hostile machines: with floods from a
+// process on one core, while other machines and clients behave, and with requests that aim at DHCP,
+// secrets and the tokens of agents. It checks what the others were answered, what is left, and what
+// the engine needed meanwhile.
 package attack_test
 
 import (

@@ -76,8 +76,8 @@ func TestHeartbeatsDoNotTellWhichNodesExist(t *testing.T) {
 	}
 }
 
-// TestSquatterKeepsNoMachineOut posts the address of a machine as an unknown machine's,
-// before the machine is registered and afterwards.
+// TestSquatterKeepsNoMachineOut posts the address of a machine as that of an unknown machine,
+// before and after the machine is registered.
 func TestSquatterKeepsNoMachineOut(t *testing.T) {
 	e := startEngine(t, "")
 	squat := func(macs ...string) {
@@ -91,7 +91,7 @@ func TestSquatterKeepsNoMachineOut(t *testing.T) {
 	squat("06:00:00:00:00:01", early)
 	n := e.awaitRamdisk(7)
 	machine := e.clientAt(netip.MustParseAddr("127.0.1.7"))
-	second := "02:aa:00:00:01:07" // another interface of the machine, which is in no port yet
+	second := "02:aa:00:00:01:07" // another interface of the machine, without a port so far
 	squat("06:00:00:00:00:02", second)
 	found := machine.must(t, http.MethodPost, "/v1/continue_inspection?node_uuid="+n.uuid, inventoryOf(n.mac, second))
 	if got := found["node"].(map[string]any)["uuid"]; got != n.uuid {

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRolesKeepTheirBounds tries, as users who are no administrators, what only those may.
+// TestRolesKeepTheirBounds tries what only administrators may do, as other users.
 func TestRolesKeepTheirBounds(t *testing.T) {
 	e := startEngine(t, "")
 	n := e.awaitRamdisk(1)
@@ -39,7 +39,8 @@ func TestRolesKeepTheirBounds(t *testing.T) {
 	} {
 		for _, user := range attack.users {
 			status, text, err := e.user(user).do(t.Context(), attack.method, attack.path, []byte(attack.body))
-			guess := status == http.StatusBadRequest && strings.Contains(attack.body, `"test"`) // there is nothing to compare with
+			// A test of a value fails with 400, because there is nothing to compare it with.
+			guess := status == http.StatusBadRequest && strings.Contains(attack.body, `"test"`)
 			if err != nil || status != http.StatusForbidden && !guess {
 				t.Errorf("%s: %s %s %s: %d %v %s, want 403", user, attack.method, attack.path, attack.body, status, err, text)
 			}
@@ -48,7 +49,7 @@ func TestRolesKeepTheirBounds(t *testing.T) {
 	for user := range users {
 		for _, path := range []string{"/v1/nodes/" + n.uuid, "/v1/nodes/detail", "/v1/nodes?fields=driver_info,instance_info", "/v1/nodes/" + n.uuid + "/history/detail"} {
 			if user == "ann" {
-				continue // reads where the BMC is, and instance_info as it was written
+				continue // ann may read where the BMC is, and instance_info as it was written
 			}
 			if text := fmt.Sprint(e.user(user).must(t, http.MethodGet, path, "")); strings.Contains(text, "hunter2") {
 				t.Errorf("%s reads a secret at %s: %s", user, path, text)
@@ -60,7 +61,7 @@ func TestRolesKeepTheirBounds(t *testing.T) {
 	}
 }
 
-// TestMaskIsNoSecret writes the text that stands for a secret where none is.
+// TestMaskIsNoSecret writes the text that masks secrets where there is no secret.
 func TestMaskIsNoSecret(t *testing.T) {
 	e := startEngine(t, "")
 	n := e.awaitRamdisk(1)
@@ -72,7 +73,7 @@ func TestMaskIsNoSecret(t *testing.T) {
 	}
 }
 
-// TestWhatMachinesSayIsReadable prints a name that YAML does not print as it is.
+// TestWhatMachinesSayIsReadable prints a name that YAML must escape.
 func TestWhatMachinesSayIsReadable(t *testing.T) {
 	e := startEngine(t, "")
 	const said = "tag \U000E0041 \u2028 \u0085 << !!binary"

@@ -24,18 +24,19 @@ import (
 // How long each flood lasts, and what must hold meanwhile.
 const (
 	floodTime   = 4 * time.Second
-	inTime      = time.Second            // within which machines are answered
-	wantInTime  = 0.99                   // of their requests
+	inTime      = time.Second            // time within which machines are answered
+	wantInTime  = 0.99                   // part of their requests that are answered in time
 	maxMemory   = 250 << 20              // of the engine, in bytes
 	maxPatch    = 100 * time.Millisecond // of 95 % of the PATCHes
 	maxLogBytes = 8 << 20
-	// measurements is how often a flood is played whose times do not hold. Other programs
-	// of the machine make requests late, too, but hardly each time; a defect does.
+	// measurements is how often a flood is played if its times do not hold. Other programs on the
+	// computer make requests late, too, but hardly each time. A defect makes them late each time.
 	measurements = 5
 )
 
 func TestMachinesAndClientsAreServedDuringFloods(t *testing.T) {
-	// Many sources that enrol are left out on PostgreSQL: with a turn for each, nobody would be enrolled within a second.
+	// Floods from many sources that enrol are left out on PostgreSQL: each source gets its turn, so
+	// nobody would be enrolled within a second.
 	for database, names := range map[string][]string{"sqlite": slices.Sorted(maps.Keys(floods)), "postgres": reachDatabase} {
 		for _, name := range names {
 			t.Run(database+"/"+name, func(t *testing.T) {
@@ -68,20 +69,21 @@ func withstand(t *testing.T, database, name string) (late []string) {
 	return w.judge(name, rate)
 }
 
-// keepBusy lets the engine work on a node that waits for its ramdisk, for longer than a
-// flood lasts.
+// keepBusy lets the engine work on a node that waits for its ramdisk, for longer than a flood
+// lasts.
 func (e *engine) keepBusy(n node) {
 	e.t.Helper()
 	c := e.admin()
 	c.must(e.t, http.MethodPatch, "/v1/nodes/"+n.uuid, `[{"op":"add","path":"/driver_info/fake_power_delay","value":30}]`)
-	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"rebooting"}`) // it is on already
+	// The machine is on already.
+	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"rebooting"}`)
 	process.Eventually(e.t, patience, "the node is reserved", func() bool {
 		return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=reservation", "")["reservation"] != nil
 	})
 }
 
-// flood lets a process on one core flood the engine while watch runs, and returns how
-// many requests it sent in a second.
+// flood lets a process on one core flood the engine while watch runs. It returns how many requests
+// that process sent per second.
 func (e *engine) flood(name string, victim, busy node, watch func(context.Context)) (rate float64) {
 	e.t.Helper()
 	program, err := os.Executable()
@@ -113,28 +115,28 @@ func (e *engine) flood(name string, victim, busy node, watch func(context.Contex
 	return float64(sent) / float64(milliseconds) * 1000
 }
 
-// witness sends what machines and clients send that behave, and notes how they fare.
+// witness makes the requests of machines and clients that behave, and notes the answers.
 type witness struct {
 	t        *testing.T
 	engine   *engine
 	machines []*machine
-	silent   chan node // that wait for ramdisks that have not looked them up yet
+	silent   chan node // nodes that wait for ramdisks that have not looked them up yet
 
 	mu      sync.Mutex
 	answers map[string]*answers
 }
 
-// machine has a node that waits for it, and the token of its agent.
+// machine is a machine whose node waits for it, with the token of its agent.
 type machine struct {
 	node   node
 	client *client
 	token  string
 }
 
-// answers are those to one kind of request.
+// answers are the answers to one kind of request.
 type answers struct {
 	times []time.Duration // of all
-	late  int             // or refused
+	late  int             // how many were late or refused
 	worst string
 }
 
@@ -159,7 +161,7 @@ func newWitness(t *testing.T, e *engine) *witness {
 	return w
 }
 
-// warmUp sends one request of each kind, so that none that counts is the first.
+// warmUp sends one request of each kind, so that no request that counts is the first of its kind.
 func (w *witness) warmUp() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 500*time.Millisecond)
@@ -235,8 +237,7 @@ func (w *witness) note(kind string, took time.Duration, ok bool, what string) {
 	}
 }
 
-// judge compares what happened with what must hold, and returns which requests were
-// late.
+// judge compares what happened with what must hold. It returns which requests were late.
 func (w *witness) judge(name string, rate float64) (late []string) {
 	w.t.Helper()
 	var line strings.Builder
