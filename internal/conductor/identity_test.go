@@ -141,24 +141,43 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 		change func(*node.Node)
 		want   []string // what is tried
 	}{
-		"a reboot": {work(workPower, map[string]any{powerTargetIntent: node.Rebooting}), (*Conductor).leavePower,
-			func(n *node.Node) { n.PowerState = node.PowerError }, []string{powerOnName}},
+		"a reboot": {
+			work(workPower, map[string]any{powerTargetIntent: node.Rebooting}), (*Conductor).leavePower,
+			func(n *node.Node) { n.PowerState = node.PowerError },
+			[]string{powerOnName},
+		},
 		"a cleaning":   {work(workClean, nil), (*Conductor).leaveCleaned, nil, []string{powerOffName}},
 		"a deployment": {work(workDeploy, nil), (*Conductor).leaveUndeployed, nil, []string{powerOffName}},
 		"a rescue":     {work(workRescue, nil), (*Conductor).leaveRescued, nil, []string{powerOffName}},
-		"an inspection": {work(workInspection, nil), (*Conductor).leaveInspected,
-			func(n *node.Node) { n.ProvisionState = node.Inspecting }, []string{powerOffName}},
-		"the inspection of a machine that is never off": {work(workInspection, nil), (*Conductor).leaveInspected,
-			func(n *node.Node) { n.ProvisionState, n.DisablePowerOff = node.Inspecting, true }, []string{rebootName}},
-		"a servicing": {work(workService, nil), (*Conductor).leaveServiced, nil,
-			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName}},
-		"a servicing that may write firmware": {work(workService, nil), (*Conductor).leaveServiced,
-			func(n *node.Node) { n.ServiceStep = step("firmware.update").Object() }, []string{"enable secure boot", powerOnName}},
+		"an inspection": {
+			work(workInspection, nil), (*Conductor).leaveInspected,
+			func(n *node.Node) { n.ProvisionState = node.Inspecting },
+			[]string{powerOffName},
+		},
+		"the inspection of a machine that is never off": {
+			work(workInspection, nil), (*Conductor).leaveInspected,
+			func(n *node.Node) { n.ProvisionState, n.DisablePowerOff = node.Inspecting, true },
+			[]string{rebootName},
+		},
+		"a servicing": {
+			work(workService, nil), (*Conductor).leaveServiced, nil,
+			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName},
+		},
+		"a servicing that may write firmware": {
+			work(workService, nil), (*Conductor).leaveServiced,
+			func(n *node.Node) { n.ServiceStep = step("firmware.update").Object() },
+			[]string{"enable secure boot", powerOnName},
+		},
 		"an aborted cleaning": {work(workCleanUp, map[string]any{abortedIntent: workClean}), aborted, nil, []string{powerOffName}},
-		"an aborted servicing": {work(workCleanUp, map[string]any{abortedIntent: workService, abortedMarkIntent: "7"}), aborted, nil,
-			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName}},
-		"an aborted inspection": {work(workCleanUp, map[string]any{abortedIntent: workInspection}), aborted,
-			func(n *node.Node) { n.DisablePowerOff = true }, []string{rebootName}},
+		"an aborted servicing": {
+			work(workCleanUp, map[string]any{abortedIntent: workService, abortedMarkIntent: "7"}), aborted, nil,
+			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName},
+		},
+		"an aborted inspection": {
+			work(workCleanUp, map[string]any{abortedIntent: workInspection}), aborted,
+			func(n *node.Node) { n.DisablePowerOff = true },
+			[]string{rebootName},
+		},
 	} {
 		w := emptyWorld(t)
 		w.Conductor = w.idle("conductor-1")
