@@ -113,9 +113,13 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		}
 		// With Lost the machine is ready whatever is in the drive, which must not be an image that
 		// is no longer wanted.
-		request.Lost = request.Lost && request.URL == wantedURL(&d, used)
+		wanted := wantedURL(&d, used)
+		request.Lost = request.Lost && request.URL == wanted
 		done, res, err := p.check(ctx, s, &d, request)
-		return done && (request.Lost || attachedURL(&d) == wantedURL(&d, used)), res, err
+		if request.Action == v1alpha1.DataImageAttach && request.URL != wanted {
+			res.requeueAfter = soon // the wait after a failure is not for another image
+		}
+		return done && (request.Lost || attachedURL(&d) == wanted), res, err
 	}
 	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
 		// A failure of the request for an image must not count as one of the earlier power request.
@@ -218,16 +222,19 @@ func (p media) olderError(ctx context.Context, s *scope) (string, error) {
 //
 // If the node shows a failure, the BMC decides whether the request succeeded, because some engines
 // keep the message of an older failure. If the engine does not show its drives, the request
-// succeeded only if the message is that of an older failure. The same holds if the BMC cannot tell
-// and the machine had the image before: that machine is not kept off for it.
+// succeeded only if the message is that of an older failure. If the BMC cannot tell, an image that
+// the machine had before counts as attached, as in verifyDrive: it may be in the drive, and must be
+// taken out of it later.
 func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, request v1alpha1.DataImageRequest) (bool, result, error) {
 	attach := request.Action == v1alpha1.DataImageAttach
 	if s.node.LastError != "" {
 		there, err := p.engine.HasImage(ctx, s.node.ID)
-		untold := errors.Is(err, provisioner.ErrUnsupported) || err != nil && request.Lost && ctx.Err() == nil
+		hidden := errors.Is(err, provisioner.ErrUnsupported)
 		switch {
-		case untold && request.OlderError == fingerprint(s.node.LastError):
-		case untold, err == nil && there != attach:
+		case hidden && request.OlderError == fingerprint(s.node.LastError):
+		case err != nil && !hidden && request.Lost && ctx.Err() == nil:
+			log.FromContext(ctx).Info("The virtual drives could not be read; the DataImage counts as attached", "node", s.node.ID, "err", err)
+		case hidden, err == nil && there != attach:
 			return p.fail(ctx, s, d, request, s.node.LastError)
 		case err != nil:
 			return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)

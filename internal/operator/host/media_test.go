@@ -277,7 +277,7 @@ func TestMachineThatHadItsImageIsPoweredOnWhenTheBMCCannotTellWhatBecameOfIt(t *
 		had             bool
 		ready, attached bool
 	}{
-		"the engine has failed":                           {"the BMC answers 500", true, true, false},
+		"the engine has failed":                           {"the BMC answers 500", true, true, true},
 		"the engine shows an older failure":               {olderFailure, true, true, true},
 		"the engine has failed for one that had no image": {"the BMC answers 500", false, false, false},
 	} {
@@ -345,9 +345,12 @@ func TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt(t *testing
 				t.Helper()
 				s := newScope(testHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.State = true, state }), testNow, time.Minute)
 				s.node = &provisioner.Node{ID: "n1", LastError: lastError}
-				ready, _, err := p.reconcile(t.Context(), s)
+				ready, res, err := p.reconcile(t.Context(), s)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if !ready && res.requeueAfter != soon {
+					t.Fatalf("waits for %s with status %+v", res.requeueAfter, d.Status)
 				}
 				return ready
 			}
