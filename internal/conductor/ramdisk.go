@@ -87,8 +87,11 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
 	n, fetch := t.Node, c.fetchRamdisk(t.Node)
 	fetch.Skip = fetch.Skip || c.mayKeepRamdisk(n)
+	again := c.checkIdentity(n) // the fetch may have taken half an hour
+	again.Skip = again.Skip || fetch.Skip
 	operations := []runner.Operation{
 		fetch,
+		again,
 		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
 	}

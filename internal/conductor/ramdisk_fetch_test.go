@@ -56,13 +56,16 @@ func (w *world) standIn(change func(driver.Implementations)) *standIn {
 
 // instanceBehind returns a node whose instance runs and whose boot interface fetches the images of its
 // ramdisk. Its conductor was not started: workOn makes its attempts.
-func instanceBehind(t *testing.T, images *slowImages) (*world, *standIn, *node.Node) {
+func instanceBehind(t *testing.T, images *slowImages, changes ...func(driver.Implementations)) (*world, *standIn, *node.Node) {
 	t.Helper()
 	w := emptyWorld(t)
 	w.Conductor = w.idle("conductor-1")
 	m := w.standIn(func(built driver.Implementations) {
 		images.RamdiskBoot = built[node.BootInterface]["fake"].(driver.RamdiskBoot)
 		built[node.BootInterface]["fake"] = images
+		for _, change := range changes {
+			change(built)
+		}
 	})
 	return w, m, w.register(inState(node.Active), func(n *node.Node) {
 		n.PowerState = node.PowerOn
@@ -160,6 +163,35 @@ func TestRamdiskThatIsKeptIsNotFetched(t *testing.T) {
 		if slices.Contains(names, fetchRamdiskName) != want {
 			t.Errorf("kept: %v; %q, want it fetched: %v", keep, names, want)
 		}
+	}
+}
+
+// TestMachineThatGetsTheBMCsAddressDuringTheFetchIsLeftAlone has the address reassigned while the
+// images are fetched, after the identity of the machine was checked.
+func TestMachineThatGetsTheBMCsAddressDuringTheFetchIsLeftAlone(t *testing.T) {
+	for verb, tc := range startsRamdisk {
+		t.Run(verb, func(t *testing.T) {
+			images, reached := &slowImages{turns: 3}, &labelledMachine{MachineIdentity: node.MachineIdentity{SerialNumber: "S1"}}
+			w, m, n := instanceBehind(t, images, func(built driver.Implementations) {
+				fake := built[node.ManagementInterface]["fake"]
+				reached.Management, reached.secureBoots = fake.(driver.Management), fake.(driver.SecureBoot)
+				built[node.ManagementInterface]["fake"] = reached
+			})
+			w.standFor(n, reached.MachineIdentity)
+			w.send(n, verb, tc.with)
+			for images.turns > 0 {
+				w.workOn()
+				w.clock.Advance(time.Second)
+			}
+			reached.SerialNumber = "S2"
+			for range 60 {
+				w.workOn()
+				w.clock.Advance(time.Second)
+			}
+			if got := w.stored(n.UUID); got.ProvisionState != tc.fails || len(m.kinds()) > 0 || !strings.Contains(got.LastError, "S2") {
+				t.Errorf("state %q, last_error %q, and %v was done to another machine", got.ProvisionState, got.LastError, m.kinds())
+			}
+		})
 	}
 }
 

@@ -56,8 +56,8 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 		}, nil
 	}
 	operations := []runner.Operation{
-		c.checkIdentity(t.Node),
 		c.fetchRamdisk(t.Node),
+		c.checkIdentity(t.Node), // not before the fetch, which may take half an hour
 		{Ref: runner.Ref{Name: "begin rescue"}, Store: c.beginRamdiskRescue(workMark(t.Work))},
 	}
 	operations = append(operations, c.matchBootMode(t.Node)...)
