@@ -155,6 +155,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
 	}
 	s.endangered, s.lasting, s.why = why != "", lasting, why
+	s.nodeless, s.stranded = s.machine.Status.NodeRef.Name == "", s.hasShown(v1beta2.WaitingForControlPlaneReason)
 	return nil
 }
 
@@ -165,8 +166,11 @@ func (s *scope) attempts() int32 { return s.remediation.Status.RetryCount + 1 }
 
 // givenUp says why the machine is given up.
 func (s *scope) givenUp() string {
-	if s.remediation.Status.LastRemediated == nil {
+	switch {
+	case s.remediation.Status.LastRemediated == nil:
 		return fmt.Sprintf("The host had an error for %s and could not be deployed", s.timeout)
+	case shownReason(s.remediation) == v1beta2.WaitingForControlPlaneReason:
+		return fmt.Sprintf("The machine has no Node, and for %s it could not be powered off, because it may be a member of etcd that the control plane needs", s.timeout)
 	}
 	return fmt.Sprintf("The machine did not become healthy in %d attempts", s.attempts())
 }
@@ -253,8 +257,13 @@ func startOf(s *scope) (early, heldUp bool) {
 // machine that is skipped is not held up. Meanwhile the condition still shows the error, so that
 // its age is known afterwards.
 func (s *scope) isHeldUp() bool {
+	return !s.skipped && s.host.Status.ErrorType != "" && s.hasShown(v1beta2.HostErrorReason)
+}
+
+// hasShown reports whether the condition has shown a reason for the timeout.
+func (s *scope) hasShown(reason string) bool {
 	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
-	return !s.skipped && s.host.Status.ErrorType != "" && shown != nil && shown.Reason == v1beta2.HostErrorReason && s.isOver(&shown.LastTransitionTime)
+	return shown != nil && shown.Reason == reason && s.isOver(&shown.LastTransitionTime)
 }
 
 // readProof reads whether the host is proven to be off, and whether it has been so for the timeout.
@@ -302,7 +311,7 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
 	judged := s.phase == v1beta2.RemediationWaiting && s.expired && !ends
-	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered) && !s.proven
+	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered && !s.nodeless) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil

@@ -138,7 +138,12 @@ type facts struct {
 	// endangered means that nothing of ours holds the host off, and that the control plane would lose
 	// its majority without the machine.
 	endangered bool
-	hold       holdState
+	// nodeless means that the Machine never named a Node.
+	nodeless bool
+	// stranded means that the condition has shown for the timeout that the control plane would lose
+	// its majority.
+	stranded bool
+	hold     holdState
 	// stray means that there are holds of ours on other hosts or under another key.
 	stray     bool
 	proven    bool
@@ -233,6 +238,11 @@ func (f facts) isUntouched() bool {
 // deleted.
 func fence(f facts) action {
 	switch {
+	case f.endangered && f.nodeless && f.node == unknownNode:
+		return waitForNode
+	case f.endangered && f.nodeless && f.stranded && f.node == absentNode:
+		// It may be a member of etcd, so it stays on. Its owner asks etcd before it replaces it.
+		return giveUp(f)
 	case f.endangered:
 		return waitForControlPlane
 	case f.inherited && f.node == unknownNode:

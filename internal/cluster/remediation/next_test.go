@@ -66,6 +66,17 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"annotation: set, held off and is skipped", byAnnotation, func(f *facts) { f.skipped, f.request, f.recovering = true, currentRequest, true }, waitForRecovery},
 		{"annotation: removed and is skipped", byAnnotation, func(f *facts) { f.skipped, f.request, f.marked = true, fulfilledRequest, true }, release},
 		{"began and the control plane needs the machine", reboot, func(f *facts) { f.endangered = true }, waitForControlPlane},
+		{"began and the control plane may need the machine, which never had a Node", reboot, func(f *facts) { f.endangered, f.nodeless, f.node = true, true, absentNode }, waitForControlPlane},
+		{"began and the control plane may need the machine for long, which never had a Node", reboot, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.node = true, true, true, absentNode
+		}, markHost},
+		{"began and the control plane may need the machine for long, whose Node is new", reboot, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.node = true, true, true, presentNode
+		}, waitForControlPlane},
+		{"began and the control plane may need the machine for long, whose Node is not known", reboot, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.node = true, true, true, unknownNode
+		}, waitForNode},
+		{"began and the control plane needs the machine for long", reboot, func(f *facts) { f.endangered, f.stranded, f.node = true, true, absentNode }, waitForControlPlane},
 		{"hold of an earlier attempt", reboot, func(f *facts) { f.hold = outdatedHold }, setHold},
 		{"hold from before a move", reboot, func(f *facts) { f.stray = true }, setHold},
 		{"hold from before a move beside a new one", off, func(f *facts) { f.stray, f.taint = true, ourTaint }, removeHold},

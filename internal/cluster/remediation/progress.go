@@ -129,6 +129,8 @@ func atTheEnd(s *scope) *metav1.Condition {
 	switch {
 	case s.paused:
 		return nil
+	case s.phase == v1beta2.RemediationDeletingMachine && shownReason(s.remediation) == v1beta2.MachineHandedOverReason:
+		return nil // what the condition showed before says why
 	case s.phase == v1beta2.RemediationDeletingMachine:
 		return goesOn(v1beta2.MachineHandedOverReason, "%s, and its owner has to replace it", s.givenUp())
 	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
@@ -180,8 +182,13 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 	return changed, r.patchStatus(ctx, m, func() { s.setCondition(c) })
 }
 
+// setCondition sets the condition. Its time is that of its reason, and not only of its status,
+// because a machine may be given up when it has shown a reason for long.
 func (s *scope) setCondition(c *metav1.Condition) {
 	m := s.remediation
+	if shownReason(m) != c.Reason {
+		meta.RemoveStatusCondition(&m.Status.Conditions, c.Type)
+	}
 	c.ObservedGeneration, c.LastTransitionTime = m.Generation, metav1.NewTime(s.now)
 	meta.SetStatusCondition(&m.Status.Conditions, *c)
 }
