@@ -128,7 +128,7 @@ func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, er
 	if err != nil {
 		return true, nil
 	}
-	node, err := g.findNode(ctx, c, m, providerIDs(m3m)...)
+	node, err := g.findNode(ctx, c, m, related.ProviderIDs(m3m)...)
 	return err != nil || node != nil, nil
 }
 
@@ -144,18 +144,6 @@ func (g *Guard) mayHaveBooted(ctx context.Context, m *v1beta2.Metal3Machine) (bo
 		return false, fmt.Errorf("read the host of Metal3Machine %s: %w", m.Name, err)
 	}
 	return h != nil && isDeployed(h), nil
-}
-
-// providerIDs returns the provider IDs that the Node of m may have while m has none: kubelet may
-// register the Node before m gets its provider ID. m may be nil.
-func providerIDs(m *v1beta2.Metal3Machine) (ids []string) {
-	if m == nil {
-		return nil
-	}
-	if host, chosen := related.HostName(m); chosen {
-		ids = append(ids, v1beta2.ProviderIDPrefix+host.String()+"/"+m.Name)
-	}
-	return ids
 }
 
 // isControlPlane reports whether a Machine belongs to the control plane of its cluster.

@@ -92,6 +92,21 @@ func HostName(m *v1beta2.Metal3Machine) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, true
 }
 
+// ProviderIDs returns the provider IDs that the Node of m may have: that of m, or the one that m
+// will have, because kubelet may register the Node before m gets its provider ID. m may be nil.
+func ProviderIDs(m *v1beta2.Metal3Machine) []string {
+	if m == nil {
+		return nil
+	}
+	if m.Spec.ProviderID != "" {
+		return []string{m.Spec.ProviderID}
+	}
+	if host, chosen := HostName(m); chosen {
+		return []string{v1beta2.ProviderIDPrefix + host.String() + "/" + m.Name}
+	}
+	return nil
+}
+
 // Host returns the host that a Metal3Machine has chosen and holds, or nil when it has none,
 // the host is gone, or another consumer has it.
 func Host(ctx context.Context, r client.Reader, m *v1beta2.Metal3Machine) (*v1alpha1.BareMetalHost, error) {

@@ -232,8 +232,8 @@ func obstacleOf(s *scope) obstacle {
 // time at once, unless recovery by annotation comes next, which is only for machines that were
 // deployed.
 //
-// heldUp means that the machine will never boot, because its host has had an error for the timeout.
-// A shorter error, such as a BMC that refuses a login, does not keep the engine from deploying.
+// heldUp means that the host has had an error for the timeout. The machine will never boot, unless
+// the engine has deployed it all the same, as it does with a BMC that refuses other credentials.
 //
 // Both are false if the remediation had begun before it was moved to another cluster. Such a
 // remediation leaves a hold under a former key, or a backup of the Node.
@@ -305,16 +305,26 @@ func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 	return nil
 }
 
+// isInitialized reports whether the API server of a workload cluster was ever up.
+func isInitialized(c *clusterv1.Cluster) bool {
+	up := c.Status.Initialization.ControlPlaneInitialized
+	return up != nil && *up
+}
+
 // readNode reads the Node of the Machine if it matters. A workload cluster that does not answer is
 // a fact and not an error.
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
+	heldUp := s.phase == "" && s.heldUp && !ends
 	judged := s.phase == v1beta2.RemediationWaiting && s.expired && !ends
 	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered && !s.nodeless) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
+	case heldUp && !isInitialized(s.cluster):
+		return nil // no machine of it has run yet
+	case heldUp:
 	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !judged:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
@@ -347,11 +357,10 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	var providerIDs []string
-	if s.metal3Machine != nil && s.metal3Machine.Spec.ProviderID != "" {
-		providerIDs = append(providerIDs, s.metal3Machine.Spec.ProviderID)
+	node, err := r.FindNode(ctx, c, s.machine, related.ProviderIDs(s.metal3Machine)...)
+	if err == nil && node == nil && s.heldUp {
+		node, err = unidentifiedNode(ctx, c, s.host, s.metal3Machine)
 	}
-	node, err := r.FindNode(ctx, c, s.machine, providerIDs...)
 	if err != nil || node == nil {
 		return err
 	}

@@ -110,8 +110,8 @@ type facts struct {
 	// early means that the machine has not had its time to become a Node: it has no host yet, is being
 	// deployed, or boots for the first time.
 	early bool
-	// heldUp means that nothing can be deployed on the host. A power cycle would change nothing,
-	// and nothing could prove that the host is off.
+	// heldUp means that, unless the machine has a Node, nothing can be deployed on the host. A power
+	// cycle would change nothing, and nothing could prove that the host is off.
 	heldUp bool
 	// reopens means that the remediation failed because the machine had no host, and that the
 	// machine has or will have one.
@@ -215,6 +215,8 @@ func next(f facts) action {
 		return wait(f)
 	case f.skipped && f.isUntouched():
 		return waitWhileSkipped
+	case f.phase == "" && f.heldUp && f.node != absentNode: // it may have been deployed all the same
+		return waitForStart
 	case f.phase == "" && f.heldUp:
 		return giveUp(f)
 	case f.phase != v1beta2.RemediationRunning:

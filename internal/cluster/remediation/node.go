@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
 // outOfService is the taint with which Kubernetes deletes the pods of a Node that is off and
@@ -55,6 +57,32 @@ func isOutOfService(t corev1.Taint) bool {
 
 func isReady(c corev1.NodeCondition) bool {
 	return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+}
+
+// unidentifiedNode returns a Node without a provider ID that may be the one of a machine, or nil. It
+// may be if it has the label of the host, or the name of the host or of the machine. It gets its
+// provider ID when the host is known to be deployed.
+func unidentifiedNode(ctx context.Context, c client.Client, h *v1alpha1.BareMetalHost, m *v1beta2.Metal3Machine) (*corev1.Node, error) {
+	var labelled corev1.NodeList
+	if err := c.List(ctx, &labelled, client.MatchingLabels{v1beta2.NodeHostLabel: string(h.UID)}, client.Limit(pageSize)); err != nil {
+		return nil, fmt.Errorf("list the Nodes of host %s: %w", h.Name, err)
+	}
+	nodes := labelled.Items
+	for _, name := range []string{h.Name, m.Name} {
+		var named corev1.Node
+		err := c.Get(ctx, client.ObjectKey{Name: name}, &named)
+		switch {
+		case err == nil:
+			nodes = append(nodes, named)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read Node %s: %w", name, err)
+		}
+	}
+	i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Spec.ProviderID == "" })
+	if i < 0 {
+		return nil, nil
+	}
+	return &nodes[i], nil
 }
 
 // addTaint sets the taint and says whose it is.

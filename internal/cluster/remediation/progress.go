@@ -99,6 +99,8 @@ func waitsForStart(s *scope) *metav1.Condition {
 	switch {
 	case s.obstacle == noHost:
 		return goesOn(v1beta2.WaitingForHostReason, "The Metal3Machine has no host yet; see its condition %s", v1beta2.AssociateBareMetalHostCondition)
+	case s.heldUp:
+		return stuck(v1beta2.HostErrorReason, "The host has an error and is not known to be deployed. The machine may run, and is not replaced: it is not known to have no Node%s", because(s.why))
 	case s.metal3Machine.Spec.ProviderID == "" && s.host.Status.ErrorType != "":
 		return stuck(v1beta2.HostErrorReason, "The host is not deployed and has an error. If that does not end, the owner of the machine has to replace it after %s%s", s.timeout, because(s.host.Status.ErrorMessage))
 	case s.metal3Machine.Spec.ProviderID == "":

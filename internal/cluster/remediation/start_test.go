@@ -1,9 +1,12 @@
 package remediation
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -177,6 +180,75 @@ func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T
 						t.Errorf("%d events %s, want one", n, reason)
 					}
 				}
+			})
+		}
+	}
+}
+
+// isUp has the control plane of the Cluster initialized.
+func (l *life) isUp() {
+	l.Helper()
+	c, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge"}, &clusterv1.Cluster{})
+	l.write(c, func() { c.Status.Initialization.ControlPlaneInitialized = new(true) })
+}
+
+// TestAMachineThatRunsIsNotReplacedBecauseItsHostIsNotKnownToBeDeployed has a host whose Secret is
+// gone while it is deployed. The engine finishes the deployment, and the host does not show it.
+func TestAMachineThatRunsIsNotReplacedBecauseItsHostIsNotKnownToBeDeployed(t *testing.T) {
+	t.Parallel()
+	const id = v1beta2.ProviderIDPrefix + ns + "/web/edge-0"
+	for name, tt := range map[string]struct {
+		node      corev1.Node
+		unlisted  error
+		replaced  bool
+		neverInit bool
+	}{
+		"its Node has its provider ID":                {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: id}}},
+		"its Node has the label of its host":          {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1beta2.NodeHostLabel: "h"}}}},
+		"its Node has the name of its host":           {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}}},
+		"its Node has its name":                       {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}},
+		"its Node is not known":                       {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, unlisted: errAway},
+		"a Node is another machine's":                 {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.NodeSpec{ProviderID: id + "-before"}}, replaced: true},
+		"the workload cluster never answered, so far": {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}, unlisted: errAway, neverInit: true, replaced: true},
+	} {
+		for way, change := range ways {
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				l := newStart(t, change)
+				l.r.FindNode = func(ctx context.Context, c client.Client, _ *clusterv1.Machine, ids ...string) (*corev1.Node, error) {
+					var all corev1.NodeList
+					err := c.List(ctx, &all)
+					i := slices.IndexFunc(all.Items, func(n corev1.Node) bool { return slices.Contains(ids, n.Spec.ProviderID) })
+					if err != nil || i < 0 {
+						return nil, err
+					}
+					return &all.Items[i], nil
+				}
+				node := tt.node.DeepCopy()
+				if !tt.neverInit {
+					l.isUp()
+				}
+				l.choose()
+				l.errs(v1alpha1.ErrorRegistration)
+				if err := l.workload.Create(t.Context(), node); err != nil {
+					t.Fatal(err)
+				}
+				l.unreachable = tt.unlisted
+				l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
+				if tt.replaced {
+					l.untilPhase(deleting)
+					return
+				}
+				l.leftAloneFor(time.Hour, "while it may run")
+				l.shows(metav1.ConditionFalse, v1beta2.HostErrorReason)
+				if n := l.told(v1beta2.HostErrorReason); n != 1 {
+					t.Errorf("%d events, want one", n)
+				}
+				l.unreachable = nil
+				if err := client.IgnoreNotFound(l.workload.Delete(t.Context(), node)); err != nil {
+					t.Fatal(err)
+				}
+				l.untilPhase(deleting)
 			})
 		}
 	}
