@@ -155,7 +155,8 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
 	}
 	s.endangered, s.lasting, s.why = why != "", lasting, why
-	s.nodeless, s.stranded = s.machine.Status.NodeRef.Name == "", s.hasShown(v1beta2.WaitingForControlPlaneReason)
+	s.nodeless = s.machine.Status.NodeRef.Name == ""
+	s.stranded = s.hasShown(v1beta2.WaitingForControlPlaneReason)
 	return nil
 }
 
@@ -194,8 +195,7 @@ func (s *scope) readTime() {
 	shown := shownReason(s.remediation)
 	s.ahead, s.delayed = since < 0, since >= poll
 	if s.phase == v1beta2.RemediationWaiting {
-		// Passes come more often than poll. This late, none can have looked in time.
-		s.unseen = since >= s.timeout+poll || shown == v1beta2.NodeUnknownReason
+		s.unseen = s.isUnseen(s.remediation.Status.ReleasedAt) || shown == v1beta2.NodeUnknownReason
 		s.extended = shown == v1beta2.WaitingForHealthCheckReason
 	}
 }
@@ -254,16 +254,32 @@ func startOf(s *scope) (early, heldUp bool) {
 }
 
 // isHeldUp reports whether the host has an error and the condition has shown it for the timeout. A
-// machine that is skipped is not held up. Meanwhile the condition still shows the error, so that
-// its age is known afterwards.
+// machine that is skipped is not held up. Meanwhile the condition still shows the error.
 func (s *scope) isHeldUp() bool {
 	return !s.skipped && s.host.Status.ErrorType != "" && s.hasShown(v1beta2.HostErrorReason)
 }
 
-// hasShown reports whether the condition has shown a reason for the timeout.
+// hasShown reports whether the condition has shown a reason for the timeout, and passes have looked
+// when that was over.
 func (s *scope) hasShown(reason string) bool {
+	since := s.blockedSince()
+	return shownReason(s.remediation) == reason && s.isOver(since) && !s.isUnseen(since)
+}
+
+// blockedSince returns since when the condition shows a reason for which a machine without a Node
+// is given up after the timeout, or nil.
+func (s *scope) blockedSince() *metav1.Time {
 	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
-	return shown != nil && shown.Reason == reason && s.isOver(&shown.LastTransitionTime)
+	if shown != nil && (shown.Reason == v1beta2.HostErrorReason || shown.Reason == v1beta2.WaitingForControlPlaneReason && s.nodeless) {
+		return &shown.LastTransitionTime
+	}
+	return nil
+}
+
+// isUnseen reports whether no pass looked when the timeout after a time was over. Passes come more
+// often than poll. This late, none can have looked in time.
+func (s *scope) isUnseen(since *metav1.Time) bool {
+	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout+poll
 }
 
 // readProof reads whether the host is proven to be off, and whether it has been so for the timeout.

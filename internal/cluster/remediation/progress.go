@@ -178,17 +178,18 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 	m := s.remediation
 	before := meta.FindStatusCondition(m.Status.Conditions, c.Type)
 	changed = before == nil || before.Reason != c.Reason || before.Status != c.Status
-	if !changed && before.Message == c.Message && before.ObservedGeneration == m.Generation {
+	if !changed && !s.isUnseen(s.blockedSince()) && before.Message == c.Message && before.ObservedGeneration == m.Generation {
 		return false, nil
 	}
 	return changed, r.patchStatus(ctx, m, func() { s.setCondition(c) })
 }
 
 // setCondition sets the condition. Its time is that of its reason, and not only of its status,
-// because a machine may be given up when it has shown a reason for long.
+// because a machine may be given up when it has shown a reason for long. If nobody looked when that
+// was over, the time begins anew.
 func (s *scope) setCondition(c *metav1.Condition) {
 	m := s.remediation
-	if shownReason(m) != c.Reason {
+	if shownReason(m) != c.Reason || s.isUnseen(s.blockedSince()) {
 		meta.RemoveStatusCondition(&m.Status.Conditions, c.Type)
 	}
 	c.ObservedGeneration, c.LastTransitionTime = m.Generation, metav1.NewTime(s.now)

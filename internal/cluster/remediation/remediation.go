@@ -196,7 +196,10 @@ func pause(s *scope, a action) time.Duration {
 // untilExpiry returns the time until the timeout is over, or 0 if the timeout does not run.
 func (s *scope) untilExpiry() time.Duration {
 	at := s.remediation.Status.ReleasedAt
-	if at == nil || s.expired {
+	if at == nil {
+		at = s.blockedSince()
+	}
+	if at == nil || s.isOver(at) {
 		return 0
 	}
 	return at.Add(s.timeout).Sub(s.now)

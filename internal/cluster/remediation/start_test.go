@@ -185,6 +185,57 @@ func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T
 	}
 }
 
+// gaps are times in which nobody looks.
+var gaps = map[string]func(l *life){
+	"its Cluster is paused": func(l *life) {
+		pause := func(paused bool) {
+			c, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge"}, &clusterv1.Cluster{})
+			l.write(c, func() { c.Spec.Paused = new(paused) })
+		}
+		pause(true)
+		l.leftAloneFor(time.Hour, "while its Cluster is paused")
+		pause(false)
+	},
+	"the operator is away":     func(l *life) { l.now = l.now.Add(time.Hour) },
+	"the clock is set back":    func(l *life) { l.now = l.now.Add(-time.Hour) },
+	"the clock is set forward": func(l *life) { l.now = l.now.Add(24 * time.Hour) },
+}
+
+func TestAMachineIsNotReplacedForWhatNobodyLookedAtMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, gap := range gaps {
+		for reason, life := range map[string]func(t *testing.T) *life{
+			v1beta2.HostErrorReason: func(t *testing.T) *life {
+				t.Helper()
+				l := newStart(t, nil)
+				l.choose()
+				l.errs(v1alpha1.ErrorRegistration)
+				return l
+			},
+			v1beta2.WaitingForControlPlaneReason: func(t *testing.T) *life {
+				t.Helper()
+				return newJoiner(t, 2)
+			},
+		} {
+			t.Run(reason+", "+name, func(t *testing.T) {
+				t.Parallel()
+				l := life(t)
+				l.shows(metav1.ConditionFalse, reason)
+				gap(l)
+				began := l.now
+				l.leftAloneFor(timeout-time.Minute, "after "+name)
+				l.untilPhase(deleting)
+				if took := l.now.Sub(began); took > timeout+3*time.Minute {
+					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
+				}
+				if n := l.told(reason); n != 1 {
+					t.Errorf("%d events, want one", n)
+				}
+			})
+		}
+	}
+}
+
 // isUp has the control plane of the Cluster initialized.
 func (l *life) isUp() {
 	l.Helper()
