@@ -72,6 +72,49 @@ func TestARecoveryByAnnotationThatWaitsForItsTurnIsWithdrawnWhenTheMachineIsSkip
 	}
 }
 
+// TestARecoveryByAnnotationIsWithdrawnOnceAlthoughAnEarlierWayLeftSomething has a remediation whose
+// strategy was another one before.
+func TestARecoveryByAnnotationIsWithdrawnOnceAlthoughAnEarlierWayLeftSomething(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]func(l *life){
+		"a backup": func(l *life) {
+			m := l.remediation()
+			l.write(m, func() { annotate(m, v1beta2.NodeLabelsBackupAnnotation, "{}") })
+		},
+		"a record of a taint": func(l *life) {
+			m := l.remediation()
+			l.write(m, func() { annotate(m, v1beta2.OutOfServiceAnnotation, "web") })
+		},
+		"a hold": func(l *life) {
+			h := l.host()
+			l.write(h, func() {
+				annotate(h, v1beta2.MetalRemediationAnnotationPrefix+"former", holdValue(l.remediation(), nil, l.now))
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, ways["annotation"])
+			l.fencing = false
+			requested := func() bool { _, ok := l.machine().Annotations[v1beta2.ExternalRemediationAnnotation]; return ok }
+			l.until("the request", requested)
+			left(l)
+			l.skip("maintenance")
+			l.until("its end", func() bool { return !requested() })
+			l.shows(metav1.ConditionTrue, v1beta2.RemediationSkippedReason)
+			before := l.writes
+			for range 10 {
+				l.pass()
+			}
+			if l.writes > before {
+				t.Errorf("%d writes while it is skipped", l.writes-before)
+			}
+			l.endSkip()
+			l.until("the request again", requested)
+		})
+	}
+}
+
 func TestWhatWasBegunGoesOnUntilTheHostIsOnAlthoughTheMachineIsSkippedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for way, change := range ways {
