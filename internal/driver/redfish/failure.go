@@ -113,12 +113,12 @@ func (t *trace) mayHaveChanged() bool {
 
 // refused reports whether a failed call is sure to have changed nothing. A failed read proves
 // nothing about a change that an earlier call may have made, unless the turn shows that there was
-// none: the attempt is fresh or was refused, or the step is in sendPhase after a turn that
-// succeeded, so that it has not sent its request yet.
+// none: the attempt is fresh or was refused, or the step is in servedPhase or sendPhase after a turn
+// that succeeded, so that it has not sent its request yet.
 func (t *trace) refused(turn driver.Turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	unsent := turn.Attempt == driver.Continued && turn.Phase == sendPhase
+	unsent := turn.Attempt == driver.Continued && (turn.Phase == servedPhase || turn.Phase == sendPhase)
 	return !t.changed && (t.sent || unsent || turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
 }
 

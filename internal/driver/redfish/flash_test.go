@@ -134,6 +134,31 @@ func TestReadThatFailsBeforeTheFlashLeavesItsOutcomeKnown(t *testing.T) {
 	}
 }
 
+func TestReadThatFailsBeforeAServedFlashIsNoReasonToDoubtIt(t *testing.T) {
+	s := newShelf(t, "ingot-firmware component=bmc version=9.9.1")
+	m, d := onShelf(t, "dell", s)
+	if _, err := m.Update(t.Context(), &bmc.Call{}, redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"), "bios"); err != nil { // somebody else's
+		t.Fatal(err)
+	}
+	m.before = len(m.Server.Effects())
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", "http://192.0.2.1/bmc.bin")}
+	out, err := f.next()
+	if err != nil || out.Phase != "serve" {
+		t.Fatalf("outcome = %+v, %v", out, err)
+	}
+	apply(m, out)
+	m.RefuseReads()
+	_, err = f.next()
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || !failure.Retryable || !failure.Refused {
+		t.Fatalf("error = %v, want a temporary refusal: nothing was requested", err)
+	}
+	m.Heal()
+	f.turn.Attempt = driver.Refused // as the engine stores it
+	if err := f.until(""); err != nil || !slices.Equal(m.Effects(), []string{"flash"}) {
+		t.Errorf("error = %v, effects %q, want one flash beside the update that waits", err, m.Effects())
+	}
+}
+
 func TestBMCThatCannotUpdateFromAURLIsNotAsked(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
