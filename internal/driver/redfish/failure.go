@@ -111,14 +111,17 @@ func (t *trace) mayHaveChanged() bool {
 	return t.changed
 }
 
+// unsentPhases are phases before a request that must not be repeated blindly.
+var unsentPhases = []string{servedPhase, sendPhase, legRestart.phase, legSoftRestart.phase}
+
 // refused reports whether a failed call is sure to have changed nothing. A failed read proves
 // nothing about a change that an earlier call may have made, unless the turn shows that there was
-// none: the attempt is fresh or was refused, or the step is in servedPhase or sendPhase after a turn
-// that succeeded, so that it has not sent its request yet.
+// none: the attempt is fresh or was refused, or the last turn succeeded and this one has still to
+// send the request of its phase.
 func (t *trace) refused(turn driver.Turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	unsent := turn.Attempt == driver.Continued && (turn.Phase == servedPhase || turn.Phase == sendPhase)
+	unsent := turn.Attempt == driver.Continued && slices.Contains(unsentPhases, turn.Phase)
 	return !t.changed && (t.sent || unsent || turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
 }
 

@@ -231,6 +231,74 @@ func TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan(t *testi
 	}
 }
 
+// TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost has machines that must not be switched off.
+func TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost(t *testing.T) {
+	bios := func(kind driver.StepKind) func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+		return func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+			attribute, value := otherValue(m)
+			return func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return stepper(d, node.BIOSInterface).RunStep(ctx, m.node, kind, biosStep(map[string]any{attribute: value}), turn)
+			}
+		}
+	}
+	power := func(target node.PowerState) func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+		return func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+			return setPower(m, d, target)
+		}
+	}
+	// Each changes a turn that follows one with a wait, or the one that ended the wait.
+	losses := map[string]func(m *machine, turn *driver.Turn, waited bool){
+		"the engine stops": func(_ *machine, turn *driver.Turn, waited bool) {
+			if waited {
+				turn.Attempt = driver.Unknown
+			}
+		},
+		"the BMC does not answer once": func(m *machine, _ *driver.Turn, _ bool) { m.RefuseReads() },
+		"an earlier release has waited": func(_ *machine, turn *driver.Turn, _ bool) {
+			turn.Phase = strings.TrimSuffix(turn.Phase, " waits")
+		},
+		"an earlier release has waited for a client": func(_ *machine, turn *driver.Turn, _ bool) {
+			if turn.Handle == "" && strings.HasSuffix(turn.Phase, " waits") {
+				turn.Phase = ""
+			}
+		},
+	}
+	for name, operation := range map[string]func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error){
+		"reboot": power(node.Rebooting), "soft reboot": power(node.SoftRebooting),
+		"BIOS step": bios(driver.CleanSteps), "BIOS step in use": bios(driver.ServiceSteps),
+	} {
+		for how, lose := range losses {
+			t.Run(name+", "+how, func(t *testing.T) {
+				m, d := leftUpdating(t, "dell")
+				m.node.DisablePowerOff = true
+				starts(m)
+				do := operation(m, d)
+				waited, ended := false, false
+				took, _, err := changed(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+					if waited || ended {
+						lose(m, &turn, waited)
+					}
+					out, err := do(ctx, turn)
+					m.Heal()
+					if failure, ok := errors.AsType[*node.DriverError](err); ok && failure.Retryable { // the runner makes the turn again
+						if turn.Attempt = driver.Unknown; failure.Refused {
+							turn.Attempt = driver.Refused
+						}
+						out, err = do(ctx, turn)
+					}
+					ended = waited && !out.Waits
+					waited = out.Waits
+					return out, err
+				})
+				restarts := slices.DeleteFunc(m.Effects(), func(kind string) bool { return !strings.HasSuffix(kind, "reboot") })
+				if err != nil || took == 0 || interrupted(m) || len(restarts) == 0 || name != "BIOS step in use" && len(restarts) > 1 {
+					t.Errorf("error = %v after %s, effects %q; want one restart after the write", err, took, m.Effects())
+				}
+			})
+		}
+	}
+}
+
 func TestWriteThatNeverEndsIsNotAwaitedForEver(t *testing.T) {
 	for name, document := range map[string]string{
 		"it is shown": `{"TaskState": "Running"}`, "its task cannot be read": `<html>`, "its task has no body": ``,

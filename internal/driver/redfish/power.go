@@ -60,6 +60,10 @@ type leg struct {
 // sent is the phase after the BMC has accepted the reset of a leg.
 func (l leg) sent() string { return l.phase + " sent" }
 
+// waits is the phase of a leg that restarts the machine while firmware is being written. No reset
+// has been sent yet. Earlier releases waited in the phase in which the reset is sent.
+func (l leg) waits() string { return l.phase + " waits" }
+
 var (
 	legOn = leg{phase: "on", goal: schemas.OnPowerState, passing: schemas.PoweringOnPowerState, resets: []schemas.ResetType{
 		schemas.OnResetType, schemas.ForceOnResetType, schemas.PushPowerButtonResetType,
@@ -83,7 +87,9 @@ var legs = []leg{legOn, legOff, legSoftOff, legRestart, legSoftRestart}
 func (l leg) cutsPower() bool { return l.restarts || l.goal == schemas.OffPowerState }
 
 // is reports whether a phase belongs to the leg.
-func (l leg) is(phase string) bool { return phase == l.phase || phase == l.sent() }
+func (l leg) is(phase string) bool {
+	return phase == l.phase || phase == l.sent() || l.restarts && phase == l.waits()
+}
 
 // powerPlans are the legs of each target. A reboot passes through off, which can be
 // seen, where the node allows that.
@@ -150,13 +156,21 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
+	waits := now.restarts && turn.Phase == now.waits()
 	// This comes before any wait: after a wait, nobody would know that the outcome is unknown.
-	if resets && now.restarts && turn.Attempt == driver.Unknown {
+	if resets && now.restarts && !waits && turn.Attempt == driver.Unknown {
 		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
 	}
 	var out driver.Outcome
 	if resets && now.cutsPower() {
-		if out, err = c.awaitFirmware(n, turn); err != nil || !out.Done() {
+		out, err = c.awaitFirmware(n, turn)
+		switch {
+		case err == nil && now.restarts && !out.Done():
+			out.Phase = now.waits()
+		case err == nil && waits: // the reset has a turn of its own, whose outcome may be unknown
+			out.Again, out.Phase = driver.NextTurn, now.phase
+		}
+		if err != nil || !out.Done() {
 			return out, err
 		}
 	}

@@ -71,7 +71,7 @@ func (c *call) awaitSoftRestart(turn driver.Turn, r *record) (driver.Outcome, er
 	}
 	mark := bootMarkOf(system)
 	switch {
-	case turn.Phase == legSoftRestart.phase:
+	case turn.Phase == legSoftRestart.phase, turn.Phase == legSoftRestart.waits():
 		r.Boot = &mark
 		return driver.Outcome{}, nil
 	case r.Boot == nil: // an earlier release has made the request
