@@ -77,7 +77,8 @@ func (w updating) guarded() *node.Node {
 // outcome is done when the power may be cut. Otherwise it waits for the end of the write, and
 // requests nothing. A BMC that does not answer, or refuses the login, is an error. A BMC whose
 // answer is an error, or cannot be read, counts as writing. The record of the operation's own
-// update is kept.
+// update is kept. That of an update of which nothing is stored stays only during a wait, because
+// later operations would take every newer update of others for it.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
 	if len(stored) == 0 {
@@ -96,7 +97,11 @@ func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, er
 			return driver.Outcome{}, fmt.Errorf("ask whether the firmware of %s is being written, which must not lose its power: %w", u.Component, err)
 		}
 		next := decideUpdate(u, shown, now)
-		if next.keep || u.Request == turn.Origin.Request {
+		keep := next.keep || u.Request == turn.Origin.Request
+		if u.Component == otherComponent {
+			keep = next.wait
+		}
+		if keep {
 			left = append(left, next.update)
 		}
 		if next.wait {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -453,6 +454,43 @@ func TestUpdateThatAnOlderDatabaseKnowsNothingOfKeepsThePowerOfTheMachine(t *tes
 		if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
 			t.Errorf("%s: after the step the node has %+v", name, left)
 		}
+	}
+}
+
+// TestUpdateOfOthersLeavesNoRecordAfterADoubt has a node with the record of an earlier update, which
+// has ended, and a BMC with a later one of somebody else, which waits for a boot.
+func TestUpdateOfOthersLeavesNoRecordAfterADoubt(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.1"))}
+	f.turn.Origin.Request = "update"
+	for f.turn.Phase != "follow" {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+	}
+	stored := node.FirmwareUpdatesOf(m.node)
+	tasks, _ := path.Split(stored[0].Task)
+	node.StoreFirmwareUpdates(m.node, append(stored, node.FirmwareUpdate{Request: "earlier", Component: "bmc", Task: tasks + "forgotten"}))
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		m.shows(map[string]string{
+			tasks:            `{"Members": [{"@odata.id": "` + tasks + `others"}]}`,
+			tasks + "others": `{"TaskState": "Pending"}`,
+		}, w, r, bmc)
+	})
+	f.turn.Attempt = driver.Unknown
+	for done := false; !done; {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		done = out.Done()
+	}
+	if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
+		t.Errorf("after the step the node has %+v", left)
 	}
 }
 
