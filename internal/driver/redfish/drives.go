@@ -132,6 +132,18 @@ func (d drives) own(n *node.Node, deviceTypes []string) []*schemas.VirtualMedia 
 	return slices.DeleteFunc(d.full(deviceTypes), func(slot *schemas.VirtualMedia) bool { return !d.isOwn(slot, n) })
 }
 
+// unclear returns a sentence about an image, in a virtual device of the given types, of which nobody
+// can tell whose it is. No types mean all. It is for a node without an image of its own there, and
+// empty if there is no such image.
+func (d drives) unclear(deviceTypes []string) string {
+	for _, slot := range d.full(deviceTypes) {
+		if node.BootedFrom(slot.Image) == "" {
+			return "An image was not ejected: " + d.inUse(slot) + "."
+		}
+	}
+	return ""
+}
+
 // inUse returns why a virtual device is not emptied.
 func (d drives) inUse(slot *schemas.VirtualMedia) string {
 	whose := "with an image of which nobody can tell whose it is"

@@ -55,7 +55,8 @@ func inDrives(m *machine) []string {
 	return images
 }
 
-func detachCD(t *testing.T, d redfish.Driver, n *node.Node) {
+// detachCD detaches the CD of a node, and returns the note about it.
+func detachCD(t *testing.T, d redfish.Driver, n *node.Node) string {
 	t.Helper()
 	out, err := d.DetachMedia(t.Context(), n, []string{"cdrom"}, fresh)
 	if err != nil {
@@ -64,6 +65,7 @@ func detachCD(t *testing.T, d redfish.Driver, n *node.Node) {
 	if out.Apply != nil {
 		out.Apply(n)
 	}
+	return out.Note
 }
 
 func TestSystemsThatShareVirtualDevicesLeaveEachOthersMedia(t *testing.T) {
@@ -120,6 +122,23 @@ func TestImageThatNobodyBootedIsThatOfTheNodeThatHasAttachedIt(t *testing.T) {
 	m.node = a
 	if _, err := vendorCall(m, d, "eject_vmedia", nil); err != nil || len(inDrives(m)) > 0 {
 		t.Errorf("error = %v, the virtual devices have %q, want that the vendor method ejects everything", err, inDrives(m))
+	}
+}
+
+func TestDetachingTellsOfAnImageThatMayBeTheNodes(t *testing.T) {
+	two := virtualSlots{{}, {}}
+	_, d, a, b := sharing(t, two.answer)
+	two[0].image = bootOf(a).ImageURL
+	if note := detachCD(t, d, b); note != "" {
+		t.Errorf("note = %q, want none about an image that is surely the other node's", note)
+	}
+	two[1].image = otherISO // by an earlier release, which left no record
+	if note := detachCD(t, d, b); two[1].image != otherISO || !strings.Contains(note, "nobody can tell whose it is") || !strings.Contains(note, "eject_vmedia") || strings.Contains(note, otherISO) {
+		t.Errorf("note = %q, the virtual device has %q; want that the image stays, and how to eject it", note, two[1].image)
+	}
+	two[0].image = bootOf(b).ImageURL
+	if note := detachCD(t, d, b); note != "" || two[0].image != "" {
+		t.Errorf("note = %q, the virtual device has %q; want the node's own image ejected, and no note", note, two[0].image)
 	}
 }
 

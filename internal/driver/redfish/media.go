@@ -332,7 +332,8 @@ func (c *call) ejectAll(full []*schemas.VirtualMedia) (empty []string, first err
 const mediaEjected = "ejected"
 
 // DetachMedia makes a turn of ejecting the images in the virtual devices of the given types. No
-// types mean all. An image that may be another system's stays.
+// types mean all. An image that may be another system's stays. If the node has no image of its own
+// there, the outcome has a note about an image that stays and may be the node's all the same.
 func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []string, turn driver.Turn) (driver.Outcome, error) {
 	const op = "detach virtual media"
 	var out driver.Outcome
@@ -344,6 +345,9 @@ func (d Driver) DetachMedia(ctx context.Context, n *node.Node, deviceTypes []str
 		full := found.own(n, deviceTypes)
 		if len(full) == 0 {
 			out.Apply = found.remember(n)
+			if turn.Phase != mediaEjected {
+				out.Note = found.unclear(deviceTypes)
+			}
 			return nil
 		}
 		empty := strings.Fields(turn.Handle)
