@@ -31,7 +31,7 @@ const (
 	availablePrepare                        // the configuration has changed, or has to be looked at before a deployment
 	availableProvision                      // something is to be deployed
 	availableGaveUp                         // the image failed too often
-	availableSilent                         // something is to be deployed, and the ramdisk sends no heartbeats
+	availableSilent                         // something is to be deployed, but no heartbeat comes
 	availableHeld                           // there is work for the machine, and the host is held off
 )
 

@@ -59,8 +59,9 @@ func (p deploymentInputs) deployment(ctx context.Context, h *v1alpha1.BareMetalH
 	return d, nil
 }
 
-// rootDevice returns the hints for the disk to deploy to. Without hints, the engine chooses the
-// root volume of a software RAID, and old hardware profiles do not count.
+// rootDevice returns the hints for the disk to deploy to. If the host has no hints but a software
+// RAID, it returns nil: the engine itself chooses the root volume, and the old hardware profile
+// does not count. Otherwise the hints of that profile stand in for missing ones.
 func rootDevice(h *v1alpha1.BareMetalHost) *v1alpha1.RootDeviceHints {
 	effective := h.Status.Provisioning
 	switch {

@@ -86,7 +86,8 @@ func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 		s.node = &n
 	}
 	if !steersPower[s.state()] {
-		return failsAtWork(s.host, s.node) && failedNodes[s.node.State] // the node may show that the next try has succeeded
+		// The node may show that the next try has succeeded.
+		return failsAtWork(s.host, s.node) && failedNodes[s.node.State]
 	}
 	return heldNodes[s.node.State]
 }

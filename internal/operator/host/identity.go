@@ -113,7 +113,7 @@ func decideAll(expected []node.MachineFacts, told node.MachineFacts) (v verdict,
 }
 
 // decideIdentity compares what is expected of a machine with what a BMC told about it. difference
-// says what the BMC told otherwise than expected.
+// says for each fact that differs what the BMC told, and what was expected.
 //
 // Equal UUIDs outweigh different serial numbers, as they do for the engine
 // (node.MachineIdentity.Compare): some BMCs give the number of a board as that of the system.

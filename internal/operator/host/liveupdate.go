@@ -219,7 +219,8 @@ func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering
 	}
 	p.updater.request(s, live)
 	s.intends(v1alpha1.OperationService, askService, fingerprint(steps), *s.node)
-	s.host.Status.Operation = v1alpha1.OperationStatus{} // the machine is off as requested; no later failure is one of the power
+	// The machine is off as requested, so a later failure is not one of the power.
+	s.host.Status.Operation = v1alpha1.OperationStatus{}
 	s.host.Status.PowerOffHolds = nil
 	s.clearError()
 	delete(s.host.Annotations, v1alpha1.RebootAnnotation)

@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// ownership decides which node a host may use. What a host says about itself proves nothing: people
-// wrote it who may write hosts, in their namespace only. A node is a host's when it carries the
-// host's mark. A host can mark only a node that nobody uses, or a node with the host's name. A node
-// in use with that name may be that of another cluster's host, so it is marked only for a host that
-// is known as its user.
+// ownership decides which node a host may use. What a host says about itself proves nothing,
+// because anybody who may write hosts, if only in one namespace, can write it. A node is a host's
+// when it carries the host's mark. A host can mark only a node that nobody uses, or a node with the
+// host's name. A node in use with that name may be that of another cluster's host, so it is marked
+// only for a host that is known as its user.
 //
 // A host gets the node's ID in its status first and marks the node after that, so that a deletion
 // in between finds the node. If several hosts find the same free node, even hosts of several

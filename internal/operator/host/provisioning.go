@@ -85,7 +85,8 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 		}},
 	})
 	var unusable *imageAuthError
-	if errors.As(err, &unusable) && !strings.Contains(s.before.Status.ErrorMessage, unusable.message) { // no event for each further try
+	// There is no event for each further try.
+	if errors.As(err, &unusable) && !strings.Contains(s.before.Status.ErrorMessage, unusable.message) {
 		s.warn(unusable.reason, "%s", unusable.message)
 	}
 	var failed *failure

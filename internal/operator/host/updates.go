@@ -185,9 +185,9 @@ func (c changes) live() changes {
 	return c
 }
 
-// wanted reports whether something has to be applied. ready reports whether all of that is the
-// newest version. unseen reports whether nobody has compared the newest version of one of the
-// objects.
+// wanted reports whether something has to be applied. ready reports whether all of that is known:
+// it is of the newest versions, and these have been compared with the machine. unseen reports
+// whether nobody has compared the newest version of one of the objects.
 func (c changes) wanted() bool {
 	return c.any(func(c change) bool { return c.version() != 0 })
 }

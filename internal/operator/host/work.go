@@ -196,8 +196,8 @@ type task struct {
 	// recorded is a request that is sent after its record was written, "" for none. It must not be
 	// repeated only because the operator ended in between.
 	recorded string
-	// send has the functions that send the task's own requests. Other requests are those that every
-	// operation can make.
+	// send has the functions that send the task's own requests. Requests without a function here are
+	// sent as every operation sends them.
 	send map[string]func(ctx context.Context) error
 }
 

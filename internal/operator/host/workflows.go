@@ -82,7 +82,8 @@ var provisionWorkflow = workflow{
 	node.Active:       done,
 }
 
-// adoptWorkflow has the engine adopt a node whose machine is in use, if the engine has lost it.
+// adoptWorkflow has the engine adopt the machine of a host in use. The engine may have lost the
+// machine's node and have a new one.
 var adoptWorkflow = workflow{
 	node.Enroll:         toManage,
 	node.Verifying:      wait,
@@ -149,7 +150,7 @@ var deprovisionWorkflow = workflow{
 }
 
 // impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for too
-// long. It is asked to remove the deployment without that.
+// long. The engine is asked to remove the deployment all the same.
 var impatientWorkflow = with(deprovisionWorkflow, workflow{
 	node.ServiceWait: {workAsk, askUndeploy},
 })
