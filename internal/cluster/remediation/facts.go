@@ -276,8 +276,8 @@ func (s *scope) blockedSince() *metav1.Time {
 	return nil
 }
 
-// isUnseen reports whether no pass looked when the timeout after a time was over. Passes come more
-// often than poll. This late, none can have looked in time.
+// isUnseen reports whether no pass looked when the timeout after a time was over. Passes follow
+// each other within poll, so none did if the timeout was over that long ago.
 func (s *scope) isUnseen(since *metav1.Time) bool {
 	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout+poll
 }

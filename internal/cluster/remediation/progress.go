@@ -169,8 +169,8 @@ func (s *scope) since() *metav1.Time {
 	return began
 }
 
-// show writes the condition if it changed. changed reports whether its reason or status differ from
-// before, and not only its message.
+// show writes the condition if it changed, or if its time has to begin anew; see setCondition.
+// changed reports whether its reason or status differ from before, and not only its message.
 func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (changed bool, err error) {
 	if c == nil {
 		return false, nil
