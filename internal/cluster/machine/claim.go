@@ -24,8 +24,8 @@ import (
 // same time.
 const claimTries = 5
 
-// noOther is what follows when a machine has lost the host that it ran on. The controller does not
-// replace such a host, because nothing proves any more that it is off.
+// noOther is what follows when a machine has lost the host that it ran on. The machine is not
+// replaced without a person, because nothing proves any more that it is off.
 const noOther = "the machine cannot get another one; delete its Machine when it is certain to be off"
 
 // claimStep is what follows for a machine and the host that its annotation names.

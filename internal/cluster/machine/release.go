@@ -280,8 +280,8 @@ func (p *pass) waitFor(h *v1alpha1.BareMetalHost) {
 	p.why = reason{v1beta2.DeletingReason, what + "."}
 }
 
-// freeHost frees the host. It removes the label from the Secret first, because after that nothing
-// says that the machine used the host.
+// freeHost frees the host. It removes the label from the Secret first, because once the host is
+// free nothing says whose Secret it was.
 func (p *pass) freeHost(ctx context.Context, h *v1alpha1.BareMetalHost) error {
 	if err := p.labelSecret(ctx, h, false); err != nil {
 		return err
