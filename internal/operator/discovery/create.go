@@ -173,7 +173,8 @@ func hostFor(resource *discoveryv1.BareMetalHostDiscovery, c creation, name stri
 		host.Spec.Architecture = c.facts.Architecture
 	}
 	if host.Spec.BootMode == "" && c.facts.BootMode == "bios" {
-		host.Spec.BootMode = v1alpha1.BootModeLegacy // an empty mode means UEFI, and without a BMC nothing can switch the machine to it
+		// An empty mode means UEFI, and without a BMC nothing can switch the machine to it.
+		host.Spec.BootMode = v1alpha1.BootModeLegacy
 	}
 	for k, v := range template.Labels {
 		host.Labels[k] = v

@@ -23,8 +23,8 @@ const (
 	// on therefore delay a poll only a little. At most readTimeout/slowAfter times as many readings
 	// as workers can be under way.
 	slowAfter = time.Second
-	// readWindow is how long a poll starts to read nodes. The next poll, which follows at once,
-	// reads the remaining ones.
+	// readWindow is the time within which a poll starts the readings of nodes. The next poll, which
+	// follows at once, reads the remaining nodes.
 	readWindow = 10 * time.Second
 
 	// firstRetry is the pause before a node without a readable inventory is read again. It doubles

@@ -59,7 +59,7 @@ func RecordDeletion(ctx context.Context, live client.Reader, writer client.Statu
 	return nil
 }
 
-// recordBackoff is the pauses between attempts to write a tombstone. There are many attempts,
+// recordBackoff sets the pauses between attempts to write a tombstone. There may be many attempts,
 // because many hosts may be deleted at once.
 var recordBackoff = wait.Backoff{Steps: 20, Duration: 20 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
