@@ -10,7 +10,7 @@ import (
 )
 
 // RAIDSteps returns the clean steps that give a machine the volumes of raid, which
-// [Worker.SetTargetRAID] has to write first. The steps delete all volumes before, because a volume
+// [Worker.SetTargetRAID] has to know before. The steps first delete all volumes, because a volume
 // cannot be changed. A list that is null in raid asks for nothing, so there may be no steps. At
 // most one of the lists may be non-null: the RAID interface that deletes volumes of one kind leaves
 // the other kind alone.

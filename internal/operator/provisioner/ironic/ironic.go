@@ -218,7 +218,8 @@ func (e *Engine) Lock(ctx context.Context, id string, mark provisioner.Mark) (pr
 	case present.InstanceID != "":
 		return provisioner.Node{}, fmt.Errorf("lock node %s: %w: %s", id, provisioner.ErrNotOwned, present.UsedFor())
 	default:
-		return provisioner.Node{}, &kindError{kind: provisioner.ErrBusy, err: refusal} // another host had the lock until now
+		// Another host had the lock until now.
+		return provisioner.Node{}, &kindError{kind: provisioner.ErrBusy, err: refusal}
 	}
 }
 

@@ -45,7 +45,8 @@ func (e *Engine) SetTargetRAID(ctx context.Context, id string, raid *v1alpha1.RA
 	}
 	err = e.client.SetRAID(ctx, id, volumes)
 	if errors.Is(err, ironic.ErrNotFound) {
-		return &kindError{kind: provisioner.ErrUnsupported, err: err} // the node exists, so its RAID interface takes no volumes
+		// The node exists, so its RAID interface takes no volumes.
+		return &kindError{kind: provisioner.ErrUnsupported, err: err}
 	}
 	return translate(err)
 }
