@@ -71,8 +71,9 @@ func nodeList(ids []string) string {
 // nodes for which claimed returns true, because they belong to other hosts. Find returns
 // provisioner.ErrNotFound, an AmbiguousError, or the engine's error.
 //
-// A search by MAC address looks into an index. Before, it reads ports that were never read, or not
-// since the last inspection, and ports of unused nodes that were read too long ago.
+// A search by MAC address first reads ports that were never read, or not since the last inspection,
+// and ports of unused nodes that were read too long ago. Apart from that, it costs one look into an
+// index.
 func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error) {
 	asked := c.ask()
 	n, err := c.engine.Find(ctx, identity)
