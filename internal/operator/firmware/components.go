@@ -78,7 +78,8 @@ func (p components) write(ctx context.Context, s pass, exists bool, found []prov
 	before := c.DeepCopy()
 	shown, leftOut := cutComponents(found)
 	c.Status.Components = statusOf(shown)
-	v := decideComponents(c.Spec.Updates, c.Status.Updates, found) // found includes components that are not shown
+	// found includes components that are not shown.
+	v := decideComponents(c.Spec.Updates, c.Status.Updates, found)
 	v.leftOut = leftOut
 	setConditions(&c.Status.Conditions, v, c.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, c.Status) && len(c.Spec.Updates) == 0 {

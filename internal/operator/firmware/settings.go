@@ -100,7 +100,8 @@ func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirm
 	before := h.DeepCopy()
 	h.Status.FirmwareSchema = reference
 	h.Status.Settings = valuesOf(shown)
-	conditions := decideSettings(h.Spec.Settings, read.found, schemaOf(read.found, nil), read.none) // found includes settings that are not shown
+	// found includes settings that are not shown.
+	conditions := decideSettings(h.Spec.Settings, read.found, schemaOf(read.found, nil), read.none)
 	conditions.leftOut = leftOut
 	setConditions(&h.Status.Conditions, conditions, h.Generation, s.now)
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
