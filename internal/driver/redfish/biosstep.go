@@ -106,8 +106,8 @@ func (c *call) requestReset(n *node.Node, kind driver.StepKind) (driver.Outcome,
 // requestSettings requests the settings that the machine does not have now, or would not have after
 // its next restart. It also requests settings that wait for the restart already: an iDRAC may hold
 // them without the job that applies them. If the iDRAC has the job, it refuses the request, and the
-// refusal is ignored. Only after a request whose outcome is unknown, settings that wait already are
-// not requested again.
+// refusal is ignored. After a request whose outcome is unknown, it requests nothing if all of the
+// settings wait already.
 func (c *call) requestSettings(n *node.Node, kind driver.StepKind, wanted map[string]any) (driver.Outcome, error) {
 	bios, err := c.bios(n)
 	if err != nil {

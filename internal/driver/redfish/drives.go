@@ -96,8 +96,8 @@ func (o ownImage) isIn(slot *schemas.VirtualMedia) bool {
 }
 
 // remember returns the change of a node that updates its list of own images. Images stay in the
-// list while they are in their virtual devices, and those in now are added. It returns nil when
-// nothing changes.
+// list while they are in their virtual devices. The images in now are added, and replace others in
+// the same devices. It returns nil when nothing changes.
 func (d drives) remember(n *node.Node, now ...ownImage) func(*node.Node) {
 	if len(d.others) == 0 {
 		return nil
@@ -132,9 +132,9 @@ func (d drives) own(n *node.Node, deviceTypes []string) []*schemas.VirtualMedia 
 	return slices.DeleteFunc(d.full(deviceTypes), func(slot *schemas.VirtualMedia) bool { return !d.isOwn(slot, n) })
 }
 
-// unclear returns a sentence about an image, in a virtual device of the given types, of which nobody
-// can tell whose it is. No types mean all. It is for a node without an image of its own there, and
-// empty if there is no such image.
+// unclear returns a sentence that an image in a virtual device of the given types was not ejected,
+// because nobody can tell whose it is. No types mean all. The text is empty if there is no such
+// image. The caller makes sure that the node has no image of its own in these devices.
 func (d drives) unclear(deviceTypes []string) string {
 	for _, slot := range d.full(deviceTypes) {
 		if node.BootedFrom(slot.Image) == "" {

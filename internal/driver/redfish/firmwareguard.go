@@ -62,7 +62,8 @@ func (w updating) unstored() node.FirmwareUpdate {
 }
 
 // guarded returns the node with records of all updates that must end before the machine loses its
-// power. If an update may be under way of which nothing is stored, it has a record, too.
+// power. The records include one for an update of which nothing is stored, if such an update may be
+// under way.
 func (w updating) guarded() *node.Node {
 	stored, more := node.FirmwareUpdatesOf(w.node), w.unstored()
 	if !w.record.Update.Doubted || slices.ContainsFunc(stored, more.Same) {
@@ -77,8 +78,9 @@ func (w updating) guarded() *node.Node {
 // outcome is done when the power may be cut. Otherwise it waits for the end of the write, and
 // requests nothing. A BMC that does not answer, or refuses the login, is an error. A BMC whose
 // answer is an error, or cannot be read, counts as writing. The record of the operation's own
-// update is kept. That of an update of which nothing is stored stays only during a wait, because
-// later operations would take every newer update of others for it.
+// update is kept. The record that stands for an update of which nothing is stored is kept only
+// during a wait. If it stayed, later operations would take every newer update of others for that
+// update.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
 	if len(stored) == 0 {

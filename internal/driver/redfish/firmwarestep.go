@@ -109,7 +109,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return sources.fetch(ctx, file, turn, r)
 	}
 	return f.withRecord(ctx, n, "update the firmware of "+file.component, turn, r, func(c *call, r record) (driver.Outcome, error) {
-		if watches(turn.Phase) { // in each turn, as an answer of the BMC ends it
+		if watches(turn.Phase) { // again in each turn, because an answer of the BMC cancels it
 			c.bmc.tries.MayStart()
 		}
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: c.turn, record: r}

@@ -122,7 +122,7 @@ func (p *pool) release(b *bmc) {
 	b.idle = time.AfterFunc(p.options.SessionIdle, func() { p.rest(b) })
 }
 
-// rest gives the session back of a BMC that nobody uses. It keeps little more than whether the BMC
+// rest gives back the session of a BMC that nobody uses. It keeps little more than whether the BMC
 // accepts the credentials.
 func (p *pool) rest(b *bmc) {
 	p.mu.Lock()

@@ -60,8 +60,9 @@ type leg struct {
 // sent is the phase after the BMC has accepted the reset of a leg.
 func (l leg) sent() string { return l.phase + " sent" }
 
-// waits is the phase of a leg that restarts the machine while firmware is being written. No reset
-// has been sent yet. Earlier releases waited in the phase in which the reset is sent.
+// waits is the phase in which a leg that restarts the machine waits while firmware is being
+// written. No reset has been sent yet. Earlier releases waited in the phase in which the reset is
+// sent.
 func (l leg) waits() string { return l.phase + " waits" }
 
 var (

@@ -90,8 +90,9 @@ func isCommitted(err error) bool {
 	})
 }
 
-// refusedFor reports whether a BMC refused a request because it lacks a property, or should not
-// have it. The answer names the property; some BMCs name it only in the text of a general error.
+// refusedFor reports whether a BMC refused a request because the request lacks a property, or has
+// one that it should not have. The answer names the property; some BMCs name it only in the text of
+// a general error.
 func refusedFor(err error, property string) bool {
 	var answer *schemas.Error
 	return isRefusal(err) && errors.As(err, &answer) && (strings.Contains(answer.Message, property) ||

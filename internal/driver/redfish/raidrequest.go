@@ -98,7 +98,7 @@ func (w raiding) delete(path string, when schemas.OperationApplyTime) (*schemas.
 const operationApplyTime = "@Redfish.OperationApplyTime"
 
 // search looks for a request whose outcome is unknown. A change that waits for a restart may show
-// nowhere, so there the machine is restarted first.
+// nowhere, so in that case the machine is restarted first.
 func (w raiding) search() (driver.Outcome, error) {
 	change := w.change()
 	done, err := w.shown(change)

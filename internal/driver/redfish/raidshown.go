@@ -98,7 +98,8 @@ func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 
 // settled reports whether a machine that starts shows all of its storage, and the same as in the
 // turn before. It notes what the machine shows. Until the storage has settled, a list that misses
-// something proves nothing. After within, storage that is hidden or without drives is an error.
+// something proves nothing. When the time within is over, storage that is hidden or without drives
+// is an error.
 func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error) {
 	before := w.record.RAID.Seen
 	w.record.RAID.Seen = appearance(units)

@@ -33,7 +33,7 @@ func taskPathOf(task *schemas.TaskMonitorInfo) string {
 	return pathOf(task.TaskMonitor)
 }
 
-// progress is how far something is that the BMC was asked for, as the BMC says.
+// progress is how far the BMC says that it is with a change that it was asked for.
 type progress string
 
 const (
