@@ -54,8 +54,9 @@ type Outcome struct {
 	// under work meanwhile.
 	Again time.Duration
 	// Park, when above 0, asks for another turn after this long. The node goes into its waiting
-	// state, where it may be aborted. It keeps its state where that has no waiting state, and while
-	// the engine leaves the machine of failed work in order.
+	// state, where it may be aborted. It keeps its state where that has no waiting state. It also
+	// keeps it while the engine puts the machine in order after failed work, because a client
+	// could abort that in a waiting state.
 	Park time.Duration
 	// Callback parks the node until its agent sends a heartbeat. With Park, the next
 	// turn follows whichever comes first.
