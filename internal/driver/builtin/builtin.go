@@ -28,18 +28,18 @@ type Dependencies struct {
 	// FakeMachine returns the machine of a node of fake hardware. Nil means the machine that
 	// driver_info.fake_machine names, over HTTP.
 	FakeMachine fake.Machines
-	// IPMI is the driver for BMCs with IPMI. The zero value means that there are no interfaces
-	// ipmitool.
+	// IPMI is the driver for BMCs with IPMI. The zero value means that no interface has an
+	// implementation named ipmitool.
 	IPMI ipmi.Driver
 	// Redfish is the driver for BMCs with Redfish, which the caller closes. The zero value means
-	// that there are no interfaces redfish.
+	// that no interface has an implementation named redfish.
 	Redfish redfish.Driver
 	// Netboot says what boot interfaces serve to machines on the network, and Images gets the
 	// images. With the zero values nothing is served, and the validation of nodes says so.
 	Netboot netboot.Config
 	Images  netboot.Images
 	// Ramdisk is the driver for work in the ramdisk. The zero value means that there are no deploy
-	// interfaces but fake, and no RAID and rescue interfaces agent.
+	// interfaces but fake, and no RAID and rescue interfaces named agent.
 	Ramdisk ramdisk.Driver
 }
 
