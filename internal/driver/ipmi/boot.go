@@ -113,7 +113,7 @@ func (d Driver) BootDevice(ctx context.Context, n *node.Node) (node.BootDevice, 
 
 // SetBootDevice sets the boot flags, and asks the firmware to handle them. Flags for one boot are
 // sent even if the BMC shows them already: it may be about to clear those of an earlier request.
-// Only after a call whose outcome is unknown, flags that the BMC shows count as sent by that call.
+// After a call whose outcome is unknown, however, flags that the BMC shows count as sent by it.
 func (d Driver) SetBootDevice(ctx context.Context, n *node.Node, device node.BootDevice, turn driver.Turn) (driver.Outcome, error) {
 	i := slices.IndexFunc(bootDevices, func(row bootDevice) bool { return row.name == device.Device })
 	if i < 0 {
