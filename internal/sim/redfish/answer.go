@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxBody is how much of the body of a request is read, in bytes.
+// maxBody limits the body of a request, in bytes. A larger one is refused.
 const maxBody = 64 << 10
 
 // object is a JSON object.
