@@ -54,7 +54,7 @@ type Task struct {
 
 	fails  bool // it fails when it ends
 	lasts  time.Duration
-	hidden bool // forgotten, but still running
+	hidden bool // forgotten before it ended
 	volume volumeChange
 }
 
