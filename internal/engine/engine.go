@@ -57,8 +57,8 @@ type Engine struct {
 	boot       boot
 }
 
-// Start opens the database, resumes the work that is stored in it and starts to answer requests.
-// Stop ends the engine. After an error nothing is left running.
+// Start opens the database and resumes the work that is stored in it. When it returns, the engine
+// answers requests. Stop ends the engine. After an error nothing is left running.
 func Start(ctx context.Context, opts Options) (*Engine, error) {
 	e := &Engine{config: opts.Config, log: maskingLog(opts.Logger), clock: opts.Clock, served: make(chan error, 4)}
 	err := e.parts.Start(ctx,
