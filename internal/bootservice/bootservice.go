@@ -213,7 +213,7 @@ func (s *service) script(w http.ResponseWriter, _ *http.Request, n *node.Node, b
 	return nil
 }
 
-// hasScript reports whether a boot uses the network.
+// hasScript reports whether the machine boots with a script of iPXE, not from a virtual medium.
 func hasScript(boot node.RamdiskBoot) bool {
 	return !boot.ServesMedium() && (boot.Kernel != "" && boot.Ramdisk != "" || boot.ISO != "")
 }

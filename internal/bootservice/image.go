@@ -156,8 +156,8 @@ func latest(files []*imagecache.Image) time.Time {
 	return last
 }
 
-// patientWriter ends an answer if the reader takes no bytes for a while, or if the answer is not
-// complete at the end.
+// patientWriter ends an answer if the reader takes no bytes for writeWithin, or if the answer is
+// not complete at the time end.
 type patientWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
