@@ -60,8 +60,8 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
-// ask requests the rest of the part, if there is a part, or the whole image. If the image is in the
-// cache, the request is conditional on a change.
+// ask requests the rest of the part, if the server can tell whether that belongs to the part.
+// Otherwise it requests the whole image, and if the image is in the cache, only if it has changed.
 func (d *download) ask(ctx context.Context) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url.String(), nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *download) ask(ctx context.Context) (*http.Response, error) {
 	return d.cache.client.Do(request)
 }
 
-// temporary are the statuses of refusals that may not be repeated later.
+// temporary are the statuses of refusals that another try may not get.
 var temporary = map[int]bool{http.StatusRequestTimeout: true, http.StatusTooEarly: true, http.StatusTooManyRequests: true}
 
 // accept reads the head of an answer. It returns the size of the image, or a negative number if the

@@ -145,8 +145,7 @@ func (c *contents) tidy() error {
 	return c.makeRoom(0)
 }
 
-// hold promises more bytes to a download. To make room, it removes the images that were not used
-// for longest.
+// hold promises more bytes to a download, for which it makes room.
 func (c *contents) hold(more int64) error {
 	if err := c.fits(more); err != nil {
 		return err
@@ -159,9 +158,9 @@ func (c *contents) hold(more int64) error {
 	return nil
 }
 
-// makeRoom removes parts and images until more bytes fit within the limit of the folder and beside
-// the reserve of the disk. If the file system does not tell its free space, it is filled until it
-// is full.
+// makeRoom removes parts and images, in the order of removeOldest, until more bytes fit within the
+// limit of the folder and beside the reserve of the disk. A file system that does not tell its free
+// space is filled until it is full.
 func (c *contents) makeRoom(more int64) error {
 	if err := c.keepLimit(more); err != nil {
 		return err
@@ -174,7 +173,8 @@ func (c *contents) makeRoom(more int64) error {
 	return nil
 }
 
-// keepLimit removes parts and images until more bytes fit within the limit of the folder.
+// keepLimit removes parts and images, in the order of removeOldest, until more bytes fit within the
+// limit of the folder.
 func (c *contents) keepLimit(more int64) error {
 	for c.size() > c.limit-more {
 		if err := c.removeOldest(); err != nil {
