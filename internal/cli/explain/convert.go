@@ -162,7 +162,8 @@ func (n *engineNode) user() string {
 	return ""
 }
 
-// used reports whether the node has an instance or an owner, or is in a state that a free node cannot have.
+// used reports whether the node has an instance or an owner, or is in a state that a free node
+// cannot have.
 func (n *engineNode) used() bool {
 	switch node.State(n.ProvisionState) {
 	case node.Enroll, node.Manageable, node.Available, node.Inspecting, node.InspectWait:

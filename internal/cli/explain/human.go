@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// spans are the units of durations, the largest first. A unit is used for at least twice its size,
-// so "90 minutes" does not become "1 hour".
+// spans are the units of durations, the largest first. A unit is used for durations of at least
+// twice its size, so "90 minutes" does not become "1 hour".
 var spans = []struct {
 	size time.Duration
 	name string
