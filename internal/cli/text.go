@@ -52,7 +52,7 @@ func active(r rune) bool {
 }
 
 // safeJSON escapes characters in a JSON text that a terminal acts on but that the encoder leaves
-// alone. Outside of strings there are only line breaks and spaces of the indentation, which stay.
+// alone. Outside of strings, the only such characters are line breaks, which stay.
 func safeJSON(text []byte) []byte {
 	return escaped(text, func(r rune) string {
 		high, low := utf16.EncodeRune(r)
