@@ -165,10 +165,11 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	return err
 }
 
-// Bounds of inspection data, in bytes.
+// Bounds of inspection data, in bytes. A document of up to keptDocument stays in memory until its
+// work begins; a larger one is read again then.
 const (
 	maxUnknownDocument = 4 << 20   // of unknown machines, which anybody can invent
-	keptDocument       = 256 << 10 // a larger one is read again when its work begins, see runner.NewJob
+	keptDocument       = 256 << 10 // larger ones do not stay in memory, see runner.Runner.Enqueue
 )
 
 // refusesUnknown returns why an unknown machine is not enrolled, "" when it may be.
