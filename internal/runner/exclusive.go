@@ -7,9 +7,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// exclusive keeps this process from calling one machine under two leases at once. A lease may
-// expire only by the database's clock, because somebody put that clock forward or the engine's
-// machine slept. That does not end the calls under the lease.
+// exclusive keeps this process from calling one machine under two leases at once. A lease can
+// expire by the database's clock alone, because somebody put that clock forward or the engine's
+// machine slept. Such an end of the lease does not end the calls that are made under it.
 type exclusive struct {
 	mu    sync.Mutex
 	nodes map[int64]*underLease

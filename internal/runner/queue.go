@@ -132,8 +132,8 @@ func (q *queue) waiting() int {
 	return len(q.jobs)
 }
 
-// keepHints is how many queued jobs may keep their hint and their node in memory. Further jobs read
-// the node again, so that a storm of requests takes little memory.
+// keepHints is how many queued jobs may keep their hint and their node in memory. Further jobs drop
+// both, so that a storm of requests takes little memory: what they need is read again.
 const keepHints = 128
 
 // Enqueue starts a job for work that the caller has stored. It ignores nil.
