@@ -101,7 +101,8 @@ func (f *faultPoints) kill(here faultPoint) {
 	select {} // until the signal arrives
 }
 
-// write adds a line to the log, which says whether the process is killed there.
+// write adds a line to the log, which says whether the process is killed there, before the commit
+// or after it.
 func (f *faultPoints) write(here faultPoint) {
 	if f.log == nil {
 		return

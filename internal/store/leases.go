@@ -132,8 +132,8 @@ func (tx *Tx) raiseEpochs(last int64) error {
 	return tx.exec("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'leases'", last)
 }
 
-// CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in force. Every checkpoint
-// calls it before it writes.
+// CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in force. Work calls it
+// before a write of its own that is no checkpoint, such as the reservation of an object.
 func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 	if err := tx.lockNode("id", nodeID); err != nil {
 		return err
@@ -150,9 +150,9 @@ func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 }
 
 // HoldMachine is called before a call that changes the machine is made under a lease. It stores
-// until when that call may be under way, and extends the lease to at least margin, at least 0,
-// beyond that. Nobody else gets the node before until, whatever becomes of the lease and its
-// holder. A hold replaces the one before it.
+// until when that call may be under way, and makes the lease last at least for margin beyond that;
+// margin is 0 or more. Nobody else gets the node before until, whatever becomes of the lease and
+// its holder. A hold replaces the one before it.
 //
 // HoldMachine sets the times in lease; ExpiresAt is set by the commit at the latest. If the lease
 // is not in force, HoldMachine or the commit returns node.ErrLeaseLost.

@@ -152,7 +152,7 @@ func (s *postgresSession) send() error {
 }
 
 // sendWith sends everything that is queued in one trip; last reads the result of the last
-// statement. Its error becomes the cause, which ends the transaction.
+// statement. Any error becomes the cause, which ends the transaction.
 func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 	if s.cause != nil {
 		return s.cause

@@ -26,8 +26,8 @@ type BootNode struct {
 	InspectInterface string
 	MACs             []string // addresses of its ports, as stored
 	Provisional      bool     // discovered, and no person has accepted it
-	// Doubtful says that the database was restored from a backup and a person has yet to decide
-	// about it, and that the node has not changed its state since.
+	// Doubtful says that the database is a copy of an older state about which a person has yet to
+	// decide, and that the node has not changed its state since.
 	Doubtful bool
 }
 

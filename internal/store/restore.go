@@ -169,7 +169,7 @@ func keep(ctx context.Context, current string, at time.Time) (string, error) {
 		return kept, nil // one file, which the new one replaces
 	}
 	// Either another program has the database open, and the log is empty, or the database is
-	// damaged or not a database at all. Then its log is kept with it, unchanged.
+	// damaged or not a database at all. In each case the log is kept with it, unchanged.
 	for _, suffix := range sidecars {
 		err := os.Rename(current+suffix, kept+suffix)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

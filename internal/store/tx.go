@@ -33,9 +33,11 @@ type Tx struct {
 	// shared is set in a write that others run beside, so that it has to lock what it reads.
 	shared *postgresWrite
 
-	expectsWork bool           // see ExpectWork
-	created     int64          // key of the last node that this write created; 0 without one
-	free        map[int64]bool // nodes that this write has locked; true without a lease, even an expired one
+	expectsWork bool  // see ExpectWork
+	created     int64 // key of the last node that this write created; 0 without one
+	// free has the keys of the nodes that this write has locked; true for a node that it found
+	// without a lease, not even an expired one.
+	free map[int64]bool
 }
 
 // session runs the statements of one transaction. The statements are written for SQLite, with "?"

@@ -65,7 +65,7 @@ type WorkScope struct {
 	NotGroups []string   // conductor groups that others serve
 	Kinds     []WorkKind // the only kinds wanted; empty means all
 	NotIDs    []int64    // keys of work that is not wanted
-	Held      []int64    // epochs of leases that are still in use; they do not end when they expire
+	Held      []int64    // epochs of leases in use by their owner, whose claims do not end them
 	// Spare leaves expired leases of others alone, because their owners may renew them.
 	Spare bool
 }
