@@ -118,8 +118,8 @@ func (b *bodyBudget) fits(taken, n int64) bool {
 
 // makeRoom closes bodies that keep the source out. It closes those that arrive too slowly, of
 // sources that hold at least as much. If there are none, it closes the largest body of a source
-// that holds more. An agent whose post is cut gives up, so bodies are closed only when another
-// source finds no room. The caller holds the lock, and logs the lines after releasing it.
+// that holds more. An agent whose post is cut gives up, so bodies are closed only when a source
+// finds no room. The caller holds the lock, and logs the lines after releasing it.
 func (b *bodyBudget) makeRoom(source ramdiskSource) (lines [][]slog.Attr) {
 	own, now := b.taken[source], b.now()
 	var closed []*budgetedBody

@@ -151,7 +151,8 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request, turn *ramdiskTur
 	}
 	beat, reason, err := request.check(versionOf(r))
 	if err != nil {
-		_ = turn.do(r.Context(), func(ctx context.Context) error { // without room, it is not recorded
+		// Without room the refusal is not recorded; the answer is the same.
+		_ = turn.do(r.Context(), func(ctx context.Context) error {
 			a.engine.HeartbeatRefused(ctx, ident, reason, request.callback())
 			return nil
 		})
