@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/inventory"
 )
 
-// validateInterfacesHook sorts the network interfaces. It writes the plugin data all_interfaces
+// validateInterfacesHook selects network interfaces. It writes the plugin data all_interfaces
 // (every usable one, by name), valid_interfaces (those that add_ports selects) and macs (the
 // addresses of valid_interfaces). An entry is the interface as sent, including unknown keys, with
 // its MAC address normalised, no scope in ipv6_address, and pxe_enabled added.
