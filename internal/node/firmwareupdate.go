@@ -9,9 +9,9 @@ import (
 const FirmwareUpdatesKey = "firmware_updates"
 
 // FirmwareUpdate is a firmware update that the engine has requested from the BMC of a node and
-// whose end it has not seen. The engine stores it before the request, and keeps it beyond the
-// operation that made the request, so that no later operation cuts the machine's power while its
-// firmware is written.
+// whose end it has not seen. The engine stores it before the request, and keeps it beyond the work
+// that made the request, so that no later operation cuts the machine's power while its firmware is
+// written.
 type FirmwareUpdate struct {
 	Request   string    `json:"request"`   // the operation that made the request, see driver.Origin
 	Component string    `json:"component"` // such as "bios"

@@ -10,8 +10,9 @@ import (
 type BIOSSetting struct {
 	Name  string `json:"name"`
 	Value string `json:"value"` // numbers and booleans as text
-	// Fields of the attribute registry; zero when the registry does not have them.
-	AttributeType   string   `json:"attribute_type,omitempty"` // "Enumeration", "Integer", "String", …
+	// Fields of the attribute registry; zero when the registry does not have them. AttributeType is
+	// "Enumeration", "Integer", "String", "Boolean" or "Password".
+	AttributeType   string   `json:"attribute_type,omitempty"`
 	AllowableValues []string `json:"allowable_values,omitempty"`
 	LowerBound      *int64   `json:"lower_bound,omitempty"`
 	UpperBound      *int64   `json:"upper_bound,omitempty"`
@@ -117,8 +118,8 @@ type HardwareAttributes struct {
 	// NeedsRamdiskForPower says that only the ramdisk of the machine can restart it:
 	// without a running ramdisk the engine cannot change the power.
 	NeedsRamdiskForPower bool
-	// SkipBMCDetect says that the agent need not detect the BMC's address, which takes long: the
-	// engine reads the address through Redfish.
+	// SkipBMCDetect says that the agent need not detect the BMC's address, which takes it long. The
+	// engine does not need that address, because it reads what it needs through Redfish.
 	SkipBMCDetect bool
 }
 

@@ -253,8 +253,9 @@ func ListedSteps(asked, offered []Step) ([]Step, error) {
 }
 
 // DeploySteps merges the steps of drivers with those of templates and of the request; later lists
-// win. A core step is a driver's step of the interface deploy with a priority above 0. A request
-// cannot change a core step; it can only leave it out, with priority 0.
+// win. A core step is a driver's step of the interface deploy with a priority above 0. Templates
+// and requests cannot change a core step, not even its arguments; they can only leave it out, with
+// priority 0.
 func DeploySteps(offered, templates, asked []Step) ([]Step, error) {
 	merged := slices.Clone(offered)
 	for _, s := range slices.Concat(templates, asked) {

@@ -6,7 +6,7 @@ import (
 )
 
 // SuspendedOwner is the owner of the leases of suspended work. Such a lease belongs to no
-// conductor; it keeps everybody away from the node. No conductor can have this name.
+// conductor; it keeps everybody away from the node. No conductor has this name.
 const SuspendedOwner = "(suspended)"
 
 // Suspended reports whether the lease belongs to suspended work.
@@ -33,7 +33,7 @@ type SuspensionReason string
 
 // Reasons of suspensions.
 const (
-	// Restored: the database was restored from a backup, and is older than the machines.
+	// Restored: the database is a copy of an older state, such as a restored backup.
 	Restored SuspensionReason = "restored"
 	// MachinesDiffer: so many machines differ from what is stored that the stored states are in
 	// doubt.
@@ -51,8 +51,8 @@ type SuspendedNode struct {
 	ObservedAt     time.Time
 }
 
-// SuspendedError refuses a request that suspended work stands against. It is an ErrLocked, but
-// waiting does not help.
+// SuspendedError refuses a request that would interfere with suspended work. It is an ErrLocked,
+// but waiting does not help.
 type SuspendedError struct{ Node string }
 
 func (e *SuspendedError) Error() string {
