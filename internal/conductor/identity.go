@@ -58,11 +58,11 @@ func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
 
 // afterCheck puts a check before each attempt of a change, because the addresses of BMCs may have
 // been reassigned since the last attempt, or while no BMC answered. A turn that goes on with a
-// change is not checked. One in the first phase is, because the change may have waited in that phase
-// before it did anything, such as for the end of a firmware update.
+// change is not checked. One in the first phase or in a wait is, because the change may have waited
+// long before it did anything, such as for the end of a firmware update.
 func afterCheck(check func(context.Context, *node.Node) error, change runner.Change) runner.Change {
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		if turn.Attempt != driver.Continued || turn.Phase == "" {
+		if turn.Attempt != driver.Continued || turn.Phase == "" || driver.IsWaitPhase(turn.Phase) {
 			if err := check(ctx, n); err != nil {
 				return driver.Outcome{}, err
 			}

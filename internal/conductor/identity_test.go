@@ -204,7 +204,7 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 				continue
 			}
 			tried = append(tried, o.Name)
-			for _, turn := range []driver.Turn{{Attempt: driver.Unknown, Phase: "sent"}, {Attempt: driver.Continued}} { // such as after a wait
+			for _, turn := range []driver.Turn{{Attempt: driver.Unknown, Phase: "sent"}, {Attempt: driver.Continued}, {Attempt: driver.Continued, Phase: driver.WaitPhase("restart")}} {
 				_, err := o.Change(t.Context(), n, turn)
 				wantAs[*otherMachineError](t, err)
 			}

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -80,6 +81,15 @@ type Outcome struct {
 // NextTurn is the Outcome.Again for a next turn at once, as soon as the caller has stored the
 // outcome.
 const NextTurn = time.Millisecond
+
+// waitSuffix ends the phases in which an operation waits and has not changed the machine yet.
+const waitSuffix = " waits"
+
+// WaitPhase returns the phase in which an operation waits before it does what belongs to a phase.
+func WaitPhase(phase string) string { return phase + waitSuffix }
+
+// IsWaitPhase reports whether an operation in a phase waits and has not changed the machine yet.
+func IsWaitPhase(phase string) bool { return strings.HasSuffix(phase, waitSuffix) }
 
 // longestPoll bounds PollPause.
 const longestPoll = 5 * time.Second

@@ -79,7 +79,7 @@ func (w updating) guarded() *node.Node {
 // requests nothing. A BMC that does not answer, or refuses the login, is an error. A BMC whose
 // answer is an error, or cannot be read, counts as writing. The record of the operation's own
 // update is kept. The record that stands for an update of which nothing is stored is kept only
-// during a wait. If it stayed, later operations would take every newer update of others for that
+// until the end of a wait. If it stayed, later operations would take every newer update of others for that
 // update.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
@@ -101,7 +101,7 @@ func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, er
 		next := decideUpdate(u, shown, now)
 		keep := next.keep || u.Request == turn.Origin.Request
 		if u.Component == otherComponent {
-			keep = next.wait
+			keep = next.wait || driver.IsWaitPhase(turn.Phase) // the turn after the wait must not begin another
 		}
 		if keep {
 			left = append(left, next.update)

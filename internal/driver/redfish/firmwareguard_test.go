@@ -494,6 +494,50 @@ func TestUpdateOfOthersLeavesNoRecordAfterADoubt(t *testing.T) {
 	}
 }
 
+// TestUpdateOfOthersThatNeverEndsIsAwaitedOnceBeforeARestart has a machine that must not be switched
+// off, and a step whose stored state may be lost.
+func TestUpdateOfOthersThatNeverEndsIsAwaitedOnceBeforeARestart(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	d := redfish.New(redfish.Options{Clock: m.Now})
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	flashedBefore(m)
+	m.node.DisablePowerOff = true
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.1"))}
+	f.turn.Origin.Request = "update"
+	for f.turn.Phase != "follow" {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+	}
+	const tasks = "/redfish/v1/TaskService/Tasks"
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		m.shows(map[string]string{
+			tasks:            `{"Members": [{"@odata.id": "` + tasks + `/others"}]}`,
+			tasks + "/others": `{"TaskState": "Running"}`,
+		}, w, r, bmc)
+	})
+	f.turn.Attempt = driver.Unknown
+	var waited time.Duration
+	for done := false; !done; {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		if out.Waits {
+			waited += out.Park
+		}
+		if done = out.Done(); waited > 3*time.Hour {
+			t.Fatalf("waits for %s and more", waited)
+		}
+	}
+	if left := node.FirmwareUpdatesOf(m.node); waited < 2*time.Hour || len(left) != 0 {
+		t.Errorf("waited for %s, and the node has %+v", waited, left)
+	}
+}
+
 func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *testing.T) {
 	f := wentBack(t, "bmc", "bios")
 	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(f.m.Effects()) != 0 {

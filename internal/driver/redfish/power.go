@@ -63,7 +63,7 @@ func (l leg) sent() string { return l.phase + " sent" }
 // waits is the phase in which a leg that restarts the machine waits while firmware is being
 // written. No reset has been sent yet. Earlier releases waited in the phase in which the reset is
 // sent.
-func (l leg) waits() string { return l.phase + " waits" }
+func (l leg) waits() string { return driver.WaitPhase(l.phase) }
 
 var (
 	legOn = leg{phase: "on", goal: schemas.OnPowerState, passing: schemas.PoweringOnPowerState, resets: []schemas.ResetType{
