@@ -101,8 +101,12 @@ func TestARecoveryByAnnotationIsWithdrawnOnceAlthoughAnEarlierWayLeftSomething(t
 			left(l)
 			l.skip("maintenance")
 			l.until("its end", func() bool { return !requested() })
+			before := l.writes - 1
+			l.until("its rest", func() bool { rests := l.writes == before; before = l.writes; return rests })
 			l.shows(metav1.ConditionTrue, v1beta2.RemediationSkippedReason)
-			before := l.writes
+			if l.host().IsHeldOff() {
+				t.Error("the host stays off while its machine is skipped")
+			}
 			for range 10 {
 				l.pass()
 			}
