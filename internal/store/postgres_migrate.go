@@ -116,7 +116,7 @@ func (m *postgresMigration) lockTimeout(set string) string {
 
 // run tries until the schema is up to date or migrationPatience is over.
 func (m *postgresMigration) run(ctx context.Context) (err error) {
-	until := time.Now().Add(m.waits.whole)
+	var until time.Time
 	// The lock belongs to a transaction, not to the session, so that it ends with the migration.
 	if _, err := control(ctx, m.conn, "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
 		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
@@ -131,6 +131,9 @@ func (m *postgresMigration) run(ctx context.Context) (err error) {
 		err := m.attempt(ctx)
 		if !lockedOut(err) {
 			return err
+		}
+		if first {
+			until = time.Now().Add(m.waits.whole)
 		}
 		if over := time.Now().After(until); over || first {
 			holders, err := m.holders(ctx)
