@@ -77,7 +77,7 @@ func TestOthersGoOnWhileAMigrationWaitsForADump(t *testing.T) {
 		started <- err
 	}()
 	running, watcher := connectTo(t, database), connectTo(t, database)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for attempt := range 3 {
 		awaitMigration(t, watcher)
@@ -141,7 +141,7 @@ func TestStartWithoutMigrationWaitsForNobody(t *testing.T) {
 		LOCK TABLE goose_db_version IN EXCLUSIVE MODE`); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := store.Open(ctx, store.Options{URL: database})
 	if err != nil {
