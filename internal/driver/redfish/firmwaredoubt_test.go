@@ -79,15 +79,7 @@ func TestUpdateThatAnOlderDatabaseKnowsNothingOfKeepsThePowerOfTheMachine(t *tes
 func TestUpdateOfOthersLeavesNoRecordAfterADoubt(t *testing.T) {
 	m, d := newMachine(t, "dell")
 	flashedBefore(m)
-	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.1"))}
-	f.turn.Origin.Request = "update"
-	for f.turn.Phase != "follow" {
-		out, err := f.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		apply(m, out)
-	}
+	f := followBIOS(m, d, "9.9.1")
 	stored := node.FirmwareUpdatesOf(m.node)
 	const tasks = "/redfish/v1/TaskService/Tasks"
 	node.StoreFirmwareUpdates(m.node, append(stored, node.FirmwareUpdate{Request: "earlier", Component: "bmc", Task: tasks + "/forgotten"}))
@@ -119,15 +111,7 @@ func TestUpdateOfOthersThatNeverEndsIsAwaitedOnceBeforeARestart(t *testing.T) {
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
 	flashedBefore(m)
 	m.node.DisablePowerOff = true
-	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.1"))}
-	f.turn.Origin.Request = "update"
-	for f.turn.Phase != "follow" {
-		out, err := f.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		apply(m, out)
-	}
+	f := followBIOS(m, d, "9.9.1")
 	const tasks = "/redfish/v1/TaskService/Tasks"
 	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
 		m.shows(map[string]string{

@@ -32,18 +32,25 @@ func leftUpdating(t *testing.T, vendor string) (*machine, redfish.Driver) {
 		}
 	})
 	isOn(m)
-	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"))}
+	followBIOS(m, d, "9.9.2")
+	m.Pass(3 * time.Minute)
+	m.before = len(m.Server.Effects())
+	return m, d
+}
+
+// followBIOS returns a step that updates the BIOS, once the BMC has accepted the file.
+func followBIOS(m *machine, d redfish.Driver, version string) *flashing {
+	m.t.Helper()
+	f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(m.t, "ingot-firmware component=bios version="+version))}
 	f.turn.Origin.Request = "update"
 	for f.turn.Phase != "follow" {
 		out, err := f.next()
 		if err != nil {
-			t.Fatal(err)
+			m.t.Fatal(err)
 		}
 		apply(m, out)
 	}
-	m.Pass(3 * time.Minute)
-	m.before = len(m.Server.Effects())
-	return m, d
+	return f
 }
 
 // apply stores what an outcome says of the node.
