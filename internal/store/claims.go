@@ -149,16 +149,9 @@ var unclaimedTable = nodeTable.part("id", "driver_internal_info")
 // noted which machine they stand for and claim none. Such a note is from an engine of a release
 // without such claims. Only the fields ID and DriverInternalInfo are set.
 func (tx *Tx) UnclaimedMachines(after int64, limit int) ([]*node.Node, error) {
-	scan := unclaimedTable.scanner()
-	var nodes []*node.Node
-	err := tx.query(func(r row) error {
-		n, err := scan(r)
-		nodes = append(nodes, n)
-		return err
-	}, "SELECT "+unclaimedTable.list+` FROM nodes WHERE id > ? AND driver_internal_info LIKE ?
+	return tx.partialNodes(unclaimedTable, ` WHERE id > ? AND driver_internal_info LIKE ?
 		AND NOT EXISTS (SELECT 1 FROM claims WHERE claims.node_id = nodes.id AND claims.source = ?) ORDER BY id LIMIT ?`,
 		after, `%"`+node.MachineIdentityKey+`"%`, fromIdentity, limit)
-	return nodes, err
 }
 
 // AddMachine claims a machine for a node that claims none. A claim that another replica makes

@@ -127,11 +127,12 @@ func (m *postgresMigration) run(ctx context.Context) (err error) {
 			err = ended
 		}
 	}()
-	for first := true; ; first = false {
+	for {
 		err := m.attempt(ctx)
 		if !lockedOut(err) {
 			return err
 		}
+		first := until.IsZero()
 		if first {
 			until = time.Now().Add(m.waits.whole)
 		}

@@ -116,12 +116,17 @@ func (tx *Tx) PowerNodesSince(changed time.Time, key int64, limit int) (nodes []
 }
 
 func (tx *Tx) powerNodes(tail string, args ...any) ([]*node.Node, error) {
-	scan := powerNodeTable.scanner()
+	return tx.partialNodes(powerNodeTable, tail, args...)
+}
+
+// partialNodes returns nodes with the columns of a part of their table alone.
+func (tx *Tx) partialNodes(part *table[node.Node], tail string, args ...any) ([]*node.Node, error) {
+	scan := part.scanner()
 	var nodes []*node.Node
 	err := tx.query(func(r row) error {
 		n, err := scan(r)
 		nodes = append(nodes, n)
 		return err
-	}, "SELECT "+powerNodeTable.list+" FROM nodes"+tail, args...)
+	}, "SELECT "+part.list+" FROM nodes"+tail, args...)
 	return nodes, err
 }
