@@ -71,7 +71,7 @@ func (u *Up) startWorkload(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
-		DataDir: u.workloadDir(), Workload: &controlplane.WorkloadOptions{},
+		DataDir: u.workloadDir(), Workload: &controlplane.WorkloadOptions{}, Volatile: u.opts.Volatile,
 	})
 	if err != nil {
 		return "", err

@@ -69,6 +69,8 @@ type Options struct {
 	// Metrics is the loopback address, with its port, on which the operator serves its metrics to
 	// everybody; empty means that it serves none.
 	Metrics string
+	// Volatile is the same as in controlplane.Options: for tests, which may share a slow disk.
+	Volatile bool
 	// RouteLogs gets the log for the Kubernetes libraries as soon as it is open. It affects the
 	// whole process. nil leaves those logs where they go.
 	RouteLogs func(*slog.Logger)
@@ -257,6 +259,7 @@ func (u *Up) startControlPlane(ctx context.Context) (lack string, err error) {
 	}
 	opts := controlplane.Options{
 		DataDir: u.opts.DataDir, AssetsDir: assets, ControllerManager: controlplane.HasControllerManager(assets), ClusterAPI: u.opts.ClusterAPI,
+		Volatile: u.opts.Volatile,
 	}
 	if !opts.ControllerManager && !opts.ClusterAPI {
 		lack = " (without kube-controller-manager: a deleted namespace stays; `make controller-manager` builds it)"

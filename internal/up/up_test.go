@@ -209,6 +209,7 @@ func TestUpSaysInOneLineWhatIsInTheWay(t *testing.T) {
 
 func mustStart(t *testing.T, opts Options) *Up {
 	t.Helper()
+	opts.Volatile = true
 	u, err := Start(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("start: %v", err)

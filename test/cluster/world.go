@@ -77,7 +77,7 @@ func Start(ctx context.Context, dir string, machines int, changes ...func(*up.Op
 	}
 	opts := up.Options{
 		DataDir: dir, BMCs: machines, Seed: 7, Listen: "127.0.0.1:0", Network: network, AgentTimeout: agentTimeout, Speed: speed,
-		ClusterAPI: true, Heartbeat: heartbeat, Metrics: metricsAddress(network),
+		ClusterAPI: true, Heartbeat: heartbeat, Metrics: metricsAddress(network), Volatile: true,
 	}
 	for _, change := range changes {
 		change(&opts)

@@ -63,6 +63,7 @@ func start(t *testing.T, opts up.Options) *world {
 	opts.Network = loopbacktest.Network(t)
 	opts.AgentTimeout = 6 * time.Second // a machine that is switched off and on has to wait this long
 	opts.Output = t.Output()
+	opts.Volatile = true
 	u, err := up.Start(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("start Ingot: %v", err)
