@@ -121,29 +121,28 @@ func (g *Guard) mayBeMember(ctx context.Context, m *clusterv1.Machine) (bool, er
 	if err != nil {
 		return false, fmt.Errorf("read the Metal3Machine of Machine %s: %w", m.Name, err)
 	}
-	if booted, err := g.mayHaveBooted(ctx, m3m); booted || err != nil {
-		return booted, err
+	var h *v1alpha1.BareMetalHost
+	if m3m != nil {
+		if h, err = related.Host(ctx, g.live, m3m); err != nil {
+			return false, fmt.Errorf("read the host of Metal3Machine %s: %w", m3m.Name, err)
+		}
+	}
+	if mayHaveBooted(m3m, h) {
+		return true, nil
 	}
 	c, err := g.workloads.Client(ctx, types.NamespacedName{Namespace: m.Namespace, Name: m.Spec.ClusterName})
 	if err != nil {
 		return true, nil
 	}
-	node, err := g.findNode(ctx, c, m, related.ProviderIDs(m3m)...)
+	node, err := g.findNode(ctx, c, m, related.ProviderIDs(m3m, h)...)
 	return err != nil || node != nil, nil
 }
 
 // mayHaveBooted reports whether the host of a Metal3Machine was ever seen deployed. From then on
 // the Metal3Machine has its provider ID. The provider ID stays when the host is lost, or when a
-// move drops the status of the host. m may be nil.
-func (g *Guard) mayHaveBooted(ctx context.Context, m *v1beta2.Metal3Machine) (bool, error) {
-	if m == nil || m.Spec.ProviderID != "" {
-		return m != nil, nil
-	}
-	h, err := related.Host(ctx, g.live, m)
-	if err != nil {
-		return false, fmt.Errorf("read the host of Metal3Machine %s: %w", m.Name, err)
-	}
-	return h != nil && isDeployed(h), nil
+// move drops the status of the host. m and h may be nil.
+func mayHaveBooted(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) bool {
+	return m != nil && m.Spec.ProviderID != "" || h != nil && isDeployed(h)
 }
 
 // isControlPlane reports whether a Machine belongs to the control plane of its cluster.

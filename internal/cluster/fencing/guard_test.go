@@ -155,19 +155,21 @@ func TestAHoldWaitsForThoseOfItsClusterAndOfNoOther(t *testing.T) {
 	})
 }
 
-// TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave has a Node that kubelet registered
+// TestANodeIsLookedForByTheProviderIDsThatItsMachineMayGet has a Node that kubelet registered
 // before its Machine is known to be provisioned.
-func TestANodeIsLookedForByTheProviderIDThatItsMachineWillHave(t *testing.T) {
+func TestANodeIsLookedForByTheProviderIDsThatItsMachineMayGet(t *testing.T) {
 	w := newControlPlane(t, 2)
-	id := w.theMachine(1).Spec.ProviderID
+	own := w.theMachine(1).Spec.ProviderID
 	w.isBeingDeployed(1)
-	guard := NewGuard(w.mgmt, w, func(_ context.Context, _ client.Client, _ *clusterv1.Machine, ids ...string) (*corev1.Node, error) {
-		if slices.Contains(ids, id) {
-			return &corev1.Node{}, nil
+	for _, id := range []string{own, v1beta2.ProviderIDPrefix + string(w.host(1).UID)} {
+		guard := NewGuard(w.mgmt, w, func(_ context.Context, _ client.Client, _ *clusterv1.Machine, ids ...string) (*corev1.Node, error) {
+			if slices.Contains(ids, id) {
+				return &corev1.Node{}, nil
+			}
+			return nil, nil
+		})
+		if why, _, err := guard.Endangered(t.Context(), w.theMachine(0)); err != nil || why == "" {
+			t.Errorf("%s: %q, %v, want the other Machine to count", id, why, err)
 		}
-		return nil, nil
-	})
-	if why, _, err := guard.Endangered(t.Context(), w.theMachine(0)); err != nil || why == "" {
-		t.Errorf("%q, %v, want the other Machine to count", why, err)
 	}
 }

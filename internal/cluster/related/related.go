@@ -92,19 +92,24 @@ func HostName(m *v1beta2.Metal3Machine) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, true
 }
 
-// ProviderIDs returns the provider IDs that the Node of m may have: that of m, or the one that m
-// will have, because kubelet may register the Node before m gets its provider ID. m may be nil.
-func ProviderIDs(m *v1beta2.Metal3Machine) []string {
+// ProviderIDs returns the provider IDs that the Node of m may have: that of m, or those that m may
+// get, because kubelet may register the Node before m gets its provider ID. These name the host that
+// m has chosen, or are made of the UID of h, the host of m. m and h may be nil.
+func ProviderIDs(m *v1beta2.Metal3Machine, h *v1alpha1.BareMetalHost) []string {
 	if m == nil {
 		return nil
 	}
 	if m.Spec.ProviderID != "" {
 		return []string{m.Spec.ProviderID}
 	}
+	var ids []string
 	if host, chosen := HostName(m); chosen {
-		return []string{v1beta2.ProviderIDPrefix + host.String() + "/" + m.Name}
+		ids = append(ids, v1beta2.ProviderIDPrefix+host.String()+"/"+m.Name)
 	}
-	return nil
+	if h != nil {
+		ids = append(ids, v1beta2.ProviderIDPrefix+string(h.UID))
+	}
+	return ids
 }
 
 // Host returns the host that a Metal3Machine has chosen and holds, or nil when it has none,

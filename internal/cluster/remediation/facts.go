@@ -373,7 +373,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	node, err := r.FindNode(ctx, c, s.machine, related.ProviderIDs(s.metal3Machine)...)
+	node, err := r.FindNode(ctx, c, s.machine, related.ProviderIDs(s.metal3Machine, s.host)...)
 	if err == nil && node == nil && s.heldUp {
 		node, err = unidentifiedNode(ctx, c, s.host, s.metal3Machine)
 	}

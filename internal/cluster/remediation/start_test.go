@@ -255,6 +255,7 @@ func TestAMachineThatRunsIsNotReplacedBecauseItsHostIsNotKnownToBeDeployed(t *te
 		neverInit bool
 	}{
 		"its Node has its provider ID":                {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: id}}},
+		"its Node has the UID of its host":            {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{ProviderID: v1beta2.ProviderIDPrefix + "h"}}},
 		"its Node has the label of its host":          {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{v1beta2.NodeHostLabel: "h"}}}},
 		"its Node has the name of its host":           {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "web"}}},
 		"its Node has its name":                       {node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}},
