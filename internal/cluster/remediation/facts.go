@@ -334,14 +334,14 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	ends := s.deleting || s.orphaned
 	heldUp := s.phase == "" && s.heldUp && !ends
 	judged := s.phase == v1beta2.RemediationWaiting && s.expired && !ends
-	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered && !s.nodeless) && !s.proven
+	poweringOff := s.strategy == v1beta2.RebootRemediation && s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered && !s.nodeless) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
 	case heldUp && !isInitialized(s.cluster):
 		return nil // no machine of it has run yet
 	case heldUp:
-	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !judged:
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !s.inherited && !judged:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
 		return nil

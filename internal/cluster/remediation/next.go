@@ -335,8 +335,10 @@ func recoverByAnnotation(f facts) action {
 	switch {
 	case f.skipped && !f.released && !f.recovering && (f.request == currentRequest || f.request == outdatedRequest):
 		return withdraw // nothing was done for the request yet
-	case f.skipped && !f.released && f.request == noRequest && !f.isInService():
-		return putInService(f) // an attempt of the strategy Reboot may have held the host off
+	case (f.released || !f.recovering && f.request != fulfilledRequest) && !f.isInService():
+		// An attempt of the strategy Reboot may hold the host off. Recovery by annotation leaves
+		// alone a host that something else keeps off.
+		return letRun(f)
 	case f.skipped && !f.released && f.request == noRequest:
 		return waitWhileSkipped
 	case !f.released && f.request == fulfilledRequest:

@@ -143,6 +143,16 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"annotation: of somebody else", byAnnotation, func(f *facts) { f.request = foreignRequest }, waitForRequest},
 		{"annotation: set", byAnnotation, func(f *facts) { f.request, f.marked = currentRequest, true }, waitForRecovery},
 		{"annotation: removed", byAnnotation, func(f *facts) { f.request, f.marked = fulfilledRequest, true }, release},
+		{"annotation: began beside a hold", byAnnotation, func(f *facts) { f.hold = currentHold }, removeHold},
+		{"annotation: began beside a taint", byAnnotation, func(f *facts) { f.hold, f.recorded, f.node, f.taint = currentHold, true, presentNode, ourTaint }, untaintNode},
+		{"annotation: began beside a hold of CAPM3, without an answer", byAnnotation, func(f *facts) { f.hold, f.inherited, f.node = outdatedHold, true, unknownNode }, waitForNode},
+		{"annotation: set beside a hold", byAnnotation, func(f *facts) { f.hold, f.request, f.marked = currentHold, currentRequest, true }, removeHold},
+		{"annotation: of somebody else beside a hold", byAnnotation, func(f *facts) { f.hold, f.request = currentHold, foreignRequest }, removeHold},
+		{"annotation: set and held off beside a hold", byAnnotation, func(f *facts) {
+			f.hold, f.request, f.marked, f.recovering = currentHold, currentRequest, true, true
+		}, waitForRecovery},
+		{"annotation: removed beside a hold", byAnnotation, func(f *facts) { f.hold, f.request, f.marked = currentHold, fulfilledRequest, true }, release},
+		{"annotation: released with a hold", byAnnotation, func(f *facts) { f.released, f.hold, f.poweredOn = true, currentHold, false }, removeHold},
 		{"annotation: held off", byAnnotation, func(f *facts) { f.released, f.recovering, f.marked = true, true, true }, waitForPowerOn},
 		{"annotation: off", byAnnotation, func(f *facts) { f.released, f.poweredOn = true, false }, waitForPowerOn},
 		{"annotation: off for long", byAnnotation, func(f *facts) { f.released, f.poweredOn, f.expired = true, false, true }, awaitHealth},

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
 func TestAnAttemptOfAnEarlierVersionWhichCountedItIsNotOneMore(t *testing.T) {
@@ -25,7 +26,8 @@ func TestAnAttemptOfAnEarlierVersionWhichCountedItIsNotOneMore(t *testing.T) {
 }
 
 // TestWhatCAPM3HasBegunIsTakenOver has the taint of CAPM3, which no annotation of the Node claims,
-// and no time of the release. CAPM3 removes the taint only when the host is on.
+// and no time of the release. CAPM3 removes the taint only when the host is on. The strategy may have
+// become Annotation, which CAPM3 does not have, meanwhile.
 func TestWhatCAPM3HasBegunIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -56,24 +58,27 @@ func TestWhatCAPM3HasBegunIsTakenOver(t *testing.T) {
 			l.untilAgain()
 		}},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			l := newLife(t, func(_ *life, m *v1beta2.Metal3Remediation) {
-				m.Finalizers = []string{v1beta2.RemediationFinalizer}
-				m.Status.Phase, m.Status.LastRemediated = tt.phase, new(metav1.Now())
+		for _, way := range []string{"taint", "annotation"} {
+			t.Run(tt.name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				l := newLife(t, func(l *life, m *v1beta2.Metal3Remediation) {
+					ways[way](l, m)
+					m.Finalizers = []string{v1beta2.RemediationFinalizer}
+					m.Status.Phase, m.Status.LastRemediated = tt.phase, new(metav1.Now())
+				})
+				if h := l.host(); tt.held {
+					l.write(h, func() { annotate(h, holdKey(l.remediation()), `{"mode":"hard"}`) })
+					l.world()
+				}
+				l.cutOff = !tt.held // CAPM3 powers the host on before it removes the taint
+				l.patchNode(func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, outOfService) })
+				tt.after(l)
+				if l.cutOff = false; l.remediation() != nil {
+					l.takeBack()
+				}
+				l.clean()
 			})
-			if h := l.host(); tt.held {
-				l.write(h, func() { annotate(h, holdKey(l.remediation()), `{"mode":"hard"}`) })
-				l.world()
-			}
-			l.cutOff = !tt.held // CAPM3 powers the host on before it removes the taint
-			l.patchNode(func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, outOfService) })
-			tt.after(l)
-			if l.cutOff = false; l.remediation() != nil {
-				l.takeBack()
-			}
-			l.clean()
-		})
+		}
 	}
 }
 
@@ -85,3 +90,40 @@ func (l *life) untilAgain() {
 		l.Errorf("the Node has %v", n.Spec.Taints)
 	}
 }
+
+// TestTheStrategyMayBecomeAnnotationAtAnyPoint has an attempt that may hold the host off, and may
+// have put its Node out of service.
+func TestTheStrategyMayBecomeAnnotationAtAnyPoint(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"taint", "deletion"} {
+		for name, then := range map[string]func(l *life){
+			"the host is off as before":      func(*life) {},
+			"the host is not proven off now": func(l *life) { l.r.ProvenOff = neverProven },
+		} {
+			t.Run(way+", "+name, func(t *testing.T) {
+				t.Parallel()
+				for passes := range 15 {
+					l := newLife(t, ways[way])
+					for range passes {
+						l.pass()
+					}
+					then(l)
+					m := l.remediation()
+					l.write(m, func() { m.Spec.Strategy.Type = v1beta2.AnnotationRemediation })
+					began := l.now
+					l.untilPhase(waiting)
+					if took := l.now.Sub(began); took >= timeout || !l.host().Status.PoweredOn {
+						t.Errorf("the attempt took %s, and the host is on: %t", took, l.host().Status.PoweredOn)
+					}
+					l.takeBack()
+					l.clean()
+					if t.Failed() {
+						t.Fatalf("after %d passes", passes)
+					}
+				}
+			})
+		}
+	}
+}
+
+func neverProven(*v1alpha1.BareMetalHost, string, string) error { return errAway }

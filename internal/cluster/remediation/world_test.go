@@ -360,17 +360,18 @@ func (l *life) world() {
 	}
 }
 
-// fence does what the annotation of the Machine asks for.
+// fence does what the annotation of the Machine asks for. It leaves a host alone that is off by other
+// means.
 func (l *life) fence() {
 	m, h := l.machine(), l.host()
 	_, asked := m.Annotations[v1beta2.ExternalRemediationAnnotation]
 	_, held := h.Annotations[v1beta2.MachineRemediationAnnotation]
 	switch {
-	case asked && !held:
+	case asked && !held && h.Status.PoweredOn:
 		l.write(h, func() { annotate(h, v1beta2.MachineRemediationAnnotation, `{"mode":"hard"}`) })
-	case asked && !h.Status.PoweredOn:
+	case asked && held && !h.Status.PoweredOn:
 		l.write(m, func() { delete(m.Annotations, v1beta2.ExternalRemediationAnnotation) })
-	case held && !h.Status.PoweredOn:
+	case held && !asked && !h.Status.PoweredOn:
 		l.write(h, func() { delete(h.Annotations, v1beta2.MachineRemediationAnnotation) })
 	}
 }
