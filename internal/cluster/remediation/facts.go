@@ -146,8 +146,12 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 }
 
 // readControlPlane asks whether the control plane lets the host be held off, if a hold comes next.
+// Recovery by annotation asks that itself, and waits without an end. So readControlPlane asks for
+// this strategy only about a machine that never had a Node, which is given up after the timeout.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
-	if s.paused || s.host == nil || s.strategy != v1beta2.RebootRemediation || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
+	nodeless := s.machine.Status.NodeRef.Name == ""
+	asks := s.strategy == v1beta2.RebootRemediation || nodeless && !s.recovering
+	if s.paused || s.host == nil || !asks || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
 		return nil
 	}
 	why, lasting, err := r.Guard.Endangered(ctx, s.machine)
@@ -155,7 +159,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 		return fmt.Errorf("ask whether the control plane needs Machine %s: %w", s.machine.Name, err)
 	}
 	s.endangered, s.lasting, s.why = why != "", lasting, why
-	s.nodeless = s.machine.Status.NodeRef.Name == ""
+	s.nodeless = nodeless
 	s.stranded = s.hasShown(v1beta2.WaitingForControlPlaneReason)
 	return nil
 }
@@ -341,7 +345,7 @@ func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	case heldUp && !isInitialized(s.cluster):
 		return nil // no machine of it has run yet
 	case heldUp:
-	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !s.inherited && !judged:
+	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !s.inherited && !s.endangered && !judged:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
 		return nil

@@ -140,9 +140,9 @@ func (l *life) notReady(name string) {
 
 // newJoiner returns a life in which the machine was deployed for a control plane and has no Node.
 // It may be a member of etcd, so that it is not powered off.
-func newJoiner(t *testing.T, machines int) *life {
+func newJoiner(t *testing.T, machines int, way string) *life {
 	t.Helper()
-	l := newStart(t, nil)
+	l := newStart(t, ways[way])
 	l.choose()
 	l.deploy()
 	l.joinControlPlane(machines)
@@ -159,48 +159,72 @@ func TestAMachineOfTheControlPlaneThatDoesNotJoinItIsReplacedWithoutBeingPowered
 		"the second one":                        {2, func(*life) {}, metav1.ConditionFalse},
 		"the fourth one, and one of three dies": {4, func(l *life) { l.notReady("edge-1") }, metav1.ConditionTrue},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newJoiner(t, tt.machines)
-			tt.change(l)
-			l.shows(tt.status, v1beta2.WaitingForControlPlaneReason)
-			began := l.now
-			l.untilPhase(deleting)
-			if took := l.now.Sub(began); took < timeout-time.Minute || took > timeout+3*time.Minute {
-				t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
-			}
-			c := meta.FindStatusCondition(l.machine().Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
-			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "has no Node") {
-				t.Errorf("condition %+v, want the owner to replace the machine", c)
-			}
-			if h := l.host(); len(h.Annotations) != 1 || h.Annotations[v1alpha1.UnhealthyAnnotation] == "" || l.cycles > 0 {
-				t.Errorf("the host has %v and was off %d times, want only the mark", h.Annotations, l.cycles)
-			}
-			for range 3 {
-				l.shows(metav1.ConditionTrue, v1beta2.MachineHandedOverReason)
-				c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
-				if !strings.Contains(c.Message, "has no Node") {
-					t.Errorf("the condition says %q", c.Message)
+		for way := range ways {
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				l := newJoiner(t, tt.machines, way)
+				tt.change(l)
+				l.shows(tt.status, v1beta2.WaitingForControlPlaneReason)
+				began := l.now
+				l.untilPhase(deleting)
+				if took := l.now.Sub(began); took < timeout-time.Minute || took > timeout+3*time.Minute {
+					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
 				}
-				l.pass()
-			}
-		})
+				c := meta.FindStatusCondition(l.machine().Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
+				if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "has no Node") {
+					t.Errorf("condition %+v, want the owner to replace the machine", c)
+				}
+				if h := l.host(); len(h.Annotations) != 1 || h.Annotations[v1alpha1.UnhealthyAnnotation] == "" || l.cycles > 0 {
+					t.Errorf("the host has %v and was off %d times, want only the mark", h.Annotations, l.cycles)
+				}
+				if m := l.machine(); len(m.Annotations) > 0 {
+					t.Errorf("the Machine has %v", m.Annotations)
+				}
+				for range 3 {
+					l.shows(metav1.ConditionTrue, v1beta2.MachineHandedOverReason)
+					c := meta.FindStatusCondition(l.remediation().Status.Conditions, v1beta2.ProgressingCondition)
+					if !strings.Contains(c.Message, "has no Node") {
+						t.Errorf("the condition says %q", c.Message)
+					}
+					l.pass()
+				}
+			})
+		}
 	}
+}
+
+// TestARequestIsWithdrawnForAMachineThatMayBeNeededForTheMajorityMeanwhile has a machine without a
+// Node whose recovery waits for its turn when another one dies.
+func TestARequestIsWithdrawnForAMachineThatMayBeNeededForTheMajorityMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := newJoiner(t, 4, "annotation")
+	l.fencing = false
+	requested := func() bool { _, ok := l.machine().Annotations[v1beta2.ExternalRemediationAnnotation]; return ok }
+	l.until("the request", requested)
+	l.notReady("edge-1")
+	l.until("its end", func() bool { return !requested() })
+	l.leftAloneFor(timeout-time.Minute, "while the others are too few")
+	l.untilPhase(deleting)
 }
 
 func TestAMachineOfTheControlPlaneThatHasNotJoinedItIsPoweredOffIfTheOthersAreTheMajority(t *testing.T) {
 	t.Parallel()
-	l := newJoiner(t, 4)
-	l.notReady("edge-1")
-	l.shows(metav1.ConditionTrue, v1beta2.WaitingForControlPlaneReason)
-	other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &clusterv1.Machine{})
-	other.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"}}
-	if err := l.management.Status().Update(t.Context(), other); err != nil {
-		t.Fatal(err)
-	}
-	l.untilPhase(waiting)
-	if l.cycles != 1 {
-		t.Errorf("the machine was off %d times, want once", l.cycles)
+	for way := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			l := newJoiner(t, 4, way)
+			l.notReady("edge-1")
+			l.shows(metav1.ConditionTrue, v1beta2.WaitingForControlPlaneReason)
+			other, _ := get(l, l.management, client.ObjectKey{Namespace: ns, Name: "edge-1"}, &clusterv1.Machine{})
+			other.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready"}}
+			if err := l.management.Status().Update(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			l.untilPhase(waiting)
+			if l.cycles != 1 {
+				t.Errorf("the machine was off %d times, want once", l.cycles)
+			}
+		})
 	}
 }
 
@@ -208,14 +232,19 @@ func TestAMachineOfTheControlPlaneThatHasNotJoinedItIsPoweredOffIfTheOthersAreTh
 // answers again after an hour. The machine has the timeout to join it from then on.
 func TestAMachineOfTheControlPlaneIsNotReplacedAsLongAsItsNodeIsNotKnown(t *testing.T) {
 	t.Parallel()
-	l := newJoiner(t, 2)
-	l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
-	l.unreachable = errAway
-	l.leftAloneFor(time.Hour, "while the workload cluster is away")
-	l.shows(metav1.ConditionFalse, v1beta2.NodeUnknownReason)
-	l.unreachable = nil
-	l.leftAloneFor(timeout-2*time.Minute, "after it was away")
-	l.untilPhase(deleting)
+	for way := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			l := newJoiner(t, 2, way)
+			l.shows(metav1.ConditionFalse, v1beta2.WaitingForControlPlaneReason)
+			l.unreachable = errAway
+			l.leftAloneFor(time.Hour, "while the workload cluster is away")
+			l.shows(metav1.ConditionFalse, v1beta2.NodeUnknownReason)
+			l.unreachable = nil
+			l.leftAloneFor(timeout-2*time.Minute, "after it was away")
+			l.untilPhase(deleting)
+		})
+	}
 }
 
 func TestAMachineOfTheControlPlaneWhoseNodeIsNotKnownIsNeededForItsMajority(t *testing.T) {

@@ -240,13 +240,8 @@ func (f facts) isUntouched() bool {
 // deleted.
 func fence(f facts) action {
 	switch {
-	case f.endangered && f.nodeless && f.node == unknownNode:
-		return waitForNode
-	case f.endangered && f.nodeless && f.stranded && f.node == absentNode:
-		// It may be a member of etcd, so it stays on. Its owner asks etcd before it replaces it.
-		return giveUp(f)
 	case f.endangered:
-		return waitForControlPlane
+		return keepOn(f)
 	case f.inherited && f.node == unknownNode:
 		return waitForNode
 	case f.inherited && f.taint == ourTaint && !f.recorded:
@@ -278,6 +273,19 @@ func fence(f facts) action {
 		return taintNode
 	default:
 		return backUpNode
+	}
+}
+
+// keepOn leaves a machine on that the control plane needs. One that never had a Node may be a member
+// of etcd all the same. After the timeout its owner has to replace it, and asks etcd before it does.
+func keepOn(f facts) action {
+	switch {
+	case f.nodeless && f.node == unknownNode:
+		return waitForNode
+	case f.nodeless && f.stranded && f.node == absentNode:
+		return giveUp(f)
+	default:
+		return waitForControlPlane
 	}
 }
 
@@ -333,7 +341,7 @@ func putInService(f facts) action {
 // recoverByAnnotation has the host recovered by the annotation of its Machine.
 func recoverByAnnotation(f facts) action {
 	switch {
-	case f.skipped && !f.released && !f.recovering && (f.request == currentRequest || f.request == outdatedRequest):
+	case (f.skipped || f.endangered) && !f.released && !f.recovering && (f.request == currentRequest || f.request == outdatedRequest):
 		return withdraw // nothing was done for the request yet
 	case (f.released || !f.recovering && f.request != fulfilledRequest) && !f.isInService():
 		// An attempt of the strategy Reboot may hold the host off. Recovery by annotation leaves
@@ -347,6 +355,8 @@ func recoverByAnnotation(f facts) action {
 		return waitForRecovery
 	case !f.released && f.request == foreignRequest:
 		return waitForRequest
+	case !f.released && f.endangered:
+		return keepOn(f)
 	case !f.released:
 		return request
 	case !f.expired && (f.recovering || !f.poweredOn):

@@ -153,6 +153,22 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		}, waitForRecovery},
 		{"annotation: removed beside a hold", byAnnotation, func(f *facts) { f.hold, f.request, f.marked = currentHold, fulfilledRequest, true }, release},
 		{"annotation: released with a hold", byAnnotation, func(f *facts) { f.released, f.hold, f.poweredOn = true, currentHold, false }, removeHold},
+		{"annotation: began and the control plane may need the machine", byAnnotation, func(f *facts) { f.endangered, f.nodeless = true, true }, waitForControlPlane},
+		{"annotation: set and the control plane may need the machine", byAnnotation, func(f *facts) {
+			f.endangered, f.nodeless, f.request, f.marked = true, true, currentRequest, true
+		}, withdraw},
+		{"annotation: of somebody else and the control plane may need the machine", byAnnotation, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.request = true, true, true, foreignRequest
+		}, waitForRequest},
+		{"annotation: removed and the control plane may need the machine", byAnnotation, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.request, f.marked = true, true, true, fulfilledRequest, true
+		}, release},
+		{"annotation: began and the control plane may need the machine for long", byAnnotation, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded = true, true, true
+		}, markHost},
+		{"annotation: began and the control plane may need the machine for long, whose Node is not known", byAnnotation, func(f *facts) {
+			f.endangered, f.nodeless, f.stranded, f.node = true, true, true, unknownNode
+		}, waitForNode},
 		{"annotation: held off", byAnnotation, func(f *facts) { f.released, f.recovering, f.marked = true, true, true }, waitForPowerOn},
 		{"annotation: off", byAnnotation, func(f *facts) { f.released, f.poweredOn = true, false }, waitForPowerOn},
 		{"annotation: off for long", byAnnotation, func(f *facts) { f.released, f.poweredOn, f.expired = true, false, true }, awaitHealth},

@@ -214,7 +214,7 @@ func TestAMachineIsNotReplacedForWhatNobodyLookedAtMeanwhile(t *testing.T) {
 			},
 			v1beta2.WaitingForControlPlaneReason: func(t *testing.T) *life {
 				t.Helper()
-				return newJoiner(t, 2)
+				return newJoiner(t, 2, "taint")
 			},
 		} {
 			t.Run(reason+", "+name, func(t *testing.T) {
