@@ -116,7 +116,7 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 		wanted := wantedURL(&d, used)
 		request.Lost = request.Lost && request.URL == wanted
 		done, res, err := p.check(ctx, s, &d, request)
-		if request.Action == v1alpha1.DataImageAttach && request.URL != wanted {
+		if err == nil && request.Action == v1alpha1.DataImageAttach && request.URL != wanted {
 			res.requeueAfter = soon // the wait after a failure is not for another image
 		}
 		return done && (request.Lost || attachedURL(&d) == wanted), res, err

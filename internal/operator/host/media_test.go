@@ -380,3 +380,21 @@ func TestImageThatIsNotWantedAnyMoreIsTakenOutAlthoughTheBMCHadLostIt(t *testing
 		})
 	}
 }
+
+// TestDrivesThatCannotBeReadAreNotReadAtOnceForAnImageThatIsNotWantedAnyMore has a BMC that cannot
+// tell what became of an image, and a host that is to get another one. The pass leaves the time of
+// the next one to the back-off of its error.
+func TestDrivesThatCannotBeReadAreNotReadAtOnceForAnImageThatIsNotWantedAnyMore(t *testing.T) {
+	d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+	d.Spec.URL = "https://images/b.iso"
+	d.Status.Request = &v1alpha1.DataImageRequest{Action: v1alpha1.DataImageAttach, URL: "https://images/a.iso", Accepted: true}
+	api, engine := newAPI(t, d), &silentDrive{read: fmt.Errorf("%w: the BMC answers 500", provisioner.ErrFailed)}
+	p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Minute}
+	s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
+		h.Spec.Online, h.Status.Provisioning.State = true, v1alpha1.StateProvisioned
+	}), testNow, time.Minute)
+	s.node = &provisioner.Node{ID: "n1", LastError: "the BMC refuses the image"}
+	if ready, res, err := p.reconcile(t.Context(), s); ready || err == nil || res.requeueAfter != 0 {
+		t.Errorf("ready %v, %v, the next pass after %s; want an error and its back-off", ready, err, res.requeueAfter)
+	}
+}
