@@ -100,6 +100,10 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	step, request := decideMedia(&d, used, hold)
 	switch step {
 	case mediaDone:
+		if failed := d.Status.Error; failed != nil && failed.Lost && wantedURL(&d, used) == "" {
+			// What is deployed next has not had the image yet.
+			return true, result{}, p.write(ctx, &d, func(status *v1alpha1.DataImageStatus) { status.Error = nil })
+		}
 		return p.verifyDrive(ctx, s, &d)
 	case mediaHold:
 		if request.Lost {

@@ -398,3 +398,34 @@ func TestDrivesThatCannotBeReadAreNotReadAtOnceForAnImageThatIsNotWantedAnyMore(
 		t.Errorf("ready %v, %v, the next pass after %s; want an error and its back-off", ready, err, res.requeueAfter)
 	}
 }
+
+// TestMachineThatIsDeployedAnewIsNotPoweredOnWithoutAnImageThatTheOneBeforeHadLost has an image that
+// nobody serves any more.
+func TestMachineThatIsDeployedAnewIsNotPoweredOnWithoutAnImageThatTheOneBeforeHadLost(t *testing.T) {
+	d := &v1alpha1.DataImage{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web", Finalizers: []string{v1alpha1.DataImageFinalizer}}}
+	d.Spec.URL = "https://images/a.iso"
+	d.Status.AttachedImage = &v1alpha1.AttachedImageReference{URL: d.Spec.URL}
+	var attempts int
+	api, engine := newAPI(t, d), lostDrive{attached: &attempts}
+	p := media{client: api, live: api, engine: engine, nodes: engine, maxBackoff: time.Hour}
+	goesOn := func(state v1alpha1.ProvisioningState) bool {
+		t.Helper()
+		for range 4 {
+			s := newScope(testHost(func(h *v1alpha1.BareMetalHost) { h.Spec.Online, h.Status.Provisioning.State = true, state }), testNow, time.Minute)
+			s.node = &provisioner.Node{ID: "n1"}
+			if ready, _, err := p.reconcile(t.Context(), s); err != nil || ready {
+				return err == nil
+			}
+		}
+		return false
+	}
+	if !goesOn(v1alpha1.StateProvisioned) || attempts != 1 {
+		t.Fatalf("the machine that had its image stays off after %d attempts", attempts)
+	}
+	if !goesOn(v1alpha1.StateProvisioning) {
+		t.Fatal("the next deployment waits")
+	}
+	if goesOn(v1alpha1.StateProvisioned) || attempts != 2 {
+		t.Errorf("the machine goes on without its image after %d attempts", attempts)
+	}
+}
