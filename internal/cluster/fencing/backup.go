@@ -1,7 +1,6 @@
 package fencing
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 )
 
 // maxBackup is the longest value of the annotation with a backup, in bytes. All annotations of
@@ -62,39 +62,17 @@ func takeBackup(node *corev1.Node, earlier *backup) backup {
 	}
 	maps.Copy(b.Labels, node.Labels)
 	maps.Copy(b.Annotations, node.Annotations)
-	excess := len(encode(b)) - maxBackup
-	for _, values := range []map[string]string{b.Annotations, b.Labels} {
-		excess = b.drop(values, excess)
+	if excess := len(encode(b)) - maxBackup; excess > 0 {
+		b.Dropped += nodebackup.Drop(excess+len(`,"dropped":9999`), b.Annotations, b.Labels)
 	}
 	return b
-}
-
-// drop removes values, the longest first, until the encoded backup is shorter by excess bytes. It
-// returns how many bytes still have to go; 0 or less means none.
-func (b *backup) drop(values map[string]string, excess int) int {
-	if excess <= 0 {
-		return excess
-	}
-	keys := slices.SortedFunc(maps.Keys(values), func(x, y string) int {
-		return cmp.Or(cmp.Compare(len(values[y]), len(values[x])), strings.Compare(x, y))
-	})
-	excess += len(`,"dropped":9999`)
-	for _, key := range keys {
-		if excess <= 0 {
-			break
-		}
-		excess -= len(encode(map[string]string{key: values[key]})) - len("{}")
-		delete(values, key)
-		b.Dropped++
-	}
-	return excess
 }
 
 // restore adds to node the labels, annotations and taints of the backup that node lacks. What node
 // has stays as it is. restore reports whether anything was missing.
 func (b *backup) restore(node *corev1.Node) bool {
 	labels, annotations := node.Labels, node.Annotations
-	node.Labels, node.Annotations = merged(b.Labels, labels), merged(b.Annotations, annotations)
+	node.Labels, node.Annotations = nodebackup.Merged(b.Labels, labels), nodebackup.Merged(b.Annotations, annotations)
 	taints := missingTaints(b.Taints, node.Spec.Taints)
 	node.Spec.Taints = append(slices.Clone(node.Spec.Taints), taints...)
 	return len(node.Labels) > len(labels) || len(node.Annotations) > len(annotations) || len(taints) > 0
@@ -103,16 +81,6 @@ func (b *backup) restore(node *corev1.Node) bool {
 // isFor reports whether the backup is to be restored to the Node with this UID. The Node that the
 // backup was taken from needs no restoring.
 func (b *backup) isFor(uid types.UID) bool { return b.Node.UID != uid }
-
-// merged returns the pairs of both maps. If both have a key, the second map wins.
-func merged(first, second map[string]string) map[string]string {
-	both := maps.Clone(first)
-	if both == nil {
-		both = map[string]string{}
-	}
-	maps.Copy(both, second)
-	return both
-}
 
 func lastingTaints(taints []corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(taints), func(t corev1.Taint) bool {

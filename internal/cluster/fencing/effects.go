@@ -13,6 +13,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 	"github.com/ingot-metal/ingot/internal/cluster/related"
 	"github.com/ingot-metal/ingot/internal/node"
 )
@@ -221,7 +222,7 @@ func (r *Reconciler) annotate(ctx context.Context, obj client.Object, change fun
 	if !ok {
 		return fmt.Errorf("%T is no object", obj)
 	}
-	annotations := merged(obj.GetAnnotations(), nil)
+	annotations := nodebackup.Merged(obj.GetAnnotations(), nil)
 	change(annotations)
 	obj.SetAnnotations(annotations)
 	return r.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

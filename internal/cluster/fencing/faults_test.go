@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 )
 
 // changeMachine changes a Machine and its status.
@@ -83,7 +84,7 @@ func TestAMachineOfTheControlPlaneThatOthersKeepOffIsNotReadyWhateverItSays(t *t
 	hold := func(key string) (change, back func(w *world)) {
 		return func(w *world) {
 				w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
-					h.Annotations = merged(h.Annotations, map[string]string{key: `{"mode":"hard"}`})
+					h.Annotations = nodebackup.Merged(h.Annotations, map[string]string{key: `{"mode":"hard"}`})
 				})
 			}, func(w *world) {
 				w.changeHost(0, func(h *v1alpha1.BareMetalHost) { delete(h.Annotations, key) })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 )
 
 // cycle are the writes of a cycle without disturbances, without those of the condition.
@@ -138,7 +139,7 @@ func happen(w *world, random *rand.Rand) {
 	w.Helper()
 	set := func(key string) {
 		w.changeHost(0, func(h *v1alpha1.BareMetalHost) {
-			h.Annotations = merged(h.Annotations, map[string]string{key: ""})
+			h.Annotations = nodebackup.Merged(h.Annotations, map[string]string{key: ""})
 		})
 	}
 	switch random.IntN(50) {

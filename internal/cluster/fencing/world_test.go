@@ -30,6 +30,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 )
 
 const (
@@ -326,7 +327,7 @@ func (w *world) annotate(obj client.Object, key string, value *string) {
 		if err := w.mgmt.Get(w.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return err
 		}
-		annotations := merged(obj.GetAnnotations(), nil)
+		annotations := nodebackup.Merged(obj.GetAnnotations(), nil)
 		delete(annotations, key)
 		if value != nil {
 			annotations[key] = *value

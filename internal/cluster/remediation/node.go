@@ -17,6 +17,7 @@ import (
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
+	"github.com/ingot-metal/ingot/internal/cluster/nodebackup"
 )
 
 // outOfService is the taint with which Kubernetes deletes the pods of a Node that is off and
@@ -33,6 +34,9 @@ const (
 	pageSize = 500
 	// occupantTimeout bounds the time in which pods and volume attachments are read.
 	occupantTimeout = time.Minute
+	// maxBackup is the most that the annotations with the backup of a Node may have together, in
+	// bytes. All annotations of an object together may have 256 KiB.
+	maxBackup = 192 << 10
 )
 
 // taintStateOf returns whose taint a Node has. The Node itself says so, unless CAPM3 has set the
@@ -135,20 +139,14 @@ func tolerates(ctx context.Context, all []corev1.Toleration) bool {
 	})
 }
 
-// backUp records labels and annotations of a Node.
+// backUp records labels and annotations of a Node. If they are longer than maxBackup, backUp drops
+// the longest annotations, and after them the longest labels, until they fit.
 func backUp(r *v1beta2.Metal3Remediation, node *corev1.Node) {
-	for key, values := range map[string]map[string]string{
-		v1beta2.NodeLabelsBackupAnnotation: node.Labels, v1beta2.NodeAnnotationsBackupAnnotation: node.Annotations,
-	} {
-		if values == nil {
-			values = map[string]string{}
-		}
-		text, err := json.Marshal(values)
-		if err != nil {
-			panic(err) // strings can be encoded
-		}
-		annotate(r, key, string(text))
-	}
+	labels, annotations := nodebackup.Merged(node.Labels, nil), nodebackup.Merged(node.Annotations, nil)
+	size := len(nodebackup.Encode(labels)) + len(nodebackup.Encode(annotations))
+	nodebackup.Drop(size-maxBackup, annotations, labels)
+	annotate(r, v1beta2.NodeLabelsBackupAnnotation, nodebackup.Encode(labels))
+	annotate(r, v1beta2.NodeAnnotationsBackupAnnotation, nodebackup.Encode(annotations))
 }
 
 func hasBackup(r *v1beta2.Metal3Remediation) bool {
@@ -162,7 +160,7 @@ func hasBackup(r *v1beta2.Metal3Remediation) bool {
 func putBack(r *v1beta2.Metal3Remediation, node *corev1.Node) bool {
 	labels := missing(r.Annotations[v1beta2.NodeLabelsBackupAnnotation], node.Labels)
 	annotations := missing(r.Annotations[v1beta2.NodeAnnotationsBackupAnnotation], node.Annotations)
-	node.Labels, node.Annotations = joined(node.Labels, labels), joined(node.Annotations, annotations)
+	node.Labels, node.Annotations = nodebackup.Merged(node.Labels, labels), nodebackup.Merged(node.Annotations, annotations)
 	return len(labels)+len(annotations) > 0
 }
 
@@ -177,14 +175,6 @@ func missing(record string, there map[string]string) map[string]string {
 		return has || key == v1beta2.OutOfServiceAnnotation
 	})
 	return kept
-}
-
-func joined(a, b map[string]string) map[string]string {
-	if a == nil {
-		a = map[string]string{}
-	}
-	maps.Copy(a, b)
-	return a
 }
 
 // annotate sets an annotation.

@@ -14,6 +14,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -201,6 +202,9 @@ func (l *life) watched(c client.WithWatch, nodes bool) client.Client {
 			if err := l.refuse(l.writes); err != nil {
 				return err
 			}
+		}
+		if err := validation.ValidateAnnotationsSize(obj.GetAnnotations()); err != nil { // as the API server does
+			return apierrors.NewBadRequest(err.Error())
 		}
 		if err := do(); err != nil {
 			return err
