@@ -19,105 +19,118 @@ import (
 // do makes the write of an action, if it has one. Each write is refused when its object has
 // changed since it was read.
 func (r *Reconciler) do(ctx context.Context, s *scope, a action) error {
-	m, status := s.remediation, &s.remediation.Status
-	switch a {
-	case addFinalizer:
-		return r.patch(ctx, m, func() { controllerutil.AddFinalizer(m, v1beta2.RemediationFinalizer) })
-	case removeFinalizer:
-		return r.patch(ctx, m, func() { controllerutil.RemoveFinalizer(m, v1beta2.RemediationFinalizer) })
-	case begin:
-		now := metav1.NewTime(s.now)
-		return r.patchStatus(ctx, m, func() {
-			if status.Phase == v1beta2.RemediationWaiting { // the first attempt is no retry
-				status.RetryCount++
-			}
-			status.Phase, status.LastRemediated, status.ReleasedAt = v1beta2.RemediationRunning, &now, nil
-		})
-	case release, releaseAnew:
-		now := metav1.NewTime(s.now)
-		return r.patchStatus(ctx, m, func() { status.ReleasedAt = &now })
-	case awaitHealth:
-		return r.patchStatus(ctx, m, func() {
-			status.Phase = v1beta2.RemediationWaiting
-			s.setCondition(waitsForHealth(s)) // not what was shown in an earlier attempt
-		})
-	case extend:
-		now := metav1.NewTime(s.now)
-		return r.patchStatus(ctx, m, func() {
-			status.ReleasedAt = &now
-			s.setCondition(waitsForHealthCheck(s))
-		})
-	case handOver:
-		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationDeletingMachine })
-	case fail:
-		return r.patchStatus(ctx, m, func() { status.Phase = v1beta2.RemediationFailed })
-	case reopen:
-		return r.patchStatus(ctx, m, func() {
-			status.Phase = ""
-			// The condition says that there is no host.
-			meta.RemoveStatusCondition(&status.Conditions, v1beta2.ProgressingCondition)
-		})
-	case setHold:
-		return r.setHold(ctx, s)
-	case removeHold:
-		return r.removeHold(ctx, s)
-	case markHost:
-		return r.patch(ctx, s.host, func() { annotate(s.host, v1alpha1.UnhealthyAnnotation, markOf(m)) })
-	case unmarkHost:
-		return r.patch(ctx, s.host, func() { delete(s.host.Annotations, v1alpha1.UnhealthyAnnotation) })
-	case tellOwner:
-		return r.tellOwner(ctx, s)
-	case forgetRequest:
-		return r.patchMachineStatus(ctx, s.machine, func() {
-			meta.RemoveStatusCondition(&s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition)
-		})
-	case request:
-		return r.patch(ctx, s.machine, func() {
-			annotate(s.machine, v1beta2.ExternalRemediationAnnotation, requestValue(m))
-			annotate(s.machine, v1beta2.RequestedByAnnotation, requestValue(m))
-		})
-	case withdraw:
-		return r.withdraw(ctx, s)
-	case forgetTaint:
-		return r.patch(ctx, m, func() { delete(m.Annotations, v1beta2.OutOfServiceAnnotation) })
-	case recordTaint, taintNode, deleteNode, backUpNode, untaintNode, restoreNode, dropBackup:
-		return r.doWithNode(ctx, s, a)
-	default:
-		return nil // it waits
+	if do := actions[a].do; do != nil {
+		return do(r, ctx, s)
 	}
+	return nil
 }
 
-// doWithNode makes the writes that are about the Node.
-func (r *Reconciler) doWithNode(ctx context.Context, s *scope, a action) error {
-	m, node := s.remediation, s.workloadNode
-	switch a {
-	case recordTaint:
-		return r.patch(ctx, m, func() { annotate(m, v1beta2.OutOfServiceAnnotation, node.Name) })
-	case taintNode:
-		if err := r.isStillOff(ctx, s); err != nil {
-			return err
+func (r *Reconciler) addFinalizer(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() { controllerutil.AddFinalizer(s.remediation, v1beta2.RemediationFinalizer) })
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() { controllerutil.RemoveFinalizer(s.remediation, v1beta2.RemediationFinalizer) })
+}
+
+func (r *Reconciler) begin(ctx context.Context, s *scope) error {
+	now, status := metav1.NewTime(s.now), &s.remediation.Status
+	return r.patchStatus(ctx, s.remediation, func() {
+		if status.Phase == v1beta2.RemediationWaiting { // the first attempt is no retry
+			status.RetryCount++
 		}
-		return patch(ctx, s.workload, node, func() { addTaint(m, node) })
-	case untaintNode:
-		return patch(ctx, s.workload, node, func() { removeTaint(node) })
-	case backUpNode:
-		return r.patch(ctx, m, func() { backUp(m, node) })
-	case deleteNode:
-		if err := r.isStillOff(ctx, s); err != nil {
-			return err
-		}
-		if err := s.workload.Delete(ctx, node, client.Preconditions{UID: &node.UID}); err != nil {
-			return fmt.Errorf("delete Node %s: %w", node.Name, err)
-		}
-		return nil
-	case restoreNode:
-		return patch(ctx, s.workload, node, func() { putBack(m, node) })
-	default: // dropBackup
-		return r.patch(ctx, m, func() {
-			delete(m.Annotations, v1beta2.NodeLabelsBackupAnnotation)
-			delete(m.Annotations, v1beta2.NodeAnnotationsBackupAnnotation)
-		})
+		status.Phase, status.LastRemediated, status.ReleasedAt = v1beta2.RemediationRunning, &now, nil
+	})
+}
+
+func (r *Reconciler) release(ctx context.Context, s *scope) error {
+	now := metav1.NewTime(s.now)
+	return r.patchStatus(ctx, s.remediation, func() { s.remediation.Status.ReleasedAt = &now })
+}
+
+func (r *Reconciler) awaitHealth(ctx context.Context, s *scope) error {
+	return r.patchStatus(ctx, s.remediation, func() {
+		s.remediation.Status.Phase = v1beta2.RemediationWaiting
+		s.setCondition(waitsForHealth(s)) // not what was shown in an earlier attempt
+	})
+}
+
+func (r *Reconciler) extend(ctx context.Context, s *scope) error {
+	now := metav1.NewTime(s.now)
+	return r.patchStatus(ctx, s.remediation, func() {
+		s.remediation.Status.ReleasedAt = &now
+		s.setCondition(waitsForHealthCheck(s))
+	})
+}
+
+func (r *Reconciler) handOver(ctx context.Context, s *scope) error {
+	return r.patchStatus(ctx, s.remediation, func() { s.remediation.Status.Phase = v1beta2.RemediationDeletingMachine })
+}
+
+func (r *Reconciler) fail(ctx context.Context, s *scope) error {
+	return r.patchStatus(ctx, s.remediation, func() { s.remediation.Status.Phase = v1beta2.RemediationFailed })
+}
+
+func (r *Reconciler) reopen(ctx context.Context, s *scope) error {
+	status := &s.remediation.Status
+	return r.patchStatus(ctx, s.remediation, func() {
+		status.Phase = ""
+		// The condition says that there is no host.
+		meta.RemoveStatusCondition(&status.Conditions, v1beta2.ProgressingCondition)
+	})
+}
+
+func (r *Reconciler) markHost(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.host, func() { annotate(s.host, v1alpha1.UnhealthyAnnotation, markOf(s.remediation)) })
+}
+
+func (r *Reconciler) unmarkHost(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.host, func() { delete(s.host.Annotations, v1alpha1.UnhealthyAnnotation) })
+}
+
+func (r *Reconciler) recordTaint(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() { annotate(s.remediation, v1beta2.OutOfServiceAnnotation, s.workloadNode.Name) })
+}
+
+func (r *Reconciler) forgetTaint(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() { delete(s.remediation.Annotations, v1beta2.OutOfServiceAnnotation) })
+}
+
+func (r *Reconciler) taintNode(ctx context.Context, s *scope) error {
+	if err := r.isStillOff(ctx, s); err != nil {
+		return err
 	}
+	return patch(ctx, s.workload, s.workloadNode, func() { addTaint(s.remediation, s.workloadNode) })
+}
+
+func (r *Reconciler) untaintNode(ctx context.Context, s *scope) error {
+	return patch(ctx, s.workload, s.workloadNode, func() { removeTaint(s.workloadNode) })
+}
+
+func (r *Reconciler) backUpNode(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() { backUp(s.remediation, s.workloadNode) })
+}
+
+func (r *Reconciler) dropBackup(ctx context.Context, s *scope) error {
+	return r.patch(ctx, s.remediation, func() {
+		delete(s.remediation.Annotations, v1beta2.NodeLabelsBackupAnnotation)
+		delete(s.remediation.Annotations, v1beta2.NodeAnnotationsBackupAnnotation)
+	})
+}
+
+func (r *Reconciler) deleteNode(ctx context.Context, s *scope) error {
+	if err := r.isStillOff(ctx, s); err != nil {
+		return err
+	}
+	node := s.workloadNode
+	if err := s.workload.Delete(ctx, node, client.Preconditions{UID: &node.UID}); err != nil {
+		return fmt.Errorf("delete Node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) restoreNode(ctx context.Context, s *scope) error {
+	return patch(ctx, s.workload, s.workloadNode, func() { putBack(s.remediation, s.workloadNode) })
 }
 
 // isStillOff returns an error unless the host is still proven to be off and still belongs to the
@@ -168,6 +181,15 @@ func (r *Reconciler) removeHold(ctx context.Context, s *scope) error {
 	})
 }
 
+// request sets the annotation for recovery, and the annotation that says that it is ours.
+func (r *Reconciler) request(ctx context.Context, s *scope) error {
+	value := requestValue(s.remediation)
+	return r.patch(ctx, s.machine, func() {
+		annotate(s.machine, v1beta2.ExternalRemediationAnnotation, value)
+		annotate(s.machine, v1beta2.RequestedByAnnotation, value)
+	})
+}
+
 // withdraw removes the annotation for recovery, unless somebody else has set it, and the annotation
 // that says that it is ours.
 func (r *Reconciler) withdraw(ctx context.Context, s *scope) error {
@@ -189,6 +211,12 @@ func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
 			Message:            "Waiting for remediation. " + s.givenUp(),
 			LastTransitionTime: metav1.NewTime(s.now),
 		})
+	})
+}
+
+func (r *Reconciler) forgetRequest(ctx context.Context, s *scope) error {
+	return r.patchMachineStatus(ctx, s.machine, func() {
+		meta.RemoveStatusCondition(&s.machine.Status.Conditions, clusterv1.MachineExternallyRemediatedCondition)
 	})
 }
 

@@ -43,8 +43,8 @@ func explain(o obstacle) string {
 
 // publish publishes the event of an action, if it has one.
 func (r *Reconciler) publish(s *scope, a action) {
-	kind, reason, note := eventOf(s, a)
-	if reason != "" {
+	if eventOf := actions[a].event; eventOf != nil {
+		kind, reason, note := eventOf(s)
 		r.event(s, kind, reason, note)
 	}
 }
@@ -57,35 +57,40 @@ func (r *Reconciler) event(s *scope, kind, reason, note string) {
 	r.Recorder.Eventf(s.remediation, about, kind, reason, actionRemediate, "%s", cut(note))
 }
 
-// eventOf returns the event of an action. An empty reason means that there is none.
-func eventOf(s *scope, a action) (kind, reason, note string) {
-	const good, bad = corev1.EventTypeNormal, corev1.EventTypeWarning
-	node := ""
-	if s.workloadNode != nil {
-		node = s.workloadNode.Name
+func eventOfBegin(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeNormal, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.attempts(), s.retryLimit+1, s.strategy)
+}
+
+func eventOfFail(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeWarning, string(s.obstacle), explain(s.obstacle)
+}
+
+func eventOfTaint(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeNormal, eventNodeOutOfService, fmt.Sprintf("Node %s got the taint %s, because its host is off", s.workloadNode.Name, outOfService.ToString())
+}
+
+func eventOfUntaint(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeNormal, eventNodeInService, fmt.Sprintf("The taint %s was removed from Node %s", outOfService.Key, s.workloadNode.Name)
+}
+
+func eventOfDeletion(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeNormal, eventNodeDeleted, fmt.Sprintf("Node %s was deleted, because its host is off", s.workloadNode.Name)
+}
+
+func eventOfRestoration(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeNormal, eventNodeRestored, fmt.Sprintf("Node %s got back its labels and annotations", s.workloadNode.Name)
+}
+
+func eventOfRelease(s *scope) (kind, reason, note string) {
+	if s.late && s.node != absentNode {
+		return corev1.EventTypeWarning, eventEvictionIncomplete,
+			fmt.Sprintf("The host was off for %s, and the attempt goes on although the Node is not known to be free of pods and volumes%s", s.timeout, because(s.why))
 	}
-	switch a {
-	case begin:
-		return good, eventStarted, fmt.Sprintf("Attempt %d of %d began with strategy %s", s.attempts(), s.retryLimit+1, s.strategy)
-	case fail:
-		return bad, string(s.obstacle), explain(s.obstacle)
-	case taintNode:
-		return good, eventNodeOutOfService, fmt.Sprintf("Node %s got the taint %s, because its host is off", node, outOfService.ToString())
-	case untaintNode:
-		return good, eventNodeInService, fmt.Sprintf("The taint %s was removed from Node %s", outOfService.Key, node)
-	case deleteNode:
-		return good, eventNodeDeleted, fmt.Sprintf("Node %s was deleted, because its host is off", node)
-	case restoreNode:
-		return good, eventNodeRestored, fmt.Sprintf("Node %s got back its labels and annotations", node)
-	case release:
-		if s.late && s.node != absentNode {
-			return bad, eventEvictionIncomplete, fmt.Sprintf("The host was off for %s, and the attempt goes on although the Node is not known to be free of pods and volumes%s", s.timeout, because(s.why))
-		}
-		return good, eventHostReleased, "The host may be powered on again"
-	case tellOwner:
-		return bad, eventHandedOver, s.givenUp() + ": its host is marked as unhealthy, and its owner has to replace it"
-	}
-	return "", "", ""
+	return corev1.EventTypeNormal, eventHostReleased, "The host may be powered on again"
+}
+
+func eventOfHandOver(s *scope) (kind, reason, note string) {
+	return corev1.EventTypeWarning, eventHandedOver, s.givenUp() + ": its host is marked as unhealthy, and its owner has to replace it"
 }
 
 func because(why string) string {

@@ -2,51 +2,6 @@ package remediation
 
 import "github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 
-// action is the one thing that a pass does.
-type action int
-
-// Actions. Each of those that write makes one write.
-const (
-	rest                action = iota // nothing
-	addFinalizer                      // before anything is set
-	begin                             // record that the next attempt runs
-	fail                              // record that the host cannot be remediated
-	reopen                            // forget that record, because only the host was missing
-	setHold                           // have the host powered off
-	recordTaint                       // record that the Node may be out of service
-	taintNode                         // put the Node out of service
-	backUpNode                        // record labels and annotations of the Node
-	deleteNode                        // delete the Node
-	release                           // record that the host may be powered on
-	untaintNode                       // put the Node in service
-	forgetTaint                       // remove the record of the taint
-	removeHold                        // let the host be powered on
-	restoreNode                       // give the Node that came back its labels and annotations
-	dropBackup                        // remove the backup of them
-	releaseAnew                       // record the release again: the time since it says nothing
-	awaitHealth                       // record that the machine has time to become healthy
-	extend                            // the Node is Ready: give the health check as much time again
-	request                           // set the annotation of the Machine
-	withdraw                          // remove that annotation
-	markHost                          // mark the host as unhealthy
-	unmarkHost                        // remove the mark
-	tellOwner                         // tell the owner of the Machine to replace it
-	handOver                          // record that the owner replaces the Machine
-	forgetRequest                     // remove the condition by which the health check asks
-	removeFinalizer                   // everything that was set is removed
-	waitForStart                      // the machine has not had its time to become a Node
-	waitForControlPlane               // the control plane needs the machine
-	waitForPowerOff                   // the host is not proven to be off
-	waitForPods                       // pods or volumes are not gone from the Node
-	waitForNode                       // the Node cannot be read, or is not back
-	waitForPowerOn                    // the host is not on
-	waitForRequest                    // somebody else has set the annotation of the Machine
-	waitForRecovery                   // what the annotation asks for is not done
-	waitForHealth                     // the health check has not taken the remediation back
-	waitWhileSkipped                  // the Machine has the annotation against remediation
-	numberOfActions     int    = iota
-)
-
 // obstacle is a reason for which a host cannot be remediated. Empty means that there is none.
 type obstacle string
 

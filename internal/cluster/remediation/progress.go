@@ -16,47 +16,56 @@ import (
 // progressOf returns the condition to show while an action is due. It returns nil if the condition
 // stays as it is, because something is done or nothing may be done.
 func progressOf(s *scope, a action) *metav1.Condition {
-	late := s.isOver(s.since())
-	switch a {
-	case waitForStart:
-		return waitsForStart(s)
-	case waitForControlPlane:
-		if s.lasting {
-			return stuck(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane has no majority without it, even if all others are ready%s", because(s.why))
-		}
-		return goesOn(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
-	case waitForPowerOff:
-		if late {
-			return stuck(v1beta2.PowerOffNotConfirmedReason, "The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))
-		}
-		return goesOn(v1beta2.PoweringOffReason, "The host is held off, and is not proven to be off yet%s", because(s.why))
-	case waitForPods:
-		return goesOn(v1beta2.WaitingForPodsReason, "The host is off, and its Node is not free of pods and volumes%s", because(s.why))
-	case waitForNode:
-		return waitsForNode(s)
-	case waitForPowerOn:
-		return goesOn(v1beta2.PoweringOnReason, "The host may be powered on, and is not on yet")
-	case waitForRequest:
-		c := goesOn(v1beta2.WaitingForOtherRecoveryReason, "Somebody else has set %s on the Machine; remove it if that recovery does not go on", v1beta2.ExternalRemediationAnnotation)
-		if late {
-			c.Status = metav1.ConditionFalse
-		}
-		return c
-	case waitForRecovery:
-		return waitsForRecovery(s, late)
-	case waitForHealth:
-		if s.extended {
-			return waitsForHealthCheck(s)
-		}
-		return waitsForHealth(s)
-	case waitWhileSkipped:
-		return goesOn(v1beta2.RemediationSkippedReason, "The Machine has the annotation %s, so that nothing more is begun; remove it to go on, or delete the Metal3Remediation to end it",
-			clusterv1.MachineSkipRemediationAnnotation)
-	case rest:
-		return atTheEnd(s)
-	default:
-		return nil
+	if progress := actions[a].progress; progress != nil {
+		return progress(s)
 	}
+	return nil
+}
+
+// isLate reports whether the attempt has waited for the timeout.
+func (s *scope) isLate() bool { return s.isOver(s.since()) }
+
+func waitsForControlPlane(s *scope) *metav1.Condition {
+	if s.lasting {
+		return stuck(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane has no majority without it, even if all others are ready%s", because(s.why))
+	}
+	return goesOn(v1beta2.WaitingForControlPlaneReason, "The host is not powered off, because the control plane would lose its majority%s", because(s.why))
+}
+
+func waitsForPowerOff(s *scope) *metav1.Condition {
+	if s.isLate() {
+		return stuck(v1beta2.PowerOffNotConfirmedReason, "The host is not proven to be off after %s, so that its Node stays%s", s.timeout, because(s.why))
+	}
+	return goesOn(v1beta2.PoweringOffReason, "The host is held off, and is not proven to be off yet%s", because(s.why))
+}
+
+func waitsForPods(s *scope) *metav1.Condition {
+	return goesOn(v1beta2.WaitingForPodsReason, "The host is off, and its Node is not free of pods and volumes%s", because(s.why))
+}
+
+func waitsForPowerOn(*scope) *metav1.Condition {
+	return goesOn(v1beta2.PoweringOnReason, "The host may be powered on, and is not on yet")
+}
+
+func waitsForRequest(s *scope) *metav1.Condition {
+	c := goesOn(v1beta2.WaitingForOtherRecoveryReason, "Somebody else has set %s on the Machine; remove it if that recovery does not go on", v1beta2.ExternalRemediationAnnotation)
+	if s.isLate() {
+		c.Status = metav1.ConditionFalse
+	}
+	return c
+}
+
+func waitsWhileSkipped(*scope) *metav1.Condition {
+	return goesOn(v1beta2.RemediationSkippedReason, "The Machine has the annotation %s, so that nothing more is begun; remove it to go on, or delete the Metal3Remediation to end it",
+		clusterv1.MachineSkipRemediationAnnotation)
+}
+
+// waitsForVerdict says whose time runs: that of the machine, or that of the health check.
+func waitsForVerdict(s *scope) *metav1.Condition {
+	if s.extended {
+		return waitsForHealthCheck(s)
+	}
+	return waitsForHealth(s)
 }
 
 func waitsForHealth(s *scope) *metav1.Condition {
@@ -74,11 +83,11 @@ var beforeRecovery = map[string]bool{
 }
 
 // waitsForRecovery says how far recovery by annotation is.
-func waitsForRecovery(s *scope, late bool) *metav1.Condition {
+func waitsForRecovery(s *scope) *metav1.Condition {
 	if shown := recoveryOf(s.metal3Machine); shown != nil && !s.recovering && beforeRecovery[shown.Reason] {
 		return goesOn(v1beta2.RecoveringReason, "The recovery that %s asks for has not begun (%s)%s", v1beta2.ExternalRemediationAnnotation, shown.Reason, because(shown.Message))
 	}
-	if late {
+	if s.isLate() {
 		return stuck(v1beta2.RecoveryNotFinishedReason, "The recovery that %s asks for has not ended after %s; see the events and conditions of the Machine and its host",
 			v1beta2.ExternalRemediationAnnotation, s.timeout)
 	}

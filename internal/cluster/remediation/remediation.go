@@ -182,14 +182,31 @@ func (r *Reconciler) label(ctx context.Context, m *v1beta2.Metal3Remediation) (c
 // pause returns the time until the next pass; 0 means that the next pass comes with the next
 // change.
 func pause(s *scope, a action) time.Duration {
+	row := actions[a]
 	switch {
-	case a == rest, a == removeFinalizer:
-		return 0
-	case a < waitForStart:
+	case row.pause != nil:
+		return row.pause(s)
+	case row.do != nil:
 		return requeue.Soon
-	case a == waitForPods, a == waitForNode && s.phase == v1beta2.RemediationRunning:
-		return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)
+	default:
+		return watchedPause(s)
 	}
+}
+
+func noPause(*scope) time.Duration { return 0 }
+
+func nodePause(s *scope) time.Duration {
+	if s.phase == v1beta2.RemediationRunning {
+		return workloadPause(s)
+	}
+	return watchedPause(s)
+}
+
+func workloadPause(s *scope) time.Duration {
+	return requeue.Spread(workloadPoll, workloadPoll/4, s.remediation.Name, 0)
+}
+
+func watchedPause(s *scope) time.Duration {
 	return requeue.Soonest(requeue.Spread(poll, poll/4, s.remediation.Name, 0), s.untilExpiry())
 }
 
