@@ -128,7 +128,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 	s.skipped = skipped && skip != v1beta2.SkipRemediationMarker
 	s.request, s.marked = requestStateOf(m, s.machine), isMarked(m, s.machine)
 	s.obstacle = obstacleOf(s)
-	s.early, s.heldUp = startOf(s)
+	s.early, s.undeployable = startOf(s)
 	s.reopens = s.phase == v1beta2.RemediationFailed && shownReason(m) == string(noHost) && (s.early || s.obstacle == "")
 	if s.host != nil {
 		s.hold = holdStateOf(m, s.host)
@@ -136,7 +136,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) error {
 		s.poweredOn = s.host.Status.PoweredOn
 		_, s.recovering = s.host.Annotations[v1beta2.MachineRemediationAnnotation]
 		var mark string
-		mark, s.unhealthy = s.host.Annotations[v1alpha1.UnhealthyAnnotation]
+		mark, s.hostMarked = s.host.Annotations[v1alpha1.UnhealthyAnnotation]
 		s.ourMark = mark == markOf(m)
 		if s.hold == currentHold {
 			s.readProof(r.ProvenOff)
@@ -236,12 +236,13 @@ func obstacleOf(s *scope) obstacle {
 // time at once, unless recovery by annotation comes next, which is only for machines that were
 // deployed.
 //
-// heldUp means that the host has had an error for the timeout. The machine will never boot, unless
-// the engine has deployed it all the same, as it does with a BMC that refuses other credentials.
+// undeployable means that the host has had an error for the timeout. The machine will never boot,
+// unless the engine has deployed it all the same, as it does with a BMC that refuses other
+// credentials.
 //
 // Both are false if the remediation had begun before it was moved to another cluster. Such a
 // remediation leaves a hold under a former key, or a backup of the Node.
-func startOf(s *scope) (early, heldUp bool) {
+func startOf(s *scope) (early, undeployable bool) {
 	m := s.metal3Machine
 	switch {
 	case m == nil, s.host != nil && s.isHeld(), s.backup, s.machine.Status.NodeRef.Name != "", s.obstacle != "" && s.obstacle != noHost:
@@ -249,22 +250,23 @@ func startOf(s *scope) (early, heldUp bool) {
 	case m.Spec.ProviderID == "" && s.obstacle == noHost:
 		return true, false
 	case m.Spec.ProviderID == "":
-		heldUp = s.isHeldUp()
-		return !heldUp && (s.host.Status.ErrorType != v1alpha1.ErrorProvisioning || s.strategy == v1beta2.AnnotationRemediation), heldUp
+		undeployable = s.isUndeployable()
+		return !undeployable && (s.host.Status.ErrorType != v1alpha1.ErrorProvisioning || s.strategy == v1beta2.AnnotationRemediation), undeployable
 	default:
 		deployed := meta.FindStatusCondition(s.machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 		return s.obstacle == "" && deployed != nil && deployed.Status == metav1.ConditionTrue && !s.isOver(&deployed.LastTransitionTime), false
 	}
 }
 
-// isHeldUp reports whether the host has an error and the condition has shown it for the timeout. A
-// machine that is skipped is not held up. Meanwhile the condition still shows the error.
-func (s *scope) isHeldUp() bool {
+// isUndeployable reports whether the host has an error and the condition has shown it for the
+// timeout. While a machine is skipped, its host does not count as such, and the condition still
+// shows the error.
+func (s *scope) isUndeployable() bool {
 	return !s.skipped && s.host.Status.ErrorType != "" && s.hasShown(v1beta2.HostErrorReason)
 }
 
-// hasShown reports whether the condition has shown a reason for the timeout, and passes have looked
-// when that was over.
+// hasShown reports whether the condition has shown a reason for at least the timeout, and a pass ran
+// soon after it ended.
 func (s *scope) hasShown(reason string) bool {
 	since := s.blockedSince()
 	return shownReason(s.remediation) == reason && s.isOver(since) && !s.isUnseen(since)
@@ -280,8 +282,8 @@ func (s *scope) blockedSince() *metav1.Time {
 	return nil
 }
 
-// isUnseen reports whether no pass looked when the timeout after a time was over. Passes follow
-// each other within poll, so none did if the timeout was over that long ago.
+// isUnseen reports whether the timeout after a time ended at least poll ago, so that no pass saw its
+// end.
 func (s *scope) isUnseen(since *metav1.Time) bool {
 	return since != nil && s.now.Sub(since.Time).Abs() >= s.timeout+poll
 }
@@ -336,15 +338,15 @@ func isInitialized(c *clusterv1.Cluster) bool {
 func (r *Reconciler) readNode(ctx context.Context, s *scope) error {
 	s.node = absentNode
 	ends := s.deleting || s.orphaned
-	heldUp := s.phase == "" && s.heldUp && !ends
+	undeployable := s.phase == "" && s.undeployable && !ends
 	judged := s.phase == v1beta2.RemediationWaiting && s.expired && !ends
 	poweringOff := s.strategy == v1beta2.RebootRemediation && s.phase == v1beta2.RemediationRunning && !s.released && (s.hold == currentHold || s.host == nil || s.endangered && !s.nodeless) && !s.proven
 	switch {
 	case s.paused, s.machine == nil, s.cluster == nil:
 		return nil
-	case heldUp && !isInitialized(s.cluster):
+	case undeployable && !isInitialized(s.cluster):
 		return nil // no machine of it has run yet
-	case heldUp:
+	case undeployable:
 	case s.strategy == v1beta2.AnnotationRemediation && !s.backup && !s.recorded && !s.inherited && !s.endangered && !judged:
 		return nil
 	case !ends && (s.phase == "" || poweringOff):
@@ -378,7 +380,7 @@ func (r *Reconciler) readWorkload(ctx context.Context, s *scope) error {
 		return err
 	}
 	node, err := r.FindNode(ctx, c, s.machine, related.ProviderIDs(s.metal3Machine, s.host)...)
-	if err == nil && node == nil && s.heldUp {
+	if err == nil && node == nil && s.undeployable {
 		node, err = unidentifiedNode(ctx, c, s.host, s.metal3Machine)
 	}
 	if err != nil || node == nil {

@@ -65,9 +65,9 @@ type facts struct {
 	// early means that the machine has not had its time to become a Node: it has no host yet, is being
 	// deployed, or boots for the first time.
 	early bool
-	// heldUp means that, unless the machine has a Node, nothing can be deployed on the host. A power
-	// cycle would change nothing, and nothing could prove that the host is off.
-	heldUp bool
+	// undeployable means that, unless the machine has a Node, nothing can be deployed on the host. A
+	// power cycle would change nothing, and nothing could prove that the host is off.
+	undeployable bool
 	// reopens means that the remediation failed because the machine had no host, and that the
 	// machine has or will have one.
 	reopens     bool
@@ -91,9 +91,10 @@ type facts struct {
 	extended bool
 
 	// endangered means that nothing of ours holds the host off, and that the control plane would lose
-	// its majority without the machine.
+	// its majority without the machine. It is read only if a hold comes next.
 	endangered bool
-	// nodeless means that the Machine never named a Node.
+	// nodeless means that the Machine names no Node. It is read together with endangered, and false
+	// whenever that is not read.
 	nodeless bool
 	// stranded means that the condition has shown for the timeout that the control plane would lose
 	// its majority.
@@ -105,7 +106,8 @@ type facts struct {
 	poweredOn bool
 	// recovering means that recovery by annotation holds the host off.
 	recovering bool
-	unhealthy  bool
+	// hostMarked means that the host is marked as unhealthy, whoever has done that.
+	hostMarked bool
 	// controlPlane means that the Machine belongs to a control plane, which may be away because of it.
 	controlPlane bool
 	// ourMark means that this remediation has marked the host as unhealthy.
@@ -170,9 +172,9 @@ func next(f facts) action {
 		return wait(f)
 	case f.skipped && f.isUntouched():
 		return waitWhileSkipped
-	case f.phase == "" && f.heldUp && f.node != absentNode: // it may have been deployed all the same
+	case f.phase == "" && f.undeployable && f.node != absentNode: // it may have been deployed all the same
 		return waitForStart
-	case f.phase == "" && f.heldUp:
+	case f.phase == "" && f.undeployable:
 		return giveUp(f)
 	case f.phase != v1beta2.RemediationRunning:
 		return begin
@@ -338,7 +340,7 @@ func wait(f facts) action {
 		return restore(f)
 	case f.healthy, !f.expired:
 		return waitForHealth
-	case !f.retriesLeft && f.unhealthy && f.told:
+	case !f.retriesLeft && f.hostMarked && f.told:
 		return handOver
 	case f.skipped:
 		return waitWhileSkipped
@@ -358,7 +360,7 @@ func wait(f facts) action {
 // giveUp has the owner of the machine replace it on another host.
 func giveUp(f facts) action {
 	switch {
-	case !f.unhealthy:
+	case !f.hostMarked:
 		return markHost
 	case !f.told:
 		return tellOwner

@@ -108,8 +108,8 @@ func waitsForStart(s *scope) *metav1.Condition {
 	switch {
 	case s.obstacle == noHost:
 		return goesOn(v1beta2.WaitingForHostReason, "The Metal3Machine has no host yet; see its condition %s", v1beta2.AssociateBareMetalHostCondition)
-	case s.heldUp:
-		return stuck(v1beta2.HostErrorReason, "The host has an error and is not known to be deployed. The machine may run, and is not replaced: it is not known to have no Node%s", because(s.why))
+	case s.undeployable:
+		return stuck(v1beta2.HostErrorReason, "It is unknown whether the host, which has an error, was deployed. The machine may be running; it is replaced only once it is known to have no Node%s", because(s.why))
 	case s.metal3Machine.Spec.ProviderID == "" && s.host.Status.ErrorType != "":
 		return stuck(v1beta2.HostErrorReason, "The host is not deployed and has an error. If that does not end, the owner of the machine has to replace it after %s%s", s.timeout, because(s.host.Status.ErrorMessage))
 	case s.metal3Machine.Spec.ProviderID == "":
@@ -125,13 +125,13 @@ func waitsForNode(s *scope) *metav1.Condition {
 	case s.node == unknownNode && s.recorded && s.hold != noHold:
 		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the Node has the taint %s, and the host stays off until it is%s", outOfService.Key, because(s.why))
 	case s.node == unknownNode && s.phase == v1beta2.RemediationWaiting && s.expired:
-		return stuck(v1beta2.NodeUnknownReason, "The machine had its time to become healthy. It is not known whether it has become so, and until then nothing more is done%s", because(s.why))
+		return stuck(v1beta2.NodeUnknownReason, "The machine's time to become healthy is over. Nothing more is done until it is known whether it is healthy%s", because(s.why))
 	case s.node == unknownNode:
 		return stuck(v1beta2.NodeUnknownReason, "It is not known whether the machine has a Node%s", because(s.why))
 	case s.leaving:
 		return goesOn(v1beta2.WaitingForNodeDeletionReason, "The Node is not gone%s", because(s.why))
 	default:
-		return goesOn(v1beta2.WaitingForNodeReason, "The Node is not back, which gets its labels and annotations then")
+		return goesOn(v1beta2.WaitingForNodeReason, "The Node is not back yet; then its labels and annotations are restored")
 	}
 }
 
