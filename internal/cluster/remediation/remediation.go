@@ -8,10 +8,10 @@
 // the host is powered on again. With strategy Annotation the Machine gets the annotation for
 // recovery, which package fencing acts on.
 //
-// A pass reads everything anew, decides (next.go) and makes at most one write (effects.go). So an
-// interruption at any point is like a pause: the next pass goes on from what it sees. The health
-// check takes a remediation back by deleting it. Then everything that the remediation has set is
-// removed, however far it was.
+// A pass reads everything anew (read.go, facts.go), decides (next.go) and makes at most one write
+// (table.go, effects.go). So an interruption at any point is like a pause: the next pass goes on
+// from what it sees. The health check takes a remediation back by deleting it. Then everything that
+// the remediation has set is removed, however far it was.
 package remediation
 
 import (
