@@ -163,7 +163,7 @@ func (c capacity) keep(ctx context.Context, s *scope, operation v1alpha1.Operati
 	return c.take(ctx, s, operation)
 }
 
-// decideSlot reports whether a host may begin that has ahead hosts before it in the queue.
+// decideSlot reports whether a host with `ahead` hosts before it in the queue may begin.
 func decideSlot(limit, busy, ahead int) bool { return busy+ahead < limit }
 
 // before reports whether a is ahead of b in the queue.

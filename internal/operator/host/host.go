@@ -4,8 +4,9 @@
 // A pass loads the host and runs the guards in their order until one of them stops the pass. Then
 // it runs the handler of the host's provisioning state. A deletion that gets no further goes on
 // without the phase that failed. A machine that has to be off is powered off if none of these has
-// looked after its power. Finally the pass computes the conditions and writes once: first the
-// status, then labels, annotations, finalizers and spec.
+// looked after its power. Finally the pass computes the conditions and writes the host with at most
+// two patches: first the status, then labels, annotations, finalizers and spec. Other objects, such
+// as HardwareData, Secrets and HostFirmwareComponents, are written before that.
 //
 // Requests to the engine are repeatable, because a pass whose write is refused starts over. What
 // must not be repeated is recorded in the status before it is requested. Decisions are functions of

@@ -129,8 +129,8 @@ func (s *scope) asked(name v1alpha1.OperationName, request string, n provisioner
 	record.Generation, record.Inputs = s.host.Generation, s.inputs(name)
 }
 
-// intends records a request before it is sent. It is for requests that must not be repeated only
-// because their answer was lost.
+// intends records a request before it is sent. Use it for requests that must not be sent twice when
+// an answer is lost.
 func (s *scope) intends(name v1alpha1.OperationName, request, plan string, n provisioner.Node) {
 	record := s.operation(name)
 	record.Request, record.Accepted, record.Plan, record.NodeChangedAt = request, false, plan, changedAt(n)

@@ -163,8 +163,8 @@ func isUnproven(records []v1alpha1.PowerOffHold) bool {
 	return slices.ContainsFunc(records, func(hold v1alpha1.PowerOffHold) bool { return hold.ConfirmedAt == nil })
 }
 
-// unrefuted returns the records that a reading of the node does not refute. If the machine is on,
-// no record may confirm that it is off, whoever powered it on. A nil node was not read.
+// unrefuted drops confirmed records if the machine is on, whoever powered it on. A nil node was not
+// read.
 func unrefuted(records []v1alpha1.PowerOffHold, n *provisioner.Node) []v1alpha1.PowerOffHold {
 	if n == nil || n.Power != node.PowerOn {
 		return records

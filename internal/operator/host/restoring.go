@@ -25,7 +25,7 @@ import (
 // Whoever may write hosts may write this annotation, so the node in it counts only if the host may
 // have that node. Nothing is restored until the engine has been asked. A host that is being deleted
 // asks a few times and then goes on without the node: its deletion has to end even without the
-// engine, and must not take an unchecked link for the host's own.
+// engine, and must not treat an unverified node as the host's own.
 type restoring struct {
 	data       hardwareData
 	owners     ownership

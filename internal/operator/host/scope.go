@@ -37,7 +37,9 @@ type scope struct {
 	now time.Time
 	// agentWindow is how long after its last heartbeat a ramdisk is alive.
 	agentWindow time.Duration
-	// node is the engine's node, set by the guards registration and linked.
+	// node is the engine's node, nil until the pass knows it. It is set by the guards registration
+	// and linked, by lookup if the guard restoring has read it, by holding if nothing before has
+	// read it, and by deleteNodeOf if it could not be deleted.
 	node *provisioner.Node
 	// credentials are those of the BMC, set by the guard of that name, and
 	// credentialsVersion is the version of their Secret.

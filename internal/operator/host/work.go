@@ -115,7 +115,7 @@ func userOf(w workflow, n provisioner.Node) string {
 		return forgotten + "under a new node: give the host the annotation " + v1alpha1.DetachedAnnotation + " with the value {\"force\": true}, " +
 			"and remove it when the host is detached"
 	case !expectsUse && (atWork(n) || adoptWorkflow[n.State].action == workDone):
-		return "another client uses it, or it was deployed for this host, which does not know, as after the cluster's database was restored; " +
+		return "another client uses it, or it was deployed for this host, whose status was lost, for example because the cluster's database was restored; " +
 			"to keep that, delete the host while it is detached, and create it with spec.externallyProvisioned"
 	default:
 		return "another client uses it"
