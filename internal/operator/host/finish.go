@@ -132,7 +132,7 @@ func (r *Reconciler) tell(ctx context.Context, s *scope, refusal error) {
 		return
 	}
 	if err := r.Client.Status().Patch(ctx, told.host, locked(told.before)); err == nil {
-		r.written.put(told.host)
+		r.written.note(told.host)
 	}
 }
 
@@ -220,15 +220,12 @@ var errOldDefinition = errors.New("the CustomResourceDefinition of BareMetalHost
 // remember keeps what the next pass needs, and drops it with the host.
 func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 	if !written.DeletionTimestamp.IsZero() && len(written.Finalizers) == 0 {
-		r.written.forget(written.UID)
-		r.applied.forget(written.UID)
-		r.answers.forget(written.UID)
-		r.aside.forget(written.UID)
+		r.forget(written.UID)
 		return
 	}
-	r.aside.put(s)
+	r.aside.note(s)
 	if written.ResourceVersion != s.before.ResourceVersion {
-		r.written.put(written)
+		r.written.note(written)
 	}
 }
 

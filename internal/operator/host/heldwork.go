@@ -3,11 +3,9 @@ package host
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -131,33 +129,16 @@ func showFailed(s *scope) {
 }
 
 // aside remembers, for each host, a failure of the registration that is only shown, because the
-// record of the operation is that of other work. It is lost with the process; the next process
-// tries to register once before it waits. It is safe for concurrent use.
-type aside struct {
-	mu      sync.Mutex
-	records map[types.UID]v1alpha1.OperationStatus
-}
+// record of the operation is that of other work. A process that does not remember it tries to
+// register once before it waits.
+type aside struct{ memo[v1alpha1.OperationStatus] }
 
-func (a *aside) get(host types.UID) v1alpha1.OperationStatus {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.records[host]
-}
-
-// put stores what a pass knows of such a failure, and forgets it when the host does not show the
+// note stores what a pass knows of such a failure, and forgets it when the host does not show the
 // failure any more.
-func (a *aside) put(s *scope) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *aside) note(s *scope) {
 	if s.unregistered.Name == "" || s.host.Status.ErrorType != errorOf[s.unregistered.Name] {
-		delete(a.records, s.host.UID)
+		a.forget(s.host.UID)
 		return
 	}
-	a.records[s.host.UID] = s.unregistered
-}
-
-func (a *aside) forget(host types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.records, host)
+	a.put(s.host.UID, s.unregistered)
 }

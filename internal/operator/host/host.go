@@ -111,6 +111,7 @@ type phase interface {
 // Reconciler brings hosts to the state that their specs ask for.
 type Reconciler struct {
 	Config
+	memos
 
 	guards    []phase
 	handlers  map[v1alpha1.ProvisioningState]phase
@@ -119,27 +120,13 @@ type Reconciler struct {
 	heldWork  heldWork
 	slots     capacity
 	releasing releasing
-	applied   *applied
-	answers   *answers
-	aside     *aside
-	written   *writes
-	busy      *refusals
-	missing   *refusals
 	data      hardwareData
 	secrets   credentials
 }
 
 // New returns a reconciler.
 func New(config Config) *Reconciler {
-	r := &Reconciler{
-		Config:  config,
-		applied: &applied{marks: map[types.UID]appliedMark{}},
-		answers: &answers{last: map[types.UID]answer{}},
-		aside:   &aside{records: map[types.UID]v1alpha1.OperationStatus{}},
-		written: &writes{versions: map[types.UID]string{}},
-		busy:    &refusals{times: map[types.UID]int{}},
-		missing: &refusals{times: map[types.UID]int{}},
-	}
+	r := &Reconciler{Config: config}
 	owners := ownership{
 		links:   links{client: config.Client, nodes: config.NodeCache},
 		cluster: config.Cluster, engine: config.Engine,
@@ -152,8 +139,8 @@ func New(config Config) *Reconciler {
 	register := registration{
 		engine: config.Engine, others: others,
 		inputs: deploymentInputs{live: config.Live, metrics: config.Metrics}, images: config.ramdisks(),
-		nodes: config.NodeCache, owners: owners, applied: r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
-		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}, answers: r.answers, maxBackoff: config.MaxBackoff},
+		nodes: config.NodeCache, owners: owners, applied: &r.applied, metrics: config.Metrics, maxBackoff: config.MaxBackoff,
+		identity: identity{engine: config.Engine, turns: &turns{taken: map[string]int{}}, answers: &r.answers, maxBackoff: config.MaxBackoff},
 		details:  details{engine: config.Engine, readings: config.Readings},
 	}
 	r.ending = ending{metrics: config.Metrics, maxBackoff: config.MaxBackoff}
@@ -239,7 +226,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	count(r.Metrics.reconciles, &host)
 	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
-	s.unregistered = r.aside.get(host.UID)
+	s.unregistered, _ = r.aside.get(host.UID)
 	res, err := r.run(ctx, s)
 	return r.finish(ctx, s, res, err)
 }

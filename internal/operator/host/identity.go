@@ -262,7 +262,7 @@ var errNoTurn = fmt.Errorf("%w: other BMCs are being asked which machines they b
 // no turn, the host waits for one.
 func (p identity) judge(ctx context.Context, s *scope, wanted provisioner.Registration, expected []node.MachineFacts) (v verdict, reason string, err error) {
 	question := fingerprint(wanted.Access.Endpoint.String(), s.credentialsVersion, s.host.Generation)
-	latest, remembered := p.answers.get(s, question, p.maxBackoff)
+	latest, remembered := p.answers.to(s, question, p.maxBackoff)
 	if !remembered {
 		if latest, err = p.ask(ctx, s, wanted); err != nil {
 			return verdictUnknown, "", err

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/inventory"
@@ -95,7 +94,7 @@ func TestUUIDInTheInventorySettlesWhatTheHostShows(t *testing.T) {
 	for serial, want := range map[string]metav1.ConditionStatus{"SN1": metav1.ConditionTrue, "SN2": metav1.ConditionFalse} {
 		inv := &provisioner.Inventory{Hardware: inventory.Inventory{SystemVendor: inventory.SystemVendor{UUID: uuid, SerialNumber: "SN1"}}}
 		told := node.MachineFacts{MachineIdentity: node.NewMachineIdentity(uuid, "BOARD7")}
-		p := identity{engine: oneMachine{inventory: inv, told: told}, turns: &turns{taken: map[string]int{}}, answers: &answers{last: map[types.UID]answer{}}}
+		p := identity{engine: oneMachine{inventory: inv, told: told}, turns: &turns{taken: map[string]int{}}, answers: &answers{}}
 		s := newScope(testHost(func(h *v1alpha1.BareMetalHost) {
 			h.Status.HardwareDetails = &v1alpha1.HardwareDetails{SystemVendor: v1alpha1.HardwareSystemVendor{SerialNumber: serial}}
 		}), testNow, 0)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,12 +49,8 @@ type registration struct {
 }
 
 // applied remembers which registration the node of each host was given last, so that a pass does
-// not compare the two again. It is lost with the process; the next one then compares once. It is
-// safe for concurrent use.
-type applied struct {
-	mu    sync.Mutex
-	marks map[types.UID]appliedMark
-}
+// not compare the two again.
+type applied struct{ memo[appliedMark] }
 
 // appliedMark is the registration that a node was given: its fingerprint, and the time of the
 // node's last change afterwards, by the engine's clock.
@@ -71,26 +66,16 @@ type appliedMark struct {
 // comes from an older database. A part that could not be written in one state is tried again in
 // another.
 func (a *applied) has(host types.UID, registration string, n provisioner.Node) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	mark := a.marks[host]
+	mark, _ := a.get(host)
 	return mark.registration == registration && !n.UpdatedAt.Before(mark.at) && (mark.putOff == "" || mark.putOff == n.State)
 }
 
-func (a *applied) put(host types.UID, registration string, n provisioner.Node) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *applied) note(host types.UID, registration string, n provisioner.Node) {
 	mark := appliedMark{registration: registration, at: n.UpdatedAt}
 	if n.PutOff {
 		mark.putOff = n.State
 	}
-	a.marks[host] = mark
-}
-
-func (a *applied) forget(host types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.marks, host)
+	a.put(host, mark)
 }
 
 func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
@@ -267,7 +252,7 @@ func (p registration) update(ctx context.Context, s *scope, n provisioner.Node, 
 	if err != nil {
 		return n, err
 	}
-	p.applied.put(s.host.UID, mark, updated)
+	p.applied.note(s.host.UID, mark, updated)
 	s.reaches(wanted)
 	if changed && updated.State != node.Enroll && !untried(s, updated) {
 		p.accept(s)
