@@ -31,7 +31,7 @@ type deleteStep int
 
 const (
 	deleteIgnore      deleteStep = iota // the operator never managed the host
-	deleteHold                          // it is detached, and its deletion waits until it is attached again
+	deleteAfterAttach                   // it is detached, and its deletion waits until it is attached again
 	deleteDefer                         // it is to be detached first, and lives on until then
 	deleteAttach                        // it has to be attached again
 	deleteContinue                      // the handler of its state goes on
@@ -54,7 +54,7 @@ func decideDelete(h *v1alpha1.BareMetalHost) deleteStep {
 	case delaysDeletion(h) && !detached && (registeredStates[state] || linkedStates[state]):
 		return deleteDefer
 	case delaysDeletion(h):
-		return deleteHold
+		return deleteAfterAttach
 	case detached && !annotated:
 		return deleteAttach
 	case annotated:
@@ -127,7 +127,7 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	switch decideDelete(s.host) {
 	case deleteIgnore:
 		return result{stop: true}, nil
-	case deleteHold:
+	case deleteAfterAttach:
 		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
 		count(p.metrics.heldBack, s.host)
 		return result{stop: true}, nil

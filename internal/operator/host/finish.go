@@ -223,7 +223,7 @@ func (r *Reconciler) remember(s *scope, written *v1alpha1.BareMetalHost) {
 		r.forget(written.UID)
 		return
 	}
-	r.aside.note(s)
+	r.hiddenFailures.note(s)
 	if written.ResourceVersion != s.before.ResourceVersion {
 		r.written.note(written)
 	}

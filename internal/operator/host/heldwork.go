@@ -128,17 +128,17 @@ func showFailed(s *scope) {
 	}
 }
 
-// aside remembers, for each host, a failure of the registration that is only shown, because the
-// record of the operation is that of other work. A process that does not remember it tries to
-// register once before it waits.
-type aside struct{ memo[v1alpha1.OperationStatus] }
+// hiddenFailures remembers, for each host, a failure of the registration that is only shown,
+// because the record of the operation is that of other work. A process that does not remember it
+// tries to register once before it waits.
+type hiddenFailures struct{ memo[v1alpha1.OperationStatus] }
 
 // note stores what a pass knows of such a failure, and forgets it when the host does not show the
 // failure any more.
-func (a *aside) note(s *scope) {
-	if s.unregistered.Name == "" || s.host.Status.ErrorType != errorOf[s.unregistered.Name] {
-		a.forget(s.host.UID)
+func (f *hiddenFailures) note(s *scope) {
+	if s.failedRegistration.Name == "" || s.host.Status.ErrorType != errorOf[s.failedRegistration.Name] {
+		f.forget(s.host.UID)
 		return
 	}
-	a.put(s.host.UID, s.unregistered)
+	f.put(s.host.UID, s.failedRegistration)
 }

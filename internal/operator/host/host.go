@@ -226,7 +226,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	count(r.Metrics.reconciles, &host)
 	s := newScope(&host, r.Now(), r.NodeCache.AgentWindow())
-	s.unregistered, _ = r.aside.get(host.UID)
+	s.failedRegistration, _ = r.hiddenFailures.get(host.UID)
 	res, err := r.run(ctx, s)
 	return r.finish(ctx, s, res, err)
 }

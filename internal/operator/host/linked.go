@@ -56,7 +56,7 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{requeueAfter: soon, stop: true}, nil
 	}
 	if err == nil {
-		n, err = p.owners.hold(ctx, s.host, n)
+		n, err = p.owners.ensureMark(ctx, s.host, n)
 	}
 	switch {
 	case isConflict(err), errors.Is(err, provisioner.ErrNotFound):

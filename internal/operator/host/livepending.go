@@ -13,33 +13,33 @@ import (
 )
 
 // pending returns the condition UpdatePending of a host in use; nil leaves it as it is.
-func (p liveUpdate) pending(s *scope, v serviceView, live changes, next serviceStep, tooOld bool) *updatePending {
+func (p liveUpdate) pending(s *scope, v serviceView, permitted changes, next serviceStep, tooOld bool) *updatePending {
 	all := s.changes
 	switch {
 	case next == serviceObserve || next == serviceDone:
 		return pendingUpdate(v1alpha1.UpdateRunningReason, "The update is applied; its outcome is being read")
 	case runs(v, next):
-		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied", capitalized(cmp.Or(live.names(), "an update that is not wanted any more")))
+		return pendingUpdate(v1alpha1.UpdateRunningReason, "%s is applied", capitalized(cmp.Or(permitted.names(), "an update that is not wanted any more")))
 	case v.wanted && v.node.State == node.Active && isMaintained(v.node):
-		return pendingUpdate(v1alpha1.UpdateNodeInMaintenanceReason, "%s cannot be applied: %s", capitalized(live.names()), maintenanceOf(v.node))
-	case v.record.Failures > 0 && live.wanted(), next == serviceFailed:
-		return failedUpdate(p.failureText(s, v, live))
+		return pendingUpdate(v1alpha1.UpdateNodeInMaintenanceReason, "%s cannot be applied: %s", capitalized(permitted.names()), maintenanceOf(v.node))
+	case v.record.Failures > 0 && permitted.wanted(), next == serviceFailed:
+		return failedUpdate(p.failureText(s, v, permitted))
 	case all.problem() != "":
 		return failedUpdate(all.problem())
 	case all.unseen():
 		return nil // somebody is about to look
 	case !all.wanted():
 		return nothingPending(all)
-	case !live.wanted():
+	case !permitted.wanted():
 		return blockedByPolicy(s, all)
 	case tooOld:
-		return pendingUpdate(v1alpha1.UpdateEngineTooOldReason, "%s cannot be applied to a host in use by this engine, which is older than API version 1.87; upgrade it, or deprovision the host", capitalized(live.names()))
+		return pendingUpdate(v1alpha1.UpdateEngineTooOldReason, "%s cannot be applied to a host in use by this engine, which is older than API version 1.87; upgrade it, or deprovision the host", capitalized(permitted.names()))
 	case s.ramdiskMissing != "":
-		return pendingUpdate(v1alpha1.UpdateWaitingForRamdiskReason, "%s waits for the ramdisk that the machine boots for it: %s", capitalized(live.names()), s.ramdiskMissing)
+		return pendingUpdate(v1alpha1.UpdateWaitingForRamdiskReason, "%s waits for the ramdisk that the machine boots for it: %s", capitalized(permitted.names()), s.ramdiskMissing)
 	case len(v.requests.holds) > 0:
-		return blockedByHolds(live, v.requests.holders())
+		return blockedByHolds(permitted, v.requests.holders())
 	default:
-		return pendingUpdate(v1alpha1.UpdateWaitingForRebootReason, "%s is applied at the next restart: %s", capitalized(live.names()), howToRestart(v))
+		return pendingUpdate(v1alpha1.UpdateWaitingForRebootReason, "%s is applied at the next restart: %s", capitalized(permitted.names()), howToRestart(v))
 	}
 }
 
@@ -72,8 +72,8 @@ func howToRestart(v serviceView) string {
 }
 
 // failureText says how an update failed and what happens next.
-func (p liveUpdate) failureText(s *scope, v serviceView, live changes) string {
-	text := fmt.Sprintf("%s could not be applied", live.names())
+func (p liveUpdate) failureText(s *scope, v serviceView, permitted changes) string {
+	text := fmt.Sprintf("%s could not be applied", permitted.names())
 	if p.gaveUp(s, v.record) {
 		return fmt.Sprintf("%s in %d attempts, and is not tried again; change the specs, the policy or the host, or set the annotation %s", text, v.record.Failures, v1alpha1.RebootAnnotation)
 	}

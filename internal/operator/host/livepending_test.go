@@ -71,12 +71,12 @@ func TestConditionSaysWhatAnUpdateOfAHostInUseWaitsFor(t *testing.T) {
 				s.changes = changesOf(tt.objects, s.host)
 				s.node = &provisioner.Node{ID: "n1", State: node.Active}
 			})
-			live := s.changes.live()
-			v := serviceCase(node.Active, func(v *serviceView) { v.wanted = live.wanted() })
+			permitted := s.changes.permitted()
+			v := serviceCase(node.Active, func(v *serviceView) { v.wanted = permitted.wanted() })
 			if tt.change != nil {
 				tt.change(&v)
 			}
-			got := liveUpdate{maxAttempts: 3}.pending(s, v, live, tt.step, tt.tooOld)
+			got := liveUpdate{maxAttempts: 3}.pending(s, v, permitted, tt.step, tt.tooOld)
 			switch {
 			case tt.reason == "-":
 				if got != nil {

@@ -55,28 +55,28 @@ func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	if id := s.host.Status.Updates.NodeID; id != "" && id != s.node.ID {
 		return p.end(ctx, s, "the engine has lost node "+id+", and with it what became of the update")
 	}
-	live := s.changes.live()
-	v, tooOld, err := p.view(ctx, s, live)
+	permitted := s.changes.permitted()
+	v, tooOld, err := p.view(ctx, s, permitted)
 	if err != nil {
 		return steering{result: result{stop: true}}, err
 	}
 	next := decideService(v)
-	s.updatePending = p.pending(s, v, live, next, tooOld)
-	done, err := p.take(ctx, s, live, v, next)
+	s.updatePending = p.pending(s, v, permitted, next, tooOld)
+	done, err := p.take(ctx, s, permitted, v, next)
 	done.later = v.explicit && v.wanted // the update begins with it, and with nothing else
 	return done, err
 }
 
 // view gathers what decides about the next step. tooOld is true when the engine does not support
 // live updates.
-func (p liveUpdate) view(ctx context.Context, s *scope, live changes) (v serviceView, tooOld bool, err error) {
+func (p liveUpdate) view(ctx context.Context, s *scope, permitted changes) (v serviceView, tooOld bool, err error) {
 	requests, _ := powerRequestsOf(s.host)
 	record := *s.operation(v1alpha1.OperationService)
-	_, explicit := policyAnnotations(live)[v1alpha1.RequireAnnotationAnnotation]
-	kept := !live.any(func(c change) bool { return !c.kept() })
+	_, explicit := policyAnnotations(permitted)[v1alpha1.RequireAnnotationAnnotation]
+	kept := !permitted.any(func(c change) bool { return !c.kept() })
 	v = serviceView{
 		node: *s.node, record: record, requests: requests, explicit: explicit,
-		wanted: live.wanted() && !s.waitsToDetach, ready: live.ready(), kept: kept && !s.waitsToDetach,
+		wanted: permitted.wanted() && !s.waitsToDetach, ready: permitted.ready(), kept: kept && !s.waitsToDetach,
 		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && requeue.Left(observeTimeout, record.NodeChangedAt.Time, s.now) == 0,
 		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
 		inherited: inheritsFailure(s), noRamdisk: s.ramdiskMissing != "",
@@ -120,7 +120,7 @@ func isObserved(c changes) bool {
 }
 
 // take carries out a step that decideService chose.
-func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceView, next serviceStep) (steering, error) {
+func (p liveUpdate) take(ctx context.Context, s *scope, permitted changes, v serviceView, next serviceStep) (steering, error) {
 	stop := steering{result: result{requeueAfter: soon, stop: true}}
 	record := s.operation(v1alpha1.OperationService)
 	switch next {
@@ -137,14 +137,14 @@ func (p liveUpdate) take(ctx context.Context, s *scope, live changes, v serviceV
 		count(p.metrics.noRamdisk, s.host)
 		return steering{result: result{requeueAfter: ramdiskWait, stop: true}}, nil
 	case serviceRestart:
-		return p.restart(ctx, s, live)
+		return p.restart(ctx, s, permitted)
 	case serviceBegin:
 		if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
 			return steering{result: res}, err // the machine is on when the update ends
 		}
-		return p.begin(ctx, s, live)
+		return p.begin(ctx, s, permitted)
 	case serviceSend:
-		return p.send(ctx, s, live)
+		return p.send(ctx, s, permitted)
 	case serviceWait:
 		return p.await(ctx, s, v)
 	case serviceAbort:
@@ -191,13 +191,13 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 }
 
 // restart powers the machine off for another attempt, unless nothing is left to do.
-func (p liveUpdate) restart(ctx context.Context, s *scope, live changes) (steering, error) {
-	steps, err := p.updater.steps(ctx, s, live)
+func (p liveUpdate) restart(ctx context.Context, s *scope, permitted changes) (steering, error) {
+	steps, err := p.updater.steps(ctx, s, permitted)
 	if err != nil {
 		return p.refused(ctx, s, err)
 	}
 	if len(steps) == 0 {
-		return p.nothingLeft(ctx, s, live)
+		return p.nothingLeft(ctx, s, permitted)
 	}
 	s.working(v1alpha1.ServicingReason, "The machine is powered off for the next attempt at its update")
 	return steering{cycle: true}, nil
@@ -205,19 +205,19 @@ func (p liveUpdate) restart(ctx context.Context, s *scope, live changes) (steeri
 
 // begin plans an update and records its request. From here on the machine is about to be
 // powered on, so that no record may say that it is held off.
-func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering, error) {
-	steps, err := p.updater.steps(ctx, s, live)
+func (p liveUpdate) begin(ctx context.Context, s *scope, permitted changes) (steering, error) {
+	steps, err := p.updater.steps(ctx, s, permitted)
 	if err != nil {
 		return p.refused(ctx, s, err)
 	}
 	if len(steps) == 0 {
-		return p.nothingLeft(ctx, s, live)
+		return p.nothingLeft(ctx, s, permitted)
 	}
 	record := s.operation(v1alpha1.OperationService)
 	if s.hasOtherInputs(*record) {
 		record.Failures, record.FailedAt = 0, nil
 	}
-	p.updater.request(s, live)
+	p.updater.request(s, permitted)
 	s.intends(v1alpha1.OperationService, askService, fingerprint(steps), *s.node)
 	// The machine is off as requested, so a later failure is not one of the power.
 	s.host.Status.Operation = v1alpha1.OperationStatus{}
@@ -225,16 +225,16 @@ func (p liveUpdate) begin(ctx context.Context, s *scope, live changes) (steering
 	s.clearError()
 	delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 	s.working(v1alpha1.ServicingReason, "The engine is asked to update the machine")
-	s.note(eventServicingStarted, "Live update started: %s", live.names())
+	s.note(eventServicingStarted, "Live update started: %s", permitted.names())
 	return steering{result: result{requeueAfter: soon, stop: true}}, nil
 }
 
 // send sends the recorded request.
-func (p liveUpdate) send(ctx context.Context, s *scope, live changes) (steering, error) {
+func (p liveUpdate) send(ctx context.Context, s *scope, permitted changes) (steering, error) {
 	stop := steering{result: result{requeueAfter: soon, stop: true}}
-	steps, err := p.updater.steps(ctx, s, live)
+	steps, err := p.updater.steps(ctx, s, permitted)
 	if err == nil && len(steps) == 0 {
-		return p.nothingLeft(ctx, s, live)
+		return p.nothingLeft(ctx, s, permitted)
 	}
 	if err == nil {
 		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
@@ -305,8 +305,8 @@ func (p liveUpdate) complete(ctx context.Context, s *scope) (steering, error) {
 }
 
 // nothingLeft records that the machine has what is asked for, without an update.
-func (p liveUpdate) nothingLeft(ctx context.Context, s *scope, live changes) (steering, error) {
-	p.updater.request(s, live)
+func (p liveUpdate) nothingLeft(ctx context.Context, s *scope, permitted changes) (steering, error) {
+	p.updater.request(s, permitted)
 	if err := p.updater.applied(ctx, s); err != nil {
 		return steering{result: result{stop: true}}, err
 	}

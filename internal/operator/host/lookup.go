@@ -75,7 +75,7 @@ func (p lookup) find(ctx context.Context, s *scope) (provisioner.Node, error) {
 		}
 		return n, p.owners.check(ctx, s.host, n)
 	}
-	n, err := p.owners.hold(ctx, s.host, *s.found)
+	n, err := p.owners.ensureMark(ctx, s.host, *s.found)
 	if err == nil {
 		s.node = &n
 	}

@@ -52,20 +52,20 @@ func (m *memo[T]) update(host types.UID, change func(value T, known bool) (T, bo
 
 // memos are what the reconciler remembers of hosts from one pass to the next.
 type memos struct {
-	applied applied
-	answers answers
-	aside   aside
-	written writes
+	applied        applied
+	answers        answers
+	hiddenFailures hiddenFailures
+	written        writes
 	// busy and missing count the answers that the engine is busy with the node, and that it does
 	// not find it.
-	busy, missing refusals
+	busy, missing streaks
 }
 
 // forget forgets all that is remembered of a host.
 func (m *memos) forget(host types.UID) {
 	m.applied.forget(host)
 	m.answers.forget(host)
-	m.aside.forget(host)
+	m.hiddenFailures.forget(host)
 	m.written.forget(host)
 	m.busy.forget(host)
 	m.missing.forget(host)

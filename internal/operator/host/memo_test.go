@@ -45,14 +45,14 @@ func TestNothingOfAForgottenHostIsRemembered(t *testing.T) {
 	for _, host := range []types.UID{gone, other} {
 		m.applied.put(host, appliedMark{})
 		m.answers.put(host, answer{})
-		m.aside.put(host, v1alpha1.OperationStatus{})
+		m.hiddenFailures.put(host, v1alpha1.OperationStatus{})
 		m.written.put(host, "1")
 		m.busy.add(host)
 		m.missing.add(host)
 	}
 	m.forget(gone)
 	remembers := map[string]func(types.UID) bool{
-		"applied": knows(&m.applied.memo), "answers": knows(&m.answers.memo), "aside": knows(&m.aside.memo),
+		"applied": knows(&m.applied.memo), "answers": knows(&m.answers.memo), "hiddenFailures": knows(&m.hiddenFailures.memo),
 		"written": knows(&m.written.memo), "busy": knows(&m.busy.memo), "missing": knows(&m.missing.memo),
 	}
 	if all := reflect.TypeFor[memos]().NumField(); all != len(remembers) {

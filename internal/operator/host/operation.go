@@ -68,7 +68,7 @@ func recordOf(status *v1alpha1.BareMetalHostStatus, name v1alpha1.OperationName)
 func (s *scope) wait(name v1alpha1.OperationName, limit time.Duration) time.Duration {
 	record := *recordOf(&s.before.Status, name)
 	if name == v1alpha1.OperationRegister && record.Name != name && s.before.Status.ErrorType == errorOf[name] {
-		record = s.unregistered
+		record = s.failedRegistration
 	}
 	if record.Name != name || record.FailedAt == nil || record.Failures == 0 || record.Request != "" || s.hasOtherInputs(record) {
 		return 0
@@ -94,7 +94,7 @@ func (s *scope) fail(f *failure) {
 		if s.before.Status.ErrorType == errorOf[f.operation] {
 			failures += s.before.Status.ErrorCount
 		}
-		s.unregistered = v1alpha1.OperationStatus{
+		s.failedRegistration = v1alpha1.OperationStatus{
 			Name: f.operation, Failures: failures, FailedAt: &now,
 			Generation: s.host.Generation, Inputs: s.inputs(f.operation),
 		}

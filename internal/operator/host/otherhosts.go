@@ -29,7 +29,7 @@ func (p otherHosts) checkWith(ctx context.Context, h *v1alpha1.BareMetalHost, is
 		return err
 	}
 	for _, m := range matches {
-		refused := m.Reason.Certain() && (older(m.Host, h) || p.owners.holds(m.Host))
+		refused := m.Reason.Certain() && (older(m.Host, h) || p.owners.hasMarkedNode(m.Host))
 		if m.Reason == duplicate.DiscoveredBMC {
 			if refused, err = isSame(m.Host); err != nil {
 				return err

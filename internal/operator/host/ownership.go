@@ -41,7 +41,7 @@ type ownership struct {
 type claim int
 
 const (
-	claimHeld    claim = iota // nothing: the node carries the host's mark
+	claimMarked  claim = iota // nothing: the node carries the host's mark
 	claimLock                 // the node has to be locked and marked
 	claimNeeded               // it has to be marked, and nobody else can lock it
 	claimReturn               // the host did not move after all: its release has to end
@@ -68,7 +68,7 @@ func decideClaim(h *v1alpha1.BareMetalHost, n provisioner.Node, mark provisioner
 	case n.Mark == mark && locked:
 		return claimLock, ""
 	case n.Mark == mark:
-		return claimHeld, ""
+		return claimMarked, ""
 	case moving != "" && n.Mark.Moves(mark) && n.Released == moving:
 		return claimMoved, ""
 	case moving != "" && n.Mark.Moves(mark):
@@ -159,9 +159,9 @@ func (o ownership) unlock(ctx context.Context, h *v1alpha1.BareMetalHost, n prov
 	return refused(v1alpha1.OperationRegister, "unlock", n.ID, o.engine.Unlock(ctx, n.ID, mark))
 }
 
-// hold makes sure that a node which was just read is the host's, and returns it. It marks the node
-// if that is still to be done. It returns a conflictError when the node is not the host's.
-func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
+// ensureMark makes sure that a node which was just read is the host's, and returns it. It marks the
+// node if that is still to be done. It returns a conflictError when the node is not the host's.
+func (o ownership) ensureMark(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node) (provisioner.Node, error) {
 	mark := o.mark(h)
 	step, reason := decideClaim(h, n, mark, "")
 	if step == claimLock || step == claimNeeded {
@@ -185,7 +185,7 @@ func (o ownership) hold(ctx context.Context, h *v1alpha1.BareMetalHost, n provis
 		step, reason = decideClaim(h, n, mark, "")
 	}
 	switch step {
-	case claimHeld:
+	case claimMarked:
 		return n, nil
 	case claimReturn:
 		return o.take(ctx, n, mark)
@@ -220,7 +220,7 @@ func (o ownership) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (provi
 	}
 	switch {
 	case err == nil:
-		return o.hold(ctx, h, n)
+		return o.ensureMark(ctx, h, n)
 	case !errors.Is(err, provisioner.ErrNotFound), !h.HasBMC():
 		return n, err
 	}
@@ -231,8 +231,8 @@ func (o ownership) nodeOf(ctx context.Context, h *v1alpha1.BareMetalHost) (provi
 	return n, err
 }
 
-// holds reports whether a host has a node that carries its mark.
-func (o ownership) holds(h *v1alpha1.BareMetalHost) bool {
+// hasMarkedNode reports whether a host has a node that carries its mark.
+func (o ownership) hasMarkedNode(h *v1alpha1.BareMetalHost) bool {
 	n, known := o.nodes.Node(h.Status.Provisioning.ID)
 	return known && n.Mark == o.mark(h)
 }

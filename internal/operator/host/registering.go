@@ -102,7 +102,7 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 		s.host.Status.Provisioning.ID = n.ID
 		return result{requeueAfter: soon, stop: true}, nil
 	}
-	n, err = p.owners.hold(ctx, s.host, n)
+	n, err = p.owners.ensureMark(ctx, s.host, n)
 	if isConflict(err) {
 		return result{stop: true}, registrationError("%w", err)
 	}

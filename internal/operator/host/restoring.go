@@ -36,7 +36,7 @@ type restoring struct {
 
 func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	leaves := decideDelete(s.host)
-	deleted := !s.host.DeletionTimestamp.IsZero() && leaves != deleteHold
+	deleted := !s.host.DeletionTimestamp.IsZero() && leaves != deleteAfterAttach
 	if deleted && leaves == deleteIgnore {
 		return result{}, nil
 	}

@@ -72,9 +72,9 @@ type scope struct {
 	claimed bool
 	// nodeLost is true when the engine has no node for a host that keeps its state.
 	nodeLost bool
-	// unregistered is the record of the last failed registration, if it must not replace the record
-	// of other work.
-	unregistered v1alpha1.OperationStatus
+	// failedRegistration is the record of the last failed registration, if it must not replace the
+	// record of other work.
+	failedRegistration v1alpha1.OperationStatus
 	// requested is true when the engine has accepted a request for work.
 	requested bool
 	// collected are the hardware details that are stored with the pass; nil for none.

@@ -179,8 +179,8 @@ func (c changes) any(is func(change) bool) bool { return slices.ContainsFunc(c.b
 // exist reports whether there is an object that can ask for something.
 func (c changes) exist() bool { return c.objects.settings != nil || c.objects.components != nil }
 
-// live returns the changes with those withdrawn that may not be applied to a machine in use.
-func (c changes) live() changes {
+// permitted returns the changes with those withdrawn that may not be applied to a machine in use.
+func (c changes) permitted() changes {
 	c.settings.withdrawn, c.components.withdrawn = !c.settings.permitted, !c.components.permitted
 	return c
 }

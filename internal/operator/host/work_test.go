@@ -135,9 +135,9 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		message string
 	}{
 		{"old error of the node", broken(node.Enroll), v1alpha1.OperationStatus{}, false, toManage, ""},
-		{"manage failed", broken(node.Enroll), asked(askManage), false, fails, "the disk is on fire"},
+		{"manage failed", broken(node.Enroll), asked(askManage), false, stepFails, "the disk is on fire"},
 		{"manage worked, provide was not sent", broken(node.Manageable), asked(askManage), false, toProvide, ""},
-		{"provide failed", broken(node.Manageable), asked(askProvide), false, fails, "the disk is on fire"},
+		{"provide failed", broken(node.Manageable), asked(askProvide), false, stepFails, "the disk is on fire"},
 		{"engine is slow to begin", provisioner.Node{State: node.Enroll}, asked(askManage), false, toManage, ""},
 		{"cleaning failed", broken(node.CleanFailed), asked(askProvide), false, failsManage, `The node is in state "clean failed": the disk is on fire`},
 		{"failure was shown, wait is on", broken(node.CleanFailed), failed, true, workStep{action: workHold}, ""},
@@ -146,8 +146,8 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		{"failed again after the wait", broken(node.CleanFailed), v1alpha1.OperationStatus{Failures: 1, Request: askProvide, Accepted: true}, false, failsManage, `The node is in state "clean failed": the disk is on fire`},
 		{"request after the wait was recorded and not sent", provisioner.Node{State: node.CleanFailed, LastError: "the disk is on fire", StateChangedAt: testNow}, v1alpha1.OperationStatus{Failures: 1, Request: askManage, NodeChangedAt: &micro}, false, toManage, ""},
 		{"operator aborted the work itself", broken(node.CleanFailed), asked(askAbort), false, toManage, ""},
-		{"a person brought the node to available", broken(node.Available), failed, true, done, ""},
-		{"engine works again by itself", broken(node.Cleaning), failed, true, wait, ""},
+		{"a person brought the node to available", broken(node.Available), failed, true, stepDone, ""},
+		{"engine works again by itself", broken(node.Cleaning), failed, true, stepWaits, ""},
 		{"maintenance", provisioner.Node{State: node.Manageable, Maintenance: true, MaintenanceReason: "fan"}, v1alpha1.OperationStatus{}, false, workStep{}, "The node is in maintenance: fan"},
 		{"maintenance for failed cleaning, failure was shown", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "clean failure"}, failed, false, toManage, ""},
 		{"maintenance for a power failure", provisioner.Node{State: node.CleanFailed, Maintenance: true, Fault: "power failure"}, failed, false, workStep{}, "The node is in maintenance"},
@@ -167,7 +167,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 			"request came, its answer was lost",
 			provisioner.Node{State: node.Manageable, LastError: "new", StateChangedAt: testNow.Add(time.Second)},
 			v1alpha1.OperationStatus{Request: askProvide, NodeChangedAt: &micro},
-			false, fails, "new",
+			false, stepFails, "new",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

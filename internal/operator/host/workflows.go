@@ -7,9 +7,9 @@ import (
 
 // Steps that several workflows have.
 var (
-	done        = workStep{action: workDone}
-	wait        = workStep{action: workWait}
-	fails       = workStep{action: workFailed}
+	stepDone    = workStep{action: workDone}
+	stepWaits   = workStep{action: workWait}
+	stepFails   = workStep{action: workFailed}
 	toManage    = workStep{workAsk, askManage}
 	toProvide   = workStep{workAsk, askProvide}
 	failsManage = workStep{workFailed, askManage}
@@ -20,9 +20,9 @@ var (
 var registerWorkflow = func() workflow {
 	w := workflow{}
 	for _, state := range node.States() {
-		w[state] = done
+		w[state] = stepDone
 	}
-	w[node.Enroll], w[node.Verifying] = toManage, wait
+	w[node.Enroll], w[node.Verifying] = toManage, stepWaits
 	return w
 }()
 
@@ -32,14 +32,14 @@ var registerWorkflow = func() workflow {
 // state, and another interface may be the way out.
 var inspectWorkflow = workflow{
 	node.Enroll:        toManage,
-	node.Verifying:     wait,
+	node.Verifying:     stepWaits,
 	node.Manageable:    {workAsk, askInspect},
 	node.Available:     toManage,
-	node.Inspecting:    wait,
-	node.InspectWait:   wait,
+	node.Inspecting:    stepWaits,
+	node.InspectWait:   stepWaits,
 	node.InspectFailed: failsManage,
-	node.Cleaning:      wait,
-	node.CleanWait:     wait,
+	node.Cleaning:      stepWaits,
+	node.CleanWait:     stepWaits,
 	node.CleanFailed:   toManage,
 	node.AdoptFailed:   toManage,
 }
@@ -47,16 +47,16 @@ var inspectWorkflow = workflow{
 // prepareWorkflow makes the node available.
 var prepareWorkflow = workflow{
 	node.Enroll:        toManage,
-	node.Verifying:     wait,
-	node.Inspecting:    wait,
-	node.InspectWait:   wait,
+	node.Verifying:     stepWaits,
+	node.Inspecting:    stepWaits,
+	node.InspectWait:   stepWaits,
 	node.InspectFailed: toManage, // nobody asks for an inspection any more
 	node.Manageable:    toProvide,
-	node.Cleaning:      wait,
-	node.CleanWait:     wait,
+	node.Cleaning:      stepWaits,
+	node.CleanWait:     stepWaits,
 	node.CleanFailed:   failsManage,
 	node.AdoptFailed:   failsManage,
-	node.Available:     done,
+	node.Available:     stepDone,
 }
 
 // configureWorkflow runs steps that configure the hardware, before prepareWorkflow. It begins and
@@ -69,38 +69,38 @@ var configureWorkflow = with(prepareWorkflow, workflow{
 // provisionWorkflow deploys. A deployment that failed is removed first, see deprovisionWorkflow.
 var provisionWorkflow = workflow{
 	node.Enroll:       toManage,
-	node.Verifying:    wait,
+	node.Verifying:    stepWaits,
 	node.Manageable:   toProvide,
-	node.Cleaning:     wait,
-	node.CleanWait:    wait,
+	node.Cleaning:     stepWaits,
+	node.CleanWait:    stepWaits,
 	node.CleanFailed:  failsManage,
 	node.Available:    {workAsk, askDeploy},
-	node.Deploying:    wait,
-	node.DeployWait:   wait,
-	node.DeployHold:   wait,
-	node.DeployFailed: fails,
-	node.Active:       done,
+	node.Deploying:    stepWaits,
+	node.DeployWait:   stepWaits,
+	node.DeployHold:   stepWaits,
+	node.DeployFailed: stepFails,
+	node.Active:       stepDone,
 }
 
 // adoptWorkflow has the engine adopt the machine of a host in use. The engine may have lost the
 // machine's node and have a new one.
 var adoptWorkflow = workflow{
 	node.Enroll:         toManage,
-	node.Verifying:      wait,
+	node.Verifying:      stepWaits,
 	node.Manageable:     {workAsk, askAdopt},
-	node.Adopting:       wait,
+	node.Adopting:       stepWaits,
 	node.AdoptFailed:    {workFailed, askAdopt},
-	node.Active:         done,
-	node.Servicing:      done,
-	node.ServiceWait:    done,
-	node.ServiceHold:    done,
-	node.ServiceFailed:  done,
-	node.Rescue:         done,
-	node.Rescuing:       wait,
-	node.RescueWait:     wait,
-	node.RescueFailed:   done,
-	node.Unrescuing:     wait,
-	node.UnrescueFailed: done,
+	node.Active:         stepDone,
+	node.Servicing:      stepDone,
+	node.ServiceWait:    stepDone,
+	node.ServiceHold:    stepDone,
+	node.ServiceFailed:  stepDone,
+	node.Rescue:         stepDone,
+	node.Rescuing:       stepWaits,
+	node.RescueWait:     stepWaits,
+	node.RescueFailed:   stepDone,
+	node.Unrescuing:     stepWaits,
+	node.UnrescueFailed: stepDone,
 }
 
 // adoptFreeWorkflow is adoptWorkflow for a machine whose node may be free: a person says that
@@ -118,35 +118,35 @@ func adoption(state v1alpha1.ProvisioningState) workflow {
 // deprovisionWorkflow removes a deployment and makes the node available.
 var deprovisionWorkflow = workflow{
 	node.Enroll:         toManage,
-	node.Verifying:      wait,
+	node.Verifying:      stepWaits,
 	node.Manageable:     toProvide,
 	node.Active:         {workAsk, askUndeploy},
 	node.DeployWait:     {workAsk, askUndeploy},
 	node.DeployHold:     {workAsk, askAbort},
 	node.DeployFailed:   {workAsk, askUndeploy},
-	node.Deploying:      wait,
-	node.Deleting:       wait,
+	node.Deploying:      stepWaits,
+	node.Deleting:       stepWaits,
 	node.ErrorState:     {workFailed, askUndeploy},
-	node.Cleaning:       wait,
-	node.CleanWait:      wait,
-	node.CleanHold:      wait,
+	node.Cleaning:       stepWaits,
+	node.CleanWait:      stepWaits,
+	node.CleanHold:      stepWaits,
 	node.CleanFailed:    failsManage,
-	node.Inspecting:     wait,
-	node.InspectWait:    wait,
+	node.Inspecting:     stepWaits,
+	node.InspectWait:    stepWaits,
 	node.InspectFailed:  toManage,
-	node.Adopting:       wait,
+	node.Adopting:       stepWaits,
 	node.AdoptFailed:    {workAsk, askAdopt},
-	node.Servicing:      wait,
+	node.Servicing:      stepWaits,
 	node.ServiceWait:    {workAsk, askAbort},
 	node.ServiceHold:    {workAsk, askAbort},
 	node.ServiceFailed:  {workAsk, askUndeploy},
-	node.Rescuing:       wait,
+	node.Rescuing:       stepWaits,
 	node.RescueWait:     {workAsk, askUndeploy},
 	node.Rescue:         {workAsk, askUndeploy},
 	node.RescueFailed:   {workAsk, askUndeploy},
-	node.Unrescuing:     wait,
+	node.Unrescuing:     stepWaits,
 	node.UnrescueFailed: {workAsk, askUndeploy},
-	node.Available:      done,
+	node.Available:      stepDone,
 }
 
 // impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for too
