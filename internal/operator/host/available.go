@@ -109,7 +109,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	forgetFailures(s.host)
 	var err error
 	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	s.updatePending = preparingUpdate(s.host, s.changes)
 	step := decideAvailable(s.host, *s.node, configurationOf(s.host, s.changes), s.agentAlive(), p.maxFailures)

@@ -118,11 +118,11 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	}
 	busy, err := c.busy(ctx)
 	if err != nil {
-		return false, result{stop: true}, err
+		return false, stopped(), err
 	}
 	queued, err := c.hosts(ctx, queuedField)
 	if err != nil {
-		return false, result{stop: true}, err
+		return false, stopped(), err
 	}
 	record := &s.host.Status.Operation
 	if record.Name != v1alpha1.OperationPower { // the power may change while the host waits
@@ -151,7 +151,7 @@ func (c capacity) take(ctx context.Context, s *scope, operation v1alpha1.Operati
 	count(waits, s.host)
 	s.progress = &progress{reason: v1alpha1.QueuedReason, message: fmt.Sprintf(
 		"Waiting for a slot since %s: the engine works on as many machines as it may (%d)", record.QueuedAt.UTC().Format(time.RFC3339), c.limit)}
-	return false, result{requeueAfter: queuePoll, stop: true}, nil
+	return false, stoppedFor(queuePoll), nil
 }
 
 // keep is take for a host that is in a busy state already. A host that took no slot meanwhile, as

@@ -33,7 +33,7 @@ func (claiming) reconcile(_ context.Context, s *scope) (result, error) {
 		return result{}, nil
 	}
 	s.claimed = true
-	return result{requeueAfter: soon, stop: true}, nil
+	return stoppedFor(soon), nil
 }
 
 // entering begins the registration of a host that has a BMC and no node.

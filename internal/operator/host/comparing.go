@@ -26,7 +26,7 @@ func awaitComparison(s *scope) result {
 	}
 	if left := requeue.Left(compareTimeout, status.Updates.UncomparedSince.Time, s.now); left > 0 {
 		s.waiting("The host is prepared when %s has been compared with the machine", s.changes.unseenNames())
-		return result{requeueAfter: min(left, idlePoll), stop: true}
+		return stoppedFor(min(left, idlePoll))
 	}
 	message := fmt.Sprintf("%s has not been compared with the machine for %.0f minutes, so that nobody knows whether it can be applied; "+
 		"run the group of controllers named firmware, see in its log why it cannot read the machine, or empty the spec",
@@ -36,7 +36,7 @@ func awaitComparison(s *scope) result {
 	}
 	s.waiting("%s", message)
 	status.ErrorType, status.ErrorMessage = v1alpha1.ErrorPreparation, message
-	return result{requeueAfter: idlePoll, stop: true}
+	return stoppedFor(idlePoll)
 }
 
 // compared ends the wait of awaitComparison, and clears the error of a wait that was too long.

@@ -61,10 +61,10 @@ func (p credentials) fail(s *scope, err error) (result, error) {
 	var failed *failure
 	if errors.As(err, &failed) && s.before.Status.ErrorMessage == node.CutText(failed.Error()) {
 		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
-			return result{requeueAfter: pause, stop: true}, nil
+			return stoppedFor(pause), nil
 		}
 	}
-	return result{stop: true}, err
+	return stopped(), err
 }
 
 // read returns the credentials of a host, or only their status when the Secret is there and

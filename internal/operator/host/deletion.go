@@ -126,11 +126,11 @@ func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
 	}
 	switch decideDelete(s.host) {
 	case deleteIgnore:
-		return result{stop: true}, nil
+		return stopped(), nil
 	case deleteAfterAttach:
 		s.progress = &progress{reason: v1alpha1.DetachedReason, message: "Deletion waits until the host is attached again"}
 		count(p.metrics.heldBack, s.host)
-		return result{stop: true}, nil
+		return stopped(), nil
 	case deleteAttach:
 		return s.attach(), nil
 	case deleteDeprovision:
@@ -161,20 +161,20 @@ type deleting struct {
 func (p deleting) reconcile(ctx context.Context, s *scope) (result, error) {
 	if wait := s.wait(v1alpha1.OperationDelete, p.maxBackoff); wait > 0 {
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
-		return result{requeueAfter: wait, stop: true}, nil
+		return stoppedFor(wait), nil
 	}
 	if err := discovery.RecordDeletion(ctx, p.data.live, p.data.client, s.host, s.now); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if err := p.forget(ctx, s); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if err := errors.Join(p.data.release(ctx, s.host), p.credentials.releaseAll(ctx, s.host), p.images.release(ctx, s.host)); err != nil {
 		return result{}, err
 	}
 	s.working(v1alpha1.DeletingReason, "The engine has deleted the node")
 	controllerutil.RemoveFinalizer(s.host, v1alpha1.HostFinalizer)
-	return result{stop: true}, nil
+	return stopped(), nil
 }
 
 // forget deletes the host's node from the engine, and no other: the node is read and has to carry

@@ -21,7 +21,7 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 		return p.complete(s), nil
 	}
 	if err := p.matchWaiting(ctx, s, v1alpha1.OperationDeprovision); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if res, waits, err := p.awaitMachine(ctx, s); waits || err != nil {
 		return res, err
@@ -104,7 +104,7 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 		message += ", and " + v1alpha1.ConfirmedOffAnnotation + " that for one which somebody has made sure from now on to be off"
 	}
 	s.progress = &progress{active: true, reason: v1alpha1.WaitingForManualBootReason, message: message}
-	return result{requeueAfter: idlePoll, stop: true}, true, nil
+	return stoppedFor(idlePoll), true, nil
 }
 
 // waitsForBoot reports whether a node waits for a ramdisk that only a person can boot, or its
@@ -119,17 +119,17 @@ func waitsForBoot(s *scope) bool {
 func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error) {
 	s.working(v1alpha1.DeprovisioningReason, "The engine stops waiting for somebody to boot the machine, and boots it through its BMC")
 	if err := p.engine.Abort(ctx, s.node.ID); err != nil {
-		return result{stop: true}, refused(v1alpha1.OperationDeprovision, askAbort, s.node.ID, err)
+		return stopped(), refused(v1alpha1.OperationDeprovision, askAbort, s.node.ID, err)
 	}
 	s.asked(v1alpha1.OperationDeprovision, askAbort, *s.node)
-	return result{requeueAfter: workPoll, stop: true}, nil
+	return stoppedFor(workPoll), nil
 }
 
 // abandon gives up a machine that is gone: it deletes the node, and the host waits without one.
 func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
 	err := p.engine.Delete(ctx, s.node.ID, s.node.Mark)
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
-		return result{stop: true}, refused(v1alpha1.OperationDeprovision, "delete", s.node.ID, err)
+		return stopped(), refused(v1alpha1.OperationDeprovision, "delete", s.node.ID, err)
 	}
 	p.nodes.Forget(s.node.ID)
 	s.warn(eventAbandoned, "The machine is given up with data on its disks; node %s was deleted", s.node.ID)

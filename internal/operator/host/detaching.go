@@ -73,7 +73,7 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 	switch decideDetach(s.host) {
 	case detachStay:
 		s.updatePending = detachedUpdate(s.host)
-		return result{requeueAfter: detachedPoll, stop: true}, nil
+		return stoppedFor(detachedPoll), nil
 	case detachEnd:
 		return s.attach(), nil
 	case detachWait:
@@ -83,27 +83,27 @@ func (p detaching) reconcile(ctx context.Context, s *scope) (result, error) {
 		return result{}, nil
 	}
 	if pause := s.wait(v1alpha1.OperationDetach, p.maxBackoff); pause > 0 {
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	}
 	if len(s.host.Status.PowerOffHolds) > 0 {
 		s.host.Status.PowerOffHolds = nil // nobody watches the power of a detached host
-		return result{requeueAfter: soon, stop: true}, nil
+		return stoppedFor(soon), nil
 	}
 	if s.host.Status.Provisioning.ID != "" {
 		err := deleteNodeOf(ctx, s, p.owners)
 		switch {
 		case err == nil, errors.Is(err, provisioner.ErrNotFound), isConflict(err):
 		case isTemporary(err):
-			return result{stop: true}, err
+			return stopped(), err
 		default:
-			return result{stop: true}, &failure{v1alpha1.OperationDetach, fmt.Errorf("delete node %s: %w", s.host.Status.Provisioning.ID, err)}
+			return stopped(), &failure{v1alpha1.OperationDetach, fmt.Errorf("delete node %s: %w", s.host.Status.Provisioning.ID, err)}
 		}
 	}
 	s.host.Status.Provisioning.ID = ""
 	s.clearError()
 	s.detached = true
 	s.note(eventDetached, "The engine no longer knows the machine, which stays as it is")
-	return result{requeueAfter: detachedPoll, stop: true}, nil
+	return stoppedFor(detachedPoll), nil
 }
 
 // attach marks a detached host as attached again. The host gets a node in the next pass.
@@ -111,5 +111,5 @@ func (s *scope) attach() result {
 	s.host.Status.OperationalStatus = v1alpha1.OperationalStatusOK
 	s.host.Status.Operation = v1alpha1.OperationStatus{RAID: s.host.Status.Operation.RAID} // nobody has changed the disks
 	s.note(eventAttached, "The host is attached again")
-	return result{requeueAfter: soon, stop: true}
+	return stoppedFor(soon)
 }

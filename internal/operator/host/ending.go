@@ -65,7 +65,7 @@ func (p ending) count(s *scope, operation v1alpha1.OperationName, res result, er
 	case failed != nil, !unanswered && !denied:
 		return res, err
 	case denied && pause > 0:
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	case pause > 0, unanswered && conditionOf(s.before.Status.Conditions, v1alpha1.ManageableCondition).Reason != v1alpha1.EngineUnreachableReason:
 		return res, err
 	}

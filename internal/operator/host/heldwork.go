@@ -73,16 +73,16 @@ func (p heldWork) waits(ctx context.Context, s *scope) (waits bool, res result, 
 	case s.host.IsHeldOff():
 		requests, _ := powerRequestsOf(s.host)
 		s.waiting("What failed is tried again when the host is not kept powered off any more by %s", requests.holders())
-		return true, result{requeueAfter: idlePoll, stop: true}, nil
+		return true, stoppedFor(idlePoll), nil
 	case len(s.before.Status.PowerOffHolds) > 0:
 		s.host.Status.PowerOffHolds = nil
-		return true, result{requeueAfter: soon, stop: true}, nil
+		return true, stoppedFor(soon), nil
 	case s.wait(operation, p.maxBackoff) > 0:
 		return false, result{}, nil
 	}
 	showWork(s, operation) // the power is the engine's again
 	read, err := readsLatest(ctx, p.live, s.before)
-	return err != nil || !read, result{requeueAfter: soon, stop: true}, err
+	return err != nil || !read, stoppedFor(soon), err
 }
 
 // holdsNext reports whether a pass found that the work of a held host failed, so that the next pass

@@ -54,7 +54,7 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 	status.PowerOffHolds = requests.existing(status.PowerOffHolds)
 	switch {
 	case holdsNext(s, err):
-		return result{requeueAfter: soon, stop: true}, err
+		return stoppedFor(soon), err
 	case !decideHolding(s, requests), !p.readNode(ctx, s, err):
 		return res, err
 	}

@@ -273,7 +273,7 @@ func (r *Reconciler) handle(ctx context.Context, s *scope) (result, error) {
 		return res, err
 	}
 	if s.fulfilsFirst() {
-		return result{requeueAfter: soon, stop: true}, nil
+		return stoppedFor(soon), nil
 	}
 	return handler.reconcile(ctx, s)
 }

@@ -50,11 +50,11 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	if wait := s.wait(v1alpha1.OperationImport, p.maxBackoff); wait > 0 {
 		s.waiting(messageUnreadable)
-		return result{requeueAfter: wait, stop: true}, nil
+		return stoppedFor(wait), nil
 	}
 	inspected, err := p.details.collect(ctx, s, v1alpha1.OperationImport)
 	if err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	switch decideImport(s.host, inspected) {
 	case importLeave:
@@ -65,7 +65,7 @@ func (p importing) reconcile(ctx context.Context, s *scope) (result, error) {
 		return s.moveTo(v1alpha1.StateProvisioned), nil
 	case importWait:
 		s.working(v1alpha1.ImportingReason, "Waiting for the inventory of node %s; boot the machine into the ramdisk if it is off", s.node.ID)
-		return result{requeueAfter: importPoll, stop: true}, nil
+		return stoppedFor(importPoll), nil
 	default:
 		s.note(eventImportComplete, "Hardware details were copied from node %s", s.node.ID)
 		s.working(v1alpha1.PreparingReason, messagePreparing)

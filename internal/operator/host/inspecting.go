@@ -79,13 +79,13 @@ func (p inspecting) reconcile(ctx context.Context, s *scope) (result, error) {
 	case inspectRestart:
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 		if err := p.engine.Abort(ctx, s.node.ID); err != nil {
-			return result{stop: true}, refused(v1alpha1.OperationInspect, askAbort, s.node.ID, err)
+			return stopped(), refused(v1alpha1.OperationInspect, askAbort, s.node.ID, err)
 		}
 		s.asked(v1alpha1.OperationInspect, askAbort, *s.node)
-		return result{requeueAfter: workPoll, stop: true}, nil
+		return stoppedFor(workPoll), nil
 	case inspectAwait:
 		s.working(v1alpha1.InspectingReason, "The engine stores what it has read of the hardware")
-		return result{requeueAfter: workPoll, stop: true}, nil
+		return stoppedFor(workPoll), nil
 	case inspectCollect:
 		return p.collect(ctx, s)
 	}
@@ -122,14 +122,14 @@ func canDoWithout(s *scope, err error) bool {
 func (p inspecting) collect(ctx context.Context, s *scope) (result, error) {
 	found, err := p.details.collect(ctx, s, v1alpha1.OperationInspect)
 	if err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if !found {
 		hint := ""
 		if s.host.Spec.InspectionMode == v1alpha1.InspectionModeFast {
 			hint = "; Ironic 2023.1 and older store none of an inspection through the BMC: set spec.inspectionMode to " + string(v1alpha1.InspectionModeAgent)
 		}
-		return result{stop: true}, &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it%s", s.node.ID, hint)}
+		return stopped(), &failure{v1alpha1.OperationInspect, fmt.Errorf("node %s was inspected, and the engine has no inventory of it%s", s.node.ID, hint)}
 	}
 	s.note(eventInspectionComplete, "Hardware inspection completed")
 	s.working(v1alpha1.PreparingReason, messagePreparing)

@@ -53,7 +53,7 @@ func (p linked) reconcile(ctx context.Context, s *scope) (result, error) {
 	if err == nil && s.host.Status.Provisioning.ID != n.ID {
 		// The link is written before the mark, so that a deletion in between finds the node.
 		s.host.Status.Provisioning.ID = n.ID
-		return result{requeueAfter: soon, stop: true}, nil
+		return stoppedFor(soon), nil
 	}
 	if err == nil {
 		n, err = p.owners.ensureMark(ctx, s.host, n)
@@ -121,7 +121,7 @@ func (p linked) keep(s *scope, why error) result {
 	if s.lastMessage(v1alpha1.ProgressingCondition) != s.progress.message {
 		s.warn(reason, "%s", s.progress.message)
 	}
-	return result{requeueAfter: idlePoll, stop: true}
+	return stoppedFor(idlePoll)
 }
 
 // forgetMachine forgets the machine of a host and what is deployed on it. If the machine comes
@@ -146,7 +146,7 @@ func (p linked) readDeleted(ctx context.Context, s *scope) (result, error) {
 		s.node = &n
 	case errors.Is(err, provisioner.ErrNotFound), isConflict(err):
 	default:
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	return result{}, nil
 }

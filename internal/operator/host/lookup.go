@@ -48,7 +48,7 @@ func (p lookup) reconcile(ctx context.Context, s *scope) (result, error) {
 		count(p.metrics.unmanaged, s.host)
 		return s.moveTo(v1alpha1.StateUnmanaged), nil
 	}
-	return result{requeueAfter: unmanagedPoll, stop: true}, nil
+	return stoppedFor(unmanagedPoll), nil
 }
 
 // adviceOnRival returns what to do with a host that discovery made for a node, if the host of

@@ -89,11 +89,11 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	key := client.ObjectKeyFromObject(s.host)
 	var d v1alpha1.DataImage
 	if err := p.client.Get(ctx, key, &d); err != nil {
-		return apierrors.IsNotFound(err), result{stop: true}, client.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), stopped(), client.IgnoreNotFound(err)
 	}
 	// The cache may not have what this phase has written a moment ago.
 	if err := p.live.Get(ctx, key, &d); err != nil {
-		return apierrors.IsNotFound(err), result{stop: true}, client.IgnoreNotFound(err)
+		return apierrors.IsNotFound(err), stopped(), client.IgnoreNotFound(err)
 	}
 	hold := p.hold(s, &d)
 	used := hasDeployment[s.state()] && s.host.Spec.Online
@@ -110,10 +110,10 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 			return true, result{}, nil
 		}
 		s.waiting("The machine stays off because of DataImage %s: %s", d.Name, d.Status.Error.Message)
-		return false, result{requeueAfter: hold, stop: true}, nil
+		return false, stoppedFor(hold), nil
 	case mediaCheck:
 		if s.node.Busy {
-			return false, result{requeueAfter: powerPoll, stop: true}, nil
+			return false, stoppedFor(powerPoll), nil
 		}
 		// With Lost the machine is ready whatever is in the drive, which must not be an image that
 		// is no longer wanted.
@@ -128,10 +128,10 @@ func (p media) reconcile(ctx context.Context, s *scope) (ready bool, res result,
 	if record := &s.host.Status.Operation; record.Name == v1alpha1.OperationPower && record.Request != "" {
 		// A failure of the request for an image must not count as one of the earlier power request.
 		record.Request, record.Accepted = "", false
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	}
 	if d.DeletionTimestamp.IsZero() && !slices.Contains(d.Finalizers, v1alpha1.DataImageFinalizer) {
-		return false, result{requeueAfter: soon, stop: true}, nil // nothing would take the image out again
+		return false, stoppedFor(soon), nil // nothing would take the image out again
 	}
 	return p.ask(ctx, s, &d, request)
 }
@@ -147,7 +147,7 @@ func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage)
 	}
 	there, err := p.engine.HasImage(ctx, s.node.ID)
 	if ctx.Err() != nil {
-		return false, result{stop: true}, ctx.Err()
+		return false, stopped(), ctx.Err()
 	}
 	if err != nil && !errors.Is(err, provisioner.ErrUnsupported) {
 		log.FromContext(ctx).Info("The virtual drives could not be read; the DataImage counts as attached", "node", s.node.ID, "err", err)
@@ -155,7 +155,7 @@ func (p media) verifyDrive(ctx context.Context, s *scope, d *v1alpha1.DataImage)
 	if there || err != nil {
 		return true, result{}, nil
 	}
-	return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+	return false, stoppedFor(soon), p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 		status.AttachedImage, status.Request = nil, &lost
 	})
 }
@@ -177,7 +177,7 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 		d.Status.Error = nil
 	}
 	if err := p.client.Status().Patch(ctx, d, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return false, result{stop: true}, fmt.Errorf("write DataImage %s: %w", d.Name, err)
+		return false, stopped(), fmt.Errorf("write DataImage %s: %w", d.Name, err)
 	}
 	var err error
 	if request.Action == v1alpha1.DataImageAttach {
@@ -189,10 +189,10 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 	case err == nil:
 		older, err := p.olderError(ctx, s)
 		if err != nil {
-			return false, result{stop: true}, err
+			return false, stopped(), err
 		}
 		s.waiting("The machine is powered on when the engine has done the %s of DataImage %s", request.Action, d.Name)
-		return false, result{requeueAfter: soon, stop: true}, p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
+		return false, stoppedFor(soon), p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
 			status.Request.Accepted, status.Request.OlderError = true, older
 		})
 	case errors.Is(err, provisioner.ErrUnsupported):
@@ -202,7 +202,7 @@ func (p media) ask(ctx context.Context, s *scope, d *v1alpha1.DataImage, request
 			status.Error = &v1alpha1.DataImageError{Count: 1, URL: request.URL, Message: node.CutText(node.MaskURLs(fmt.Sprintf("%s the image: %v", request.Action, err)))}
 		})
 	case isTemporary(err), errors.Is(err, provisioner.ErrNotFound), errors.Is(err, provisioner.ErrDenied):
-		return false, result{stop: true}, err
+		return false, stopped(), err
 	default:
 		return p.fail(ctx, s, d, request, err.Error())
 	}
@@ -241,7 +241,7 @@ func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, reque
 		case hidden, err == nil && there != attach:
 			return p.fail(ctx, s, d, request, s.node.LastError)
 		case err != nil:
-			return false, result{stop: true}, refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)
+			return false, stopped(), refused(v1alpha1.OperationPower, "read the virtual drives of", s.node.ID, err)
 		}
 	}
 	err := p.write(ctx, d, func(status *v1alpha1.DataImageStatus) {
@@ -253,7 +253,7 @@ func (p media) check(ctx context.Context, s *scope, d *v1alpha1.DataImage, reque
 			status.Error = nil
 		}
 	})
-	return attach && err == nil, result{requeueAfter: soon, stop: true}, err
+	return attach && err == nil, stoppedFor(soon), err
 }
 
 // fail records that a request failed. That keeps the machine off, unless it had the image before.
@@ -269,10 +269,10 @@ func (p media) fail(ctx context.Context, s *scope, d *v1alpha1.DataImage, reques
 		status.Error = &v1alpha1.DataImageError{Count: failures, Message: message, URL: request.URL, Time: &at, Lost: request.Lost}
 	})
 	if request.Lost {
-		return err == nil, result{requeueAfter: soon, stop: true}, err
+		return err == nil, stoppedFor(soon), err
 	}
 	s.waiting("The machine stays off because of DataImage %s: %s", d.Name, message)
-	return false, result{requeueAfter: p.hold(s, d), stop: true}, err
+	return false, stoppedFor(p.hold(s, d)), err
 }
 
 func (p media) write(ctx context.Context, d *v1alpha1.DataImage, change func(*v1alpha1.DataImageStatus)) error {

@@ -63,7 +63,7 @@ func (p dataVersions) reconcile(ctx context.Context, s *scope) (result, error) {
 		secret := watch.SecretMetadata()
 		err := p.client.Get(ctx, client.ObjectKey{Namespace: s.host.Namespace, Name: name}, secret)
 		if client.IgnoreNotFound(err) != nil {
-			return result{stop: true}, fmt.Errorf("read the version of Secret %s: %w", name, err)
+			return stopped(), fmt.Errorf("read the version of Secret %s: %w", name, err)
 		}
 		s.dataVersions[name] = secret.ResourceVersion
 		if apierrors.IsNotFound(err) {

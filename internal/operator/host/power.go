@@ -255,7 +255,7 @@ func (p power) steerAs(ctx context.Context, s *scope, way steering) (done bool, 
 		record = v1alpha1.OperationStatus{}
 	}
 	if pause := s.wait(v1alpha1.OperationPower, p.maxBackoff); pause > 0 && !requests.unrecorded(status.PowerOffHolds) {
-		return false, result{requeueAfter: min(pause, idlePoll), stop: true}, nil
+		return false, stoppedFor(min(pause, idlePoll)), nil
 	}
 	switch step := decidePower(requests, status.PowerOffHolds, len(s.before.Status.PowerOffHolds) > 0, *s.node, record); step {
 	case powerStay:
@@ -267,15 +267,15 @@ func (p power) steerAs(ctx context.Context, s *scope, way steering) (done bool, 
 		return p.await(s, record)
 	case powerIntend:
 		s.intends(v1alpha1.OperationPower, askReboot, "", *s.node)
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	case powerForget:
 		status.PowerOffHolds = nil
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	case powerServed:
 		delete(s.host.Annotations, v1alpha1.RebootAnnotation)
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	case powerRefused:
-		return false, result{stop: true}, &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, node.CutText(s.node.LastError))}
+		return false, stopped(), &failure{v1alpha1.OperationPower, fmt.Errorf("%s node %s: %s", record.Request, s.node.ID, node.CutText(s.node.LastError))}
 	default:
 		if step != powerOff {
 			if ready, res, err := p.media.reconcile(ctx, s); err != nil || !ready {
@@ -295,14 +295,14 @@ func (p power) await(s *scope, record v1alpha1.OperationStatus) (bool, result, e
 		if record.Request == askReboot && n.TargetPower != "" {
 			s.host.Status.Operation.Accepted = true
 		}
-		return false, result{requeueAfter: powerPoll, stop: true}, nil
+		return false, stoppedFor(powerPoll), nil
 	}
 	why := withReason("The engine cannot read the power of node "+n.ID, n.LastError)
 	if n.Fault != "" || n.LastError != "" {
-		return false, result{stop: true}, &failure{v1alpha1.OperationPower, errors.New(node.CutText(why))}
+		return false, stopped(), &failure{v1alpha1.OperationPower, errors.New(node.CutText(why))}
 	}
 	s.waiting("%s", why)
-	return false, result{requeueAfter: idlePoll, stop: true}, nil
+	return false, stoppedFor(idlePoll), nil
 }
 
 // readsLatest reports whether a pass began with the newest version of its host. The cache of an
@@ -321,7 +321,7 @@ func readsLatest(ctx context.Context, live client.Reader, read *v1alpha1.BareMet
 func (p power) change(ctx context.Context, s *scope, requests powerRequests, step powerStep) (result, error) {
 	if step != powerOff {
 		if read, err := readsLatest(ctx, p.media.live, s.before); err != nil || !read {
-			return result{requeueAfter: soon, stop: true}, err
+			return stoppedFor(soon), err
 		}
 	}
 	change, request := powerChange(step, requests.hard || s.host.Status.Operation.Name == v1alpha1.OperationPower && s.host.Status.Operation.Failures > 0)
@@ -331,7 +331,7 @@ func (p power) change(ctx context.Context, s *scope, requests powerRequests, ste
 		err = p.engine.SetPower(ctx, s.node.ID, change)
 	}
 	if err != nil {
-		return result{stop: true}, refused(v1alpha1.OperationPower, "power "+request, s.node.ID, err)
+		return stopped(), refused(v1alpha1.OperationPower, "power "+request, s.node.ID, err)
 	}
 	s.asked(v1alpha1.OperationPower, request, *s.node)
 	switch step {
@@ -344,7 +344,7 @@ func (p power) change(ctx context.Context, s *scope, requests powerRequests, ste
 		s.note(eventPowerOn, "Powering the machine on")
 	}
 	count(p.metrics.powerChanges, s.host, request)
-	return result{requeueAfter: powerPoll, stop: true}, nil
+	return stoppedFor(powerPoll), nil
 }
 
 func powerChange(step powerStep, hard bool) (provisioner.PowerChange, string) {

@@ -54,7 +54,7 @@ func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bo
 
 func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	if pause := s.wait(v1alpha1.OperationPower, p.maxBackoff); pause > 0 {
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	}
 	record := *s.operation(v1alpha1.OperationPower)
 	s.working(v1alpha1.PoweringOffBeforeDeleteReason, "Powering the machine off before the host is deleted")
@@ -64,21 +64,21 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	case offDone:
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	case offWait:
-		return result{requeueAfter: powerPoll, stop: true}, nil
+		return stoppedFor(powerPoll), nil
 	case offAbort:
 		if err = p.engine.Abort(ctx, s.node.ID); err == nil {
-			return result{requeueAfter: workPoll, stop: true}, nil
+			return stoppedFor(workPoll), nil
 		}
 		err = refused(v1alpha1.OperationPower, askAbort, s.node.ID, err)
 	case offAsk:
 		// A hard power off: nothing that runs on the machine is needed any more.
 		if err = p.engine.SetPower(ctx, s.node.ID, provisioner.PowerChange{Action: provisioner.PowerActionOff}); err == nil {
 			s.asked(v1alpha1.OperationPower, askOff, *s.node)
-			return result{requeueAfter: powerPoll, stop: true}, nil
+			return stoppedFor(powerPoll), nil
 		}
 		err = refused(v1alpha1.OperationPower, "power off", s.node.ID, err)
 	default:
 		err = &failure{v1alpha1.OperationPower, fmt.Errorf("power off node %s: %s", s.node.ID, node.CutText(s.node.LastError))}
 	}
-	return result{stop: true}, err
+	return stopped(), err
 }

@@ -97,13 +97,13 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 	if !s.host.HasBMC() && hasVolumes(s.host.Spec.RAID) {
 		s.waiting(messageFailed)
 		if pause := s.wait(v1alpha1.OperationPrepare, p.maxBackoff); pause > 0 {
-			return result{requeueAfter: pause, stop: true}, nil
+			return stoppedFor(pause), nil
 		}
-		return result{stop: true}, &failure{v1alpha1.OperationPrepare, errors.New("RAID cannot be configured on a host without a BMC in this version; remove spec.raid")}
+		return stopped(), &failure{v1alpha1.OperationPrepare, errors.New("RAID cannot be configured on a host without a BMC in this version; remove spec.raid")}
 	}
 	var err error
 	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if !s.changes.unseen() {
 		compared(s)
@@ -116,7 +116,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		}
 	}
 	if err := p.matchWaiting(ctx, s, v1alpha1.OperationPrepare); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	t := task{
 		operation: v1alpha1.OperationPrepare, workflow: prepareWorkflow, reason: v1alpha1.PreparingReason,
@@ -130,7 +130,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		return res, err
 	}
 	if err := p.updater.withdrawn(ctx, s); err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	effective := &s.host.Status.Provisioning
 	effective.RootDeviceHints = s.host.Spec.RootDeviceHints.DeepCopy()
@@ -147,11 +147,11 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	if problem := s.changes.problem(); problem != "" && !cleaning {
 		s.updatePending = failedUpdate(problem)
 		s.waiting("The host is not prepared: %s", problem)
-		return false, result{requeueAfter: idlePoll, stop: true}, nil
+		return false, stoppedFor(idlePoll), nil
 	}
 	if record.Request == askClean && cleaning {
 		if err := p.updater.begun(ctx, s); err != nil {
-			return false, result{stop: true}, err
+			return false, stopped(), err
 		}
 	}
 	s.updatePending = preparingUpdate(s.host, s.changes)
@@ -166,7 +166,7 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 	case configureIntend:
 		steps, err := p.updater.steps(ctx, s, c.changes)
 		if err != nil {
-			return false, result{stop: true}, refused(v1alpha1.OperationPrepare, askClean, s.node.ID, err)
+			return false, stopped(), refused(v1alpha1.OperationPrepare, askClean, s.node.ID, err)
 		}
 		if free, res, err := p.slots.keep(ctx, s, v1alpha1.OperationPrepare); !free {
 			return false, res, err
@@ -182,13 +182,13 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 			s.host.Status.Provisioning.SoftwareRAID = true
 		}
 		s.working(v1alpha1.PreparingReason, "The engine configures the hardware")
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	case configureAbort:
 		if err := p.engine.Abort(ctx, s.node.ID); err != nil {
-			return false, result{stop: true}, refused(v1alpha1.OperationPrepare, askAbort, s.node.ID, err)
+			return false, stopped(), refused(v1alpha1.OperationPrepare, askAbort, s.node.ID, err)
 		}
 		s.asked(v1alpha1.OperationPrepare, askAbort, *s.node)
-		return false, result{requeueAfter: workPoll, stop: true}, nil
+		return false, stoppedFor(workPoll), nil
 	}
 	nothingLeft := false
 	configured, res, err = p.advance(ctx, s, task{
@@ -212,7 +212,7 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAIDConfig) (result, error) {
 	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 || len(updates.Firmware) > 0 {
 		if err := p.updater.applied(ctx, s); err != nil {
-			return result{stop: true}, err
+			return stopped(), err
 		}
 		s.changes = changesOf(s.changes.objects, s.host)
 		s.updatePending = preparingUpdate(s.host, s.changes)
@@ -226,7 +226,7 @@ func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAID
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{Generation: s.host.Generation} // see doubtVolumes
 	s.clearError()
-	return result{requeueAfter: soon, stop: true}, nil
+	return stoppedFor(soon), nil
 }
 
 // clean sends the steps of a configuration: volumes, then BIOS settings, then firmware. If the

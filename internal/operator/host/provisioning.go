@@ -92,7 +92,7 @@ func (p provisioning) reconcile(ctx context.Context, s *scope) (result, error) {
 	var failed *failure
 	if errors.As(err, &failed) && s.node.State != node.Available {
 		s.host.Status.ProvisioningFailCount++
-		return result{requeueAfter: soon, stop: true}, err
+		return stoppedFor(soon), err
 	}
 	if !complete {
 		return res, err

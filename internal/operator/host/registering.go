@@ -84,42 +84,42 @@ func (p registration) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	wanted, err := p.registration(ctx, s)
 	if err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	n, err := p.find(ctx, s, wanted)
 	switch {
 	case errors.Is(err, errWaits):
-		return result{requeueAfter: s.wait(v1alpha1.OperationRegister, p.maxBackoff), stop: true}, nil
+		return stoppedFor(s.wait(v1alpha1.OperationRegister, p.maxBackoff)), nil
 	case errors.Is(err, provisioner.ErrNotFound):
 		return p.create(ctx, s, wanted)
 	case isConflict(err):
-		return result{stop: true}, registrationError("%w", err)
+		return stopped(), registrationError("%w", err)
 	case err != nil:
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if s.host.Status.Provisioning.ID != n.ID {
 		// The link is written before the mark, so that a deletion in between finds the node.
 		s.host.Status.Provisioning.ID = n.ID
-		return result{requeueAfter: soon, stop: true}, nil
+		return stoppedFor(soon), nil
 	}
 	n, err = p.owners.ensureMark(ctx, s.host, n)
 	if isConflict(err) {
-		return result{stop: true}, registrationError("%w", err)
+		return stopped(), registrationError("%w", err)
 	}
 	if err != nil {
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if takesOver(s.host, n) || changesBMC(s.host, wanted) || untried(s, n) {
 		if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 {
-			return result{requeueAfter: pause, stop: true}, nil
+			return stoppedFor(pause), nil
 		}
 	}
 	if n, err = p.update(ctx, s, n, wanted); err != nil {
-		return result{stop: true}, refused(v1alpha1.OperationRegister, "update", n.ID, err)
+		return stopped(), refused(v1alpha1.OperationRegister, "update", n.ID, err)
 	}
 	if s.bmc != "" && untried(s, n) {
 		if err := p.try(ctx, s, n); err != nil {
-			return result{stop: true}, err
+			return stopped(), err
 		}
 	}
 	s.node = &n
@@ -181,10 +181,10 @@ func (p registration) checkFound(ctx context.Context, s *scope, n provisioner.No
 // its ID is stored: the node has the name and the mark of the host, by which a deletion finds it.
 func (p registration) create(ctx context.Context, s *scope, wanted provisioner.Registration) (result, error) {
 	if pause := s.wait(v1alpha1.OperationRegister, p.maxBackoff); pause > 0 && comparesLost(s.host, wanted) {
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	}
 	if err := p.identity.checkLost(ctx, s, wanted); err != nil {
-		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
+		return stopped(), refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
 	if s.host.Status.Provisioning.ID != "" {
 		s.warn(eventRegistrationError, "The engine has lost node %s; it is created again", s.host.Status.Provisioning.ID)
@@ -192,7 +192,7 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 	wanted.NICs = nicsOf(s.host)
 	n, err := p.engine.Create(ctx, wanted)
 	if err != nil {
-		return result{stop: true}, refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
+		return stopped(), refused(v1alpha1.OperationRegister, "create", wanted.Name, err)
 	}
 	s.host.Status.Provisioning.ID = n.ID
 	s.reaches(wanted)
@@ -202,7 +202,7 @@ func (p registration) create(ctx context.Context, s *scope, wanted provisioner.R
 		s.node = &n
 		return result{}, nil
 	}
-	return result{requeueAfter: soon, stop: true}, nil
+	return stoppedFor(soon), nil
 }
 
 // fixedStates are the states of a node in which its settings may be changed.
@@ -398,7 +398,7 @@ func (p registering) reconcile(ctx context.Context, s *scope) (result, error) {
 	}
 	if s.bmc == "" && untried(s, *s.node) && (s.node.Busy || atWork(*s.node)) {
 		s.waiting("Waiting for the end of other work on node %s, which gets the access to the BMC then", s.node.ID)
-		return result{requeueAfter: workPoll, stop: true}, nil
+		return stoppedFor(workPoll), nil
 	}
 	p.accept(s)
 	next := afterRegistration(s.host)
@@ -436,7 +436,7 @@ func advised(h *v1alpha1.BareMetalHost, err error) error {
 // wait for an inventory that nobody writes.
 func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
 	if pause := s.wait(v1alpha1.OperationRegister, p.registration.maxBackoff); pause > 0 {
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	}
 	n, err := p.owners.nodeOf(ctx, s.host)
 	inspected := err == nil && !n.InspectedAt.IsZero()
@@ -444,7 +444,7 @@ func (p registering) withoutBMC(ctx context.Context, s *scope) (result, error) {
 		err = deleteNodeOf(ctx, s, p.owners)
 	}
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) && !isConflict(err) {
-		return result{stop: true}, refused(v1alpha1.OperationRegister, "delete", s.host.Status.Provisioning.ID, err)
+		return stopped(), refused(v1alpha1.OperationRegister, "delete", s.host.Status.Provisioning.ID, err)
 	}
 	if !inspected {
 		s.host.Status.Provisioning.ID = ""

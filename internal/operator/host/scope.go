@@ -29,6 +29,12 @@ type result struct {
 	stop bool
 }
 
+// stopped ends the pass. Only a change or an error brings the next one.
+func stopped() result { return result{stop: true} }
+
+// stoppedFor ends the pass. The next one comes after the wait at the latest.
+func stoppedFor(wait time.Duration) result { return result{requeueAfter: wait, stop: true} }
+
 // scope is the state of one pass.
 type scope struct {
 	// host is changed by the phases; before is the host as it was read.
@@ -140,7 +146,7 @@ func (s *scope) moveKeepingError(state v1alpha1.ProvisioningState) result {
 		status.Updates = v1alpha1.UpdateStatus{Written: status.Updates.Written}
 		s.updatePending = &updatePending{}
 	}
-	return result{requeueAfter: soon, stop: true}
+	return stoppedFor(soon)
 }
 
 // steersPower are the states in which the operator steers the power of the machine.

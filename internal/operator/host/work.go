@@ -225,24 +225,24 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		if record.Request != "" && !arrived(*record, *s.node) {
 			record.Accepted = true // the engine has got it, although its times do not show that
 		}
-		return false, result{requeueAfter: workPoll, stop: true}, nil
+		return false, stoppedFor(workPoll), nil
 	case workBlocked:
 		s.waiting("%s", node.CutText(message))
-		return false, result{requeueAfter: idlePoll, stop: true}, nil
+		return false, stoppedFor(idlePoll), nil
 	case workHold:
 		s.waiting("%s", t.failed)
-		return false, result{requeueAfter: wait, stop: true}, nil
+		return false, stoppedFor(wait), nil
 	case workFailed:
 		s.waiting("%s", t.failed)
 		if t.advice != "" {
 			message = strings.TrimSuffix(message, ".") + ". " + t.advice
 		}
-		return false, result{stop: true}, &failure{t.operation, errors.New(node.CutText(message))}
+		return false, stopped(), &failure{t.operation, errors.New(node.CutText(message))}
 	}
 	if s.ramdiskMissing != "" && bootsRamdisk(s.host, next.request) {
 		s.waiting("Waiting for the ramdisk: %s", s.ramdiskMissing)
 		count(w.metrics.noRamdisk, s.host)
-		return false, result{requeueAfter: ramdiskWait, stop: true}, nil
+		return false, stoppedFor(ramdiskWait), nil
 	}
 	if free, res, err := w.slots.keep(ctx, s, t.operation); !free {
 		return false, res, err
@@ -250,20 +250,20 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	s.working(t.reason, "%s", t.message)
 	if next.request == t.recorded && !s.intended(t.operation, next.request) {
 		s.intends(t.operation, next.request, "", *s.node)
-		return false, result{requeueAfter: soon, stop: true}, nil
+		return false, stoppedFor(soon), nil
 	}
 	if s.node.Maintenance {
 		if err := w.engine.SetMaintenance(ctx, s.node.ID, ""); err != nil {
-			return false, result{stop: true}, refused(t.operation, "end the maintenance of", s.node.ID, err)
+			return false, stopped(), refused(t.operation, "end the maintenance of", s.node.ID, err)
 		}
 	}
 	if err := w.ask(ctx, s, t, next.request); err != nil {
-		return false, result{stop: true}, refused(t.operation, next.request, s.node.ID, err)
+		return false, stopped(), refused(t.operation, next.request, s.node.ID, err)
 	}
 	if s.requested = true; next.request != t.recorded {
 		s.asked(t.operation, next.request, *s.node)
 	}
-	return false, result{requeueAfter: workPoll, stop: true}, nil
+	return false, stoppedFor(workPoll), nil
 }
 
 // ask sends a request.
