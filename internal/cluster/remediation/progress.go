@@ -131,7 +131,7 @@ func waitsForNode(s *scope) *metav1.Condition {
 	case s.leaving:
 		return goesOn(v1beta2.WaitingForNodeDeletionReason, "The Node is not gone%s", because(s.why))
 	default:
-		return goesOn(v1beta2.WaitingForNodeReason, "The Node is not back yet; then its labels and annotations are restored")
+		return goesOn(v1beta2.WaitingForNodeReason, "The Node is not back yet; when it is, its labels and annotations are restored")
 	}
 }
 
