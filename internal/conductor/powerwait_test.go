@@ -80,6 +80,105 @@ func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
 	}
 }
 
+// TestNodeIsFreeWhileItsPowerChangeHasToWait refuses only what would interfere with the change.
+func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
+	for _, target := range []node.PowerState{node.PowerOff, node.Rebooting} {
+		w, waiting := withHesitation(t, 2)
+		n := w.fake(node.Active, map[string]any{"fake_bmc": "192.0.2.1"})
+		on := *n
+		on.PowerState = node.PowerOn
+		w.update(n, &on)
+		if err := w.SetPower(t.Context(), n.UUID, target, 0); err != nil {
+			t.Fatal(err)
+		}
+		waiting(1)
+		if got := w.stored(n.UUID); got.Lease.Held(w.clock.Now()) || got.TargetPowerState != reachedBy(target) {
+			t.Errorf("%s: lease %+v, target %q; want no lease", target, got.Lease, got.TargetPowerState)
+		}
+		if err := w.SetMaintenance(t.Context(), n.UUID, true, "a fan is loud"); err != nil {
+			t.Errorf("%s: maintenance: %v", target, err)
+		}
+		change := func(info map[string]any) error {
+			_, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+				n.DriverInfo = n.DriverInfo.With(info)
+				return nil
+			})
+			return err
+		}
+		if err := change(map[string]any{"fake_power_delay": 0}); err != nil {
+			t.Errorf("%s: a change of the same machine: %v", target, err)
+		}
+		wantIs(t, change(map[string]any{"fake_bmc": "192.0.2.2"}), node.ErrLocked)
+		wantIs(t, w.SetPower(t.Context(), n.UUID, node.PowerOn, 0), node.ErrLocked)
+		wantIs(t, w.try(n, "rebuild"), node.ErrLocked)
+		wantIs(t, w.SetBootDevice(t.Context(), n.UUID, node.BootDevice{Device: diskDevice}), node.ErrLocked)
+		w.pass(hesitation)
+		waiting(0)
+		w.pass(hesitation)
+		w.settle()
+		if got := w.stored(n.UUID); got.PowerState != reachedBy(target) || got.TargetPowerState != "" || got.LastError != "" || !got.Maintenance {
+			t.Errorf("%s: power %q to %q, last_error %q, maintenance %v", target, got.PowerState, got.TargetPowerState, got.LastError, got.Maintenance)
+		}
+	}
+}
+
+// TestPowerChangeThatHasToWaitEndsWithItsNode changes nothing on the machine of a node that is deleted.
+func TestPowerChangeThatHasToWaitEndsWithItsNode(t *testing.T) {
+	w, waiting := withHesitation(t, 1)
+	n := w.fake(node.Manageable, nil)
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	waiting(0)
+	if err := w.DeleteNode(t.Context(), n.UUID); err != nil {
+		t.Error(err)
+	}
+	if left := w.works(); left != 0 {
+		t.Errorf("%d pieces of work are left", left)
+	}
+}
+
+// TestPowerChangeThatHasToWaitOutlivesItsEngine has another engine go on with it.
+func TestPowerChangeThatHasToWaitOutlivesItsEngine(t *testing.T) {
+	w, waiting := withHesitation(t, 1)
+	n := w.fake(node.Active, nil)
+	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+		t.Fatal(err)
+	}
+	waiting(0)
+	drivers := w.drivers
+	if err := w.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := w.idle("conductor-2")
+	next.drivers = drivers
+	w.Conductor = w.run(next)
+	w.pass(hesitation)
+	w.settle()
+	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
+		t.Errorf("power %q, last_error %q; want it on", got.PowerState, got.LastError)
+	}
+}
+
+// TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder though that has to wait.
+func TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder(t *testing.T) {
+	w, waiting := withHesitation(t, 2)
+	n := w.fake(node.Active, nil)
+	w.send(n, "service", with(step("power.power_on")))
+	waiting(1)
+	w.send(n, "abort")
+	waiting(0)
+	if got := w.stored(n.UUID); got.ProvisionState != node.ServiceFailed || got.Lease.Held(w.clock.Now()) {
+		t.Fatalf("state %q, lease %+v; want that the clean-up waits without one", got.ProvisionState, got.Lease)
+	}
+	wantIs(t, w.try(n, "abort"), node.ErrLocked)
+	w.pass(hesitation)
+	w.settle()
+	if got := w.arrive(n, node.Active); got.PowerState != node.PowerOn {
+		t.Errorf("power %q, want the instance started", got.PowerState)
+	}
+}
+
 // TestWorkWaitsForAMachineInEveryState has work wait in states with a waiting one and without.
 func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 	for name, tc := range map[string]struct {

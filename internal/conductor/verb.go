@@ -62,7 +62,9 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		// The state has changed since, perhaps by the same verb, which led back to it.
 		return nil, nil, &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
 	}
-	if request.Verb.On != node.OnAbort { // an abort only has the machine left in order
+	// An abort of waiting work only has the machine left in order. One of a failed servicing declares
+	// the instance healthy, which the machine may not be while it is still left in order.
+	if request.Verb.On != node.OnAbort || before.ProvisionState == node.ServiceFailed {
 		if err := c.noneBeside(tx, before); err != nil {
 			return nil, nil, err
 		}

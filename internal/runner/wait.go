@@ -20,7 +20,9 @@ const (
 	longWait = 10 * time.Second
 )
 
-// wait ends the attempt until the operation wants its next turn.
+// wait ends the attempt until the operation wants its next turn. Work that does not drive the state
+// keeps its lease, so that nobody interferes with what it does to the machine. It gives the lease
+// back only while it waits for something else, which may take hours.
 func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 	if out.Again > 0 {
 		out.Again = max(out.Again, clockGrain)
@@ -31,16 +33,15 @@ func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 	if out.Again <= 0 && out.Park > 0 && !out.Callback && !s.mayPark() {
 		out.Again, out.Park = out.Park, 0
 	}
-	switch {
-	case !s.script.DrivesState:
-		return s.sleep(ctx, out, cmp.Or(max(out.Again, 0), max(out.Park, 0), s.r.cfg.CallbackTimeout))
-	case out.Again <= 0:
+	after := cmp.Or(max(out.Again, 0), max(out.Park, 0), s.r.cfg.CallbackTimeout)
+	switch drives := s.script.DrivesState; {
+	case drives && out.Again <= 0:
 		return s.park(ctx, out)
-	case out.Again < longWait:
-		return s.sleep(ctx, out, out.Again)
+	case drives && after < longWait, !drives && !out.Waits:
+		return s.sleep(ctx, out, after)
 	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
-		p.work.NotBefore, p.ending = tx.Now().Add(out.Again), errParked
+		p.work.NotBefore, p.ending = tx.Now().Add(after), errParked
 		return s.note(tx, p, out)
 	})
 }
