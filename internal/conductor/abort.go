@@ -13,7 +13,7 @@ import (
 // Keys of the intent of clean-up work.
 const (
 	abortedIntent     = "aborted"      // the kind of work that was aborted
-	abortedMarkIntent = "aborted_mark" // the workMark of that work
+	abortedMarkIntent = "aborted_mark" // the workMark of the work whose ramdisk runs, else of that work
 	// settingsIntent is true when the machine's settings are to be read, because steps of the
 	// aborted work may have changed them.
 	settingsIntent = "settings"
@@ -48,6 +48,9 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 			}
 		}
 	}
+	if agent.EndpointOf(n).URL != "" { // the ramdisk of earlier work, unless that work has started its own
+		mark = n.DriverInternalInfo.Text(ramdiskStartedKey)
+	}
 	if err := c.Move(tx, n, node.OnAbort); err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func (c *Conductor) forgetAgentProcess(n *node.Node) {
 }
 
 // cleanUpOperations clean up after aborted work. After servicing, they start the
-// instance again.
+// instance again. After a rescue that has started no ramdisk, the instance runs on.
 func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error) {
 	var changed bool
 	t.Work.Intent.Get(settingsIntent, &changed)
@@ -89,13 +92,24 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 	if abortedKind(t.Work) == workService {
 		return append(c.backToInstance(t.Node, t.Work.Intent.Text(abortedMarkIntent)), read), nil
 	}
-	operations := []runner.Operation{c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), c.leftIn(t.Node, node.PowerOff)}
+	withdraw, off := c.withdrawBoot(t.Node), c.leftIn(t.Node, node.PowerOff)
+	if c.leftInstance(t) {
+		withdraw, off.Skip = c.leaveRamdiskIfItCan(t.Node), true
+	}
+	operations := []runner.Operation{c.checkBeforeLeaving(t.Node), withdraw, off}
 	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
 		reboot := c.ofSameMachine(c.rebootInspected(t.Node))
 		reboot.Skip = reboot.Skip || !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
 		operations = append(operations, reboot)
 	}
 	return append(operations, read), nil
+}
+
+// leftInstance reports whether a rescue was aborted while the machine still ran its instance, as
+// during the fetch of the ramdisk. Earlier releases stored no mark of old rescues.
+func (c *Conductor) leftInstance(t runner.Task) bool {
+	mark := t.Work.Intent.Text(abortedMarkIntent)
+	return abortedKind(t.Work) == workRescue && c.rescuesInRamdisk(t.Node) && mark != "" && !startedRamdisk(t.Node, mark)
 }
 
 func (c *Conductor) endCleanUp(tx *store.Tx, t runner.Task, n *node.Node) error {

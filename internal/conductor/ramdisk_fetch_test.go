@@ -28,9 +28,13 @@ type slowImages struct {
 
 func (s *slowImages) FetchRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
 	if s.turns--; s.turns >= 0 {
-		return driver.Outcome{Again: driver.NextTurn}, nil
+		return driver.Outcome{Park: time.Second}, nil
 	}
 	return driver.Outcome{}, s.failed
+}
+
+func (*slowImages) LeaveRamdisk(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+	return driver.Outcome{Apply: node.WithdrawRamdiskBoot}, nil
 }
 
 // standIn gives the nodes of a conductor that was not started a machine that is on, by the drivers for fake
@@ -122,6 +126,92 @@ func TestInstanceRunsOnWhenTheImagesOfTheRamdiskCannotBeFetched(t *testing.T) {
 				t.Errorf("state %q, %v was done, power %q, last_error %q; want the instance left alone", got.ProvisionState, kinds, got.PowerState, got.LastError)
 			}
 		})
+	}
+}
+
+// TestAbortDuringTheFetchOfTheRamdiskLeavesTheMachineInOrder and an instance alone, which runs on.
+func TestAbortDuringTheFetchOfTheRamdiskLeavesTheMachineInOrder(t *testing.T) {
+	instance := func(n *node.Node) {
+		n.ProvisionState = node.Active
+		node.RamdiskBoot{Secret: node.NewBootSecret(), Instance: true}.StoreIn(n)
+	}
+	earlier := func(state node.State) func(*node.Node) {
+		return func(n *node.Node) {
+			n.ProvisionState = state
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskStartedKey: "6", agent.TokenKey: "t", agent.URLKey: "https://192.0.2.7:9999"})
+		}
+	}
+	burnIn := with(step("deploy.burnin_cpu"))
+	for name, tc := range map[string]struct {
+		node          func(*node.Node)
+		verb          string
+		with          func(*node.VerbRequest)
+		waiting, ends node.State
+		want          []fake.Kind
+	}{
+		"servicing":               {instance, "service", burnIn, node.ServiceWait, node.Active, nil},
+		"rescue":                  {instance, "rescue", rescuePassword, node.RescueWait, node.RescueFailed, nil},
+		"servicing after another": {earlier(node.ServiceHold), "service", burnIn, node.ServiceWait, node.Active, []fake.Kind{fake.PowerOff, fake.BootDevice, fake.PowerOn}},
+		"rescue after another":    {earlier(node.Rescue), "rescue", rescuePassword, node.RescueWait, node.RescueFailed, []fake.Kind{fake.PowerOff}},
+		"cleaning":                {inState(node.Manageable), "clean", burnIn, node.CleanWait, node.CleanFailed, []fake.Kind{fake.PowerOff}},
+		"rebuild":                 {instance, "rebuild", with(), node.DeployWait, node.DeployFailed, []fake.Kind{fake.PowerOff}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, m, n := instanceBehind(t, &slowImages{turns: 1 << 30})
+			before := *n
+			tc.node(n)
+			n.Interfaces[node.DeployInterface] = "custom-agent"
+			w.update(&before, n)
+			w.send(n, tc.verb, tc.with)
+			for range 5 {
+				w.workOn()
+				got := w.stored(n.UUID)
+				if kinds := m.kinds(); got.ProvisionState != tc.waiting || got.Lease.Held(w.clock.Now()) || len(kinds) > 0 {
+					t.Fatalf("state %q, lease %+v, %v was done; want %q, no lease and nothing done", got.ProvisionState, got.Lease, kinds, tc.waiting)
+				}
+				w.clock.Advance(time.Second)
+			}
+			if err := w.SetMaintenance(t.Context(), n.UUID, true, "the images are slow"); err != nil {
+				t.Errorf("maintenance: %v", err)
+			}
+			w.send(n, "abort")
+			for range 60 {
+				w.workOn()
+				w.clock.Advance(time.Second)
+			}
+			got := w.arrive(n, tc.ends)
+			if diff := cmp.Diff(tc.want, m.kinds()); diff != "" || w.works() != 0 {
+				t.Errorf("%d pieces of work are left (-want +got):\n%s", w.works(), diff)
+			}
+			if boot, served := node.RamdiskBootOf(got); served != (tc.want == nil) {
+				t.Errorf("%+v is served: %v", boot, served)
+			}
+		})
+	}
+}
+
+// TestOnlyTheFirstRamdiskOfWorkIsFetchedAhead of all changes: an inspection can be aborted in no fetch.
+func TestOnlyTheFirstRamdiskOfWorkIsFetchedAhead(t *testing.T) {
+	for name, want := range map[string]bool{"cleaning": true, "rescue": true, "between steps": false, "inspection": false} {
+		c, _, n := withRamdisk(t, inspectsInRamdisk)
+		isFetch := func(o runner.Operation) bool { return o.Name == fetchRamdiskName }
+		if got := slices.ContainsFunc(ramdiskStarts[name](t, c, n), isFetch); got != want {
+			t.Errorf("%s: fetched ahead %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestRescueThatAnEarlierReleaseAbortedIsEnded though its row does not name it.
+func TestRescueThatAnEarlierReleaseAbortedIsEnded(t *testing.T) {
+	for mark, want := range map[string]bool{"": true, "6": true, "7": false} {
+		c, _, n := withRamdisk(t, inTheRamdisk, func(n *node.Node) {
+			n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskStartedKey: "6"})
+		})
+		intent := node.ObjectOf(map[string]any{abortedIntent: workRescue, abortedMarkIntent: mark})
+		operations, err := c.cleanUpOperations(runner.Task{Work: &store.Work{ID: 8, Kind: workCleanUp, Intent: intent}, Node: n})
+		if names := unskipped(operations); err != nil || slices.Contains(names, powerOffName) != want {
+			t.Errorf("mark %q: %q, %v; want it switched off: %v", mark, names, err, want)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func nodeStanding(f Facts) []string {
 		text = append(text, fmt.Sprintf("It runs the step %s.", n.Step))
 	}
 	if n.AwaitsRamdisk {
-		text = append(text, "It waits for the first heartbeat of the ramdisk that was started for this work, which a person has to start if the engine cannot.")
+		text = append(text, "It waits for the images or the first heartbeat of the ramdisk of this work, which a person has to start if the engine cannot.")
 	}
 	if inspection := inspectionText(f.Now, n); inspection != "" {
 		text = append(text, inspection)

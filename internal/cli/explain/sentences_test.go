@@ -52,7 +52,7 @@ func TestWorkInTheRamdiskNamesItsStepAndWhatItWaitsFor(t *testing.T) {
 		want   string
 	}{
 		"step":    {func(n *Node) { n.Step = "deploy.write_image" }, "It runs the step deploy.write_image."},
-		"ramdisk": {func(n *Node) { n.AwaitsRamdisk = true }, "first heartbeat of the ramdisk"},
+		"ramdisk": {func(n *Node) { n.AwaitsRamdisk = true }, "images or the first heartbeat of the ramdisk"},
 	} {
 		got := strings.Join(Sentences(Facts{Now: now, Asked: "u1", Node: aNode(node.DeployWait, tc.change)}), " ")
 		if !strings.Contains(got, tc.want) {

@@ -118,7 +118,8 @@ func (b bootInterface) BootRamdisk(ctx context.Context, n *node.Node, turn drive
 }
 
 // FetchRamdisk fetches the images that BootRamdisk serves, so that BootRamdisk has them at once. It
-// does not change the machine, which may be in use meanwhile.
+// does not change the machine, which may be in use meanwhile. So the node waits in its waiting
+// state, where the work may be aborted.
 func (b bootInterface) FetchRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	return b.fetchAhead(ctx, n, turn, b.ramdisk)
 }
@@ -133,7 +134,7 @@ func (b bootInterface) fetchAhead(ctx context.Context, n *node.Node, turn driver
 	if err != nil || !wait {
 		return driver.Outcome{}, err
 	}
-	return driver.Outcome{Again: fetchPause}, nil
+	return driver.Outcome{Park: fetchPause}, nil
 }
 
 // ramdisk decides what the machine boots the ramdisk from.

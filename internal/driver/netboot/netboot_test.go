@@ -293,8 +293,8 @@ func TestImagesOfTheRamdiskAreFetchedAheadOfItsBoot(t *testing.T) {
 			if !fetches {
 				t.Fatalf("%s fetches nothing ahead", name)
 			}
-			if out, err := boot.FetchRamdisk(t.Context(), n, driver.Turn{}); err != nil || out.Again <= 0 || out.Apply != nil {
-				t.Errorf("%s: outcome %+v, %v; want another turn", name, out, err)
+			if out, err := boot.FetchRamdisk(t.Context(), n, driver.Turn{}); err != nil || out.Again > 0 || out.Park <= 0 || out.Apply != nil {
+				t.Errorf("%s: outcome %+v, %v; want that the node waits for another turn", name, out, err)
 			}
 			var failed *node.DriverError
 			if _, err := boot.FetchRamdisk(t.Context(), n, driver.Turn{Attempt: driver.Continued, Elapsed: 1 << 60}); !errors.As(err, &failed) {
