@@ -205,7 +205,8 @@ var suspensionSteps = []step{
 	{args: "suspension list -o value"},
 	{args: "suspension resume --all", out: "All suspended work goes on, and power states are restored again\n"},
 	{args: "suspension resume n1", code: 4, says: "has no suspended work.\n"},
-	{args: "suspension resume", code: 2, says: "Name the nodes whose suspended work is meant. See --help.\n"},
+	{args: "suspension resume", code: 2, says: "Name nodes, or give --all for all that are left. See --help.\n"},
+	{args: "suspension drop", code: 2, says: "Name the nodes whose suspended work is meant. See --help.\n"},
 	{args: "suspension resume n1 --all", code: 2, says: "Name nodes or give --all, not both. See --help.\n"},
 	{args: "suspension drop n1", code: 4, says: "has no suspended work.\n"},
 }

@@ -72,7 +72,7 @@ does without a person.`,
 			if done.Kept != "" {
 				fmt.Fprintf(out, "The replaced database is %s\n", done.Kept)
 			}
-			next := "The engine will suspend the work in it; let it go on with: ingot suspension resume"
+			next := "The engine will suspend the work in it: look at it with \"ingot suspension list\", then let it go on with \"ingot suspension resume --all\""
 			if cfg.Database.ResumeAfterRestore {
 				next = "The engine will go on with the work in it (database.resume_after_restore)"
 			}

@@ -55,7 +55,7 @@ func TestBackupAndRestoreOfAnEngine(t *testing.T) {
 	run(wants{stderr: "another engine uses it", code: 1}, "restore", file, "--data", dir)
 	stop()
 	run(wants{stdout: "The replaced database is " + dir}, "restore", file, "--data", dir)
-	run(wants{stdout: "The engine will suspend the work in it"}, "restore", file, "--data", t.TempDir())
+	run(wants{stdout: `then let it go on with "ingot suspension resume --all"`}, "restore", file, "--data", t.TempDir())
 	run(wants{stdout: "The engine will go on with the work in it"}, "restore", file, "--data", t.TempDir(), "--set", "database.resume_after_restore=true")
 	run(wants{stdout: "Suspended the work of 0 nodes"}, "mark-restored", "--data", dir)
 	run(wants{stderr: "no SQLite database", code: 1}, "restore", os.Args[0], "--data", dir)

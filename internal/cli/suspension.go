@@ -70,6 +70,8 @@ func (e *EndSuspension) Run(ctx context.Context, engine *ironic.Client, idents [
 		}
 		_, err := fmt.Fprintln(to.Out, "All suspended work goes on, and power states are restored again")
 		return err
+	case len(idents) == 0 && e.Target == "resume":
+		return &UsageError{errors.New("name nodes, or give --all for all that are left")}
 	case len(idents) == 0 || slices.Contains(idents, ""):
 		return &UsageError{errors.New("name the nodes whose suspended work is meant")}
 	}
