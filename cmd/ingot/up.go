@@ -50,7 +50,7 @@ folder, which the next start uses again.`,
 	f := cmd.Flags()
 	f.IntVar(&opts.Machines, "machines", 3, "number of simulated machines")
 	f.IntVar(&opts.BMCs, "bmc-machines", 3, "number of simulated machines with a BMC, which are off until you register them")
-	f.BoolVar(&opts.Cluster, "cluster", false, "also run Cluster API, and make a workload cluster of the machines (needs `make cluster-api` once)")
+	f.BoolVar(&opts.Cluster, "cluster", false, "also run Cluster API, and make a workload cluster of the machines (needs \"make cluster-api\" once)")
 	f.StringVar(&opts.DataDir, "data", ".ingot", "folder for all data, the kubeconfig included")
 	f.StringVar(&opts.Kubeconfig, "kubeconfig", "", "kubeconfig of a cluster to use instead of a control plane of its own")
 	f.StringVar(&opts.Listen, "listen", "", "address of the engine (default 127.0.0.1:6385)")
