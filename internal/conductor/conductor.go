@@ -3,7 +3,7 @@
 // done. A process that dies at any line loses nothing: its work is a row in the
 // database, which the next conductor resumes.
 //
-// It knows no HTTP and no SQL. Decisions are pure functions of other packages (node
+// It serves no HTTP and has no SQL. Decisions are pure functions of other packages (node
 // for states, inspect for lookup, agent for tokens); this package reads what they
 // need and stores what they decide in one transaction. Which operations a kind of
 // work consists of is a table of scripts (scripts.go); package runner runs them.
@@ -172,7 +172,8 @@ func jitter(d time.Duration) time.Duration {
 
 // Start registers the conductor, takes back the leases of an earlier process of the
 // same name, and begins to work. Requests may come once it has returned. In a database
-// that is a copy of an older state, it suspends the work, unless ResumeAfterRestore is set.
+// that is a copy of an older state, it suspends the work, and resumes it at once if
+// ResumeAfterRestore is set.
 func (c *Conductor) Start(ctx context.Context) error {
 	var copied bool
 	var at time.Time

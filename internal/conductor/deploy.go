@@ -107,7 +107,7 @@ var (
 )
 
 // checkInterfaces returns a *node.ValidationError when one of the interfaces
-// could not work. A no-… interface is refused, too, except for power and network.
+// could not work. A no-… interface is refused, too.
 func (c *Conductor) checkInterfaces(n *node.Node, kinds []node.InterfaceKind) error {
 	for _, kind := range kinds {
 		switch validation := c.drivers.Validate(n, kind); {

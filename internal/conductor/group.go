@@ -49,8 +49,8 @@ func (r *registrations) add(at time.Time) {
 	}
 }
 
-// since returns the registration that the silence of other conductors is measured at: the one
-// before the last, or the only one. It is false without registrations.
+// since returns the time against which the silence of others is measured: the last registration but
+// one, or the only one. It is false without registrations.
 func (r *registrations) since() (at time.Time, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

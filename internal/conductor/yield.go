@@ -151,7 +151,7 @@ func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(macs, mac) { // the node claims another of the addresses that were asked for
+		if !slices.Contains(macs, mac) { // this node matched by another address
 			continue
 		}
 		if err := tx.DropInventoryMAC(from.ID, mac); err != nil {

@@ -4,12 +4,13 @@
 // each interface. The implementations are in the packages below this one; package
 // builtin puts them into a registry.
 //
-// Every ability is a small interface. A call that changes a machine takes a Turn,
-// which says what is known about the calls before it. Calls that only read take none
-// and may be made at any time.
+// Every ability is a small interface. A call that may change a machine, or that takes
+// several turns, takes a Turn, which says what is known about the calls before it. The
+// other calls only read and may be made at any time.
 //
-// Implementations obey the deadline of their context, do not change the node and keep
-// no state; the caller stores what they return. They are safe for concurrent use. An
+// Implementations obey the deadline of their context and do not change the node; the
+// caller stores what they return. What they keep in memory, such as sessions of BMCs and
+// counts of refused logins, may be lost at any time. They are safe for concurrent use. An
 // error is a *node.ValidationError when the node or the request is incomplete or
 // wrong, and a *node.DriverError when the machine fails or refuses.
 package driver

@@ -1,8 +1,7 @@
 // Package runner runs the work that is stored in the database. It claims rows of work, runs their
 // scripts operation by operation under a lease, stores the progress of each, and resumes the work
-// of processes that stopped. It depends on nodes, the store and scripts, and knows no verb: its
-// owner, the conductor, says which operations a kind of work has and what their end means for the
-// node.
+// of processes that stopped. Its owner, the conductor, says which operations a kind of work has and
+// what their end means for the node. Of package driver, the runner knows only the turns of calls.
 //
 // Invariants: A call that changes a machine is made only under a lease that is valid until after
 // the call's deadline. The database has the beginning of the call on disk before the call, and its

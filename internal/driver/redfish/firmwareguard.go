@@ -79,8 +79,8 @@ func (w updating) guarded() *node.Node {
 // requests nothing. A BMC that does not answer, or refuses the login, is an error. A BMC whose
 // answer is an error, or cannot be read, counts as writing. The record of the operation's own
 // update is kept. The record that stands for an update of which nothing is stored is kept only
-// until the end of a wait. If it stayed, later operations would take every newer update of others for that
-// update.
+// until the end of a wait. If it stayed, later operations would mistake every
+// newer update by others for it.
 func (c *call) awaitFirmware(n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	stored := node.FirmwareUpdatesOf(n)
 	if len(stored) == 0 {

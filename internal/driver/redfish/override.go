@@ -96,9 +96,8 @@ func (c *call) keepMode(accepted bootChange, before schemas.BootSourceOverrideMo
 // confirmOverride checks that the BMC shows an override that it has accepted, in the system or in
 // the settings resource, which the next reset applies. If the request to the system had no effect,
 // confirmOverride sends it to the settings resource. An override that the settings resource showed
-// before proves nothing: it may be left from an earlier boot. After that, an override also passes
-// that is shown for one boot instead of all, or the other way round, because some BMCs always show
-// the same.
+// before proves nothing: it may be left from an earlier boot. Finally, once instead of always (or
+// the reverse) is accepted: some BMCs always show the same.
 func (c *call) confirmOverride(system *schemas.ComputerSystem, want schemas.Boot, accepted bootChange, before *schemas.Boot) error {
 	if overrides(system.Boot, want) {
 		return nil

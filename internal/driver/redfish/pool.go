@@ -205,9 +205,10 @@ func (p *pool) transport(v verification) (http.RoundTripper, error) {
 	return made.RoundTripper, nil
 }
 
-// CipherSuites returns the suites of TLS 1.2 that the driver agrees to. Many BMCs of about 2015 and
-// earlier have only the last four, which exchange keys by RSA. Those are taken where there is no
-// other: whoever records the traffic, and gets the private key of the BMC later, can read it.
+// CipherSuites returns the cipher suites for tls.Config, which heeds only those of TLS 1.2. Many BMCs
+// of about 2015 and earlier have only the last four, which exchange keys by RSA. Those are taken
+// where there is no other: whoever records the traffic, and gets the private key of the BMC later,
+// can read it.
 func CipherSuites() (suites []uint16) {
 	for _, suite := range tls.CipherSuites() {
 		suites = append(suites, suite.ID)

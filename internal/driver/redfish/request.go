@@ -13,8 +13,8 @@ import (
 )
 
 // checkRedirect follows a BMC to another of its paths, but to no other server. It does not follow a
-// redirect that turns a change into a read: the answer to the read would pass for that to the
-// change.
+// redirect that turns a change into a read: the answer to the read would be taken for the answer to
+// the change.
 func (b *bmc) checkRedirect(r *http.Request, via []*http.Request) error {
 	switch {
 	case b.checkServer(r) != nil:

@@ -31,7 +31,9 @@ func silence(n *node.Node) time.Duration {
 func follows(phase string) bool { return !prepares(phase) && phase != sendPhase }
 
 // withRecord makes a turn of a change that takes several turns. If the turn follows a request and
-// the BMC cannot answer, the turn is made again, for as long as the BMC may be silent.
+// fails for a reason that may end, as when the BMC does not answer, the turn is made again, for as
+// long as the BMC may be silent. It is also made again if refused credentials are soon to be tried
+// again.
 func (d Driver) withRecord(
 	ctx context.Context, n *node.Node, op string, turn driver.Turn, r record, do func(*call, record) (driver.Outcome, error),
 ) (driver.Outcome, error) {
