@@ -32,17 +32,17 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 		text := node.CutText(fmt.Sprintf("The machine is left in its boot mode, because %s could not be set: %v", asked, cause))
 		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityInfo, "boot", text) }
 	}
-	match.Skip = asked == "" || asked == n.BootMode || err != nil || !c.switches(n, node.PowerOn)
-	off.Skip = off.Skip || match.Skip || n.BootMode == ""
-	return []runner.Operation{off, match}
+	needless := asked == "" || asked == n.BootMode
+	return skipIf(needless || err != nil || !c.switches(n, node.PowerOn), off.SkipIf(n.BootMode == ""), match)
 }
 
 // withoutSecureBoot disables the secure boot that the instance asks for, so that the machine boots
 // its ramdisk without it. The machine is switched off first, as for a change of its boot mode.
 func (c *Conductor) withoutSecureBoot(n *node.Node) []runner.Operation {
-	off, disable := c.switchTo(n, node.PowerOff), c.changeSecureBoot(n, false)
+	disable := c.changeSecureBoot(n, false)
+	disables := !disable.Skip
+	off := c.switchTo(n, node.PowerOff).SkipIf(!disables)
 	off.Name = "power off for secure boot"
-	off.Skip = off.Skip || disable.Skip
 	return []runner.Operation{off, disable}
 }
 
@@ -60,8 +60,7 @@ func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 		})
 	operation.Shown = true
 	_, err := c.secureBoot(n)
-	operation.Skip = !n.AsksSecureBoot() || err != nil // n.SecureBoot may be out of date
-	return operation
+	return operation.SkipIf(!n.AsksSecureBoot() || err != nil) // n.SecureBoot may be out of date
 }
 
 // secureAgain enables secure boot on a machine that stays on because its BMC may still write

@@ -49,7 +49,7 @@ func TestMachineGetsTheBootModeThatIsAskedForBeforeItBootsTheRamdisk(t *testing.
 				t.Fatal(err)
 			}
 			for flow, operations := range map[string][]runner.Operation{
-				"ramdisk":    c.startRamdisk(task, deployFlow, "1", false),
+				"ramdisk":    c.startRamdisk(task, deployFlow, "1"),
 				"image":      c.startImage(n),
 				"rescue":     rescue,
 				"inspection": inspection,
@@ -115,7 +115,7 @@ func TestSecureBootIsOffWhileTheRamdiskRuns(t *testing.T) {
 		operations func() []runner.Operation
 		want       []string // beside others
 	}{
-		"deployment or rebuild": {func() []runner.Operation { return c.startRamdisk(task, deployFlow, "1", false) }, []string{off, disable, bootRamdiskName}},
+		"deployment or rebuild": {func() []runner.Operation { return c.startRamdisk(task, deployFlow, "1") }, []string{off, disable, bootRamdiskName}},
 		"rescue":                {script(c.rescueOperations), []string{off, disable, bootRamdiskName}},
 		"end of rescue":         {script(c.unrescueOperations), []string{enable, bootInstanceName}},
 		"servicing":             {script(c.serviceOperations), []string{off, disable, bootRamdiskName, enable, bootInstanceName}},

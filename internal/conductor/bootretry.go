@@ -25,20 +25,19 @@ const bootRetryKey = "ramdisk_boot_retry"
 // within Limits.BootRetry, as Ironic's [pxe]boot_retry_timeout does: firmware that got no answer
 // from the network may never ask again. It is not for starts between steps, because the machine
 // may write firmware during such a start.
-func (c *Conductor) retryBoot(n *node.Node, item string, skip bool) (operations []runner.Operation) {
-	skip = skip || kept(n) || !c.switches(n, node.PowerOn)
+func (c *Conductor) retryBoot(n *node.Node, item string) (operations []runner.Operation) {
 	for retry := range bootRetries {
 		number := strconv.Itoa(retry + 1)
 		wait := runner.Operation{
 			Ref: runner.Ref{Name: "wait before boot retry"}, Change: c.awaitBoot(number), Harmless: true, Decides: true,
 			Skip: seen(n) || c.cfg.Limits.BootRetry <= 0,
 		}
-		again := slices.Concat([]runner.Operation{c.offForRamdisk(n), c.bootRamdiskOperation(n)}, c.restart(n))
 		// A retry that has begun goes on to its end, whatever the setting is now.
-		again = labelled(again, "", n.DriverInternalInfo.Text(bootRetryKey) != number)
-		operations = append(operations, labelled(append([]runner.Operation{wait}, again...), item+" retry "+number, skip)...)
+		begun := n.DriverInternalInfo.Text(bootRetryKey) == number
+		again := skipIf(!begun, slices.Concat([]runner.Operation{c.offForRamdisk(n), c.bootRamdiskOperation(n)}, c.restart(n))...)
+		operations = append(operations, labelled(append([]runner.Operation{wait}, again...), item+" retry "+number)...)
 	}
-	return operations
+	return skipIf(kept(n) || !c.switches(n, node.PowerOn), operations...)
 }
 
 // awaitBoot returns the change that waits until something is heard of the ramdisk, or until it

@@ -19,8 +19,8 @@ func manual(w *store.Work) bool {
 // cleanOperations run the client's clean steps or, in automated cleaning, those of the
 // node's drivers.
 func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
-	without := !c.needsRamdisk(t, cleanFlow)
-	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, c.startRamdisk(t, cleanFlow, beforeSteps, without)...)
+	inRamdisk := c.needsRamdisk(t, cleanFlow)
+	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, skipIf(!inRamdisk, c.startRamdisk(t, cleanFlow, beforeSteps)...)...)
 	operations = append(operations, c.stepOperations(t, cleanFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		offered := c.drivers.Steps(n, driver.CleanSteps)
 		switch {
@@ -31,9 +31,8 @@ func (c *Conductor) cleanOperations(t runner.Task) ([]runner.Operation, error) {
 		}
 		return c.automatedSteps(offered), nil
 	})...)
-	logs := labelled([]runner.Operation{c.collectLogs(t, false)}, afterSteps, without || c.keepsRamdisk(t.Node))
-	operations = append(operations, logs...)
-	operations = append(operations, c.endRamdisk(t.Node, without)...)
+	logs := labelled([]runner.Operation{c.collectLogs(t, false).SkipIf(c.keepsRamdisk(t.Node))}, afterSteps)
+	operations = append(operations, skipIf(!inRamdisk, append(logs, c.endRamdisk(t.Node)...)...)...)
 	return append(operations, c.readSettings(len(cleanFlow.stored(t.Node)) > 0)), nil
 }
 
@@ -69,16 +68,16 @@ func (c *Conductor) cleans(n *node.Node) bool {
 
 // serviceOperations run the client's service steps and start the instance again.
 func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error) {
-	without := !c.needsRamdisk(t, serviceFlow)
-	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, c.startRamdisk(t, serviceFlow, beforeSteps, without)...)
+	inRamdisk := c.needsRamdisk(t, serviceFlow)
+	operations := append([]runner.Operation{c.checkIdentity(t.Node)}, skipIf(!inRamdisk, c.startRamdisk(t, serviceFlow, beforeSteps)...)...)
 	operations = append(operations, c.stepOperations(t, serviceFlow, func(tx *store.Tx, w *store.Work, n *node.Node) ([]node.Step, error) {
 		return listedSteps(tx, w, n, c.drivers.Steps(n, driver.ServiceSteps))
 	})...)
-	operations = append(operations, labelled([]runner.Operation{
+	operations = append(operations, labelled(skipIf(!inRamdisk,
 		c.collectLogs(t, false), c.leaveRamdisk(t.Node), c.switchTo(t.Node, node.PowerOff),
 		c.changeSecureBoot(t.Node, true), c.bootInstance(t.Node, ""), c.restartByAgent(t.Node),
-	}, afterSteps, without)...)
-	return append(operations, c.startInstance(t.Node, !without), c.readSettings(true)), nil
+	), afterSteps)...)
+	return append(operations, c.startInstance(t.Node, inRamdisk), c.readSettings(true)), nil
 }
 
 // leaveServiced starts the instance of a machine whose servicing failed. A machine whose BMC may
@@ -88,26 +87,24 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	logs, read := c.collectLogs(t, true), c.readSettingsLeft(t.Node, serviceFlow)
 	if writesFirmware(t.Node) {
-		boot := c.ofSameMachine(c.bootInstance(t.Node, ""))
-		boot.Skip = boot.Skip || !c.bootsImage(t.Node) // the ramdisk was served in place of the image
-		secure := c.ofSameMachine(c.secureAgain(t.Node))
-		secure.Skip = secure.Skip || !startedRamdisk(t.Node, workMark(t.Work))
 		return []runner.Operation{
-			logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), boot, secure, c.leftIn(t.Node, node.PowerOn), read,
+			logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node),
+			c.ofSameMachine(c.bootInstance(t.Node, "")).SkipIf(!c.bootsImage(t.Node)), // the ramdisk was served in place of the image
+			c.ofSameMachine(c.secureAgain(t.Node)).SkipIf(!startedRamdisk(t.Node, workMark(t.Work))),
+			c.leftIn(t.Node, node.PowerOn), read,
 		}
 	}
 	back := c.backToInstance(t.Node, workMark(t.Work))
-	logs.Skip = logs.Skip || slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })
-	return append(append([]runner.Operation{logs}, back...), read)
+	agentRestarts := slices.ContainsFunc(back, func(o runner.Operation) bool { return o.Name == restartByAgentName && !o.Skip })
+	return append(append([]runner.Operation{logs.SkipIf(agentRestarts)}, back...), read)
 }
 
 // leaveCleaned withdraws the ramdisk of a machine whose cleaning failed, and switches the machine
 // off. A machine whose BMC may still write firmware stays on, because it must not lose power.
 func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
-	off := c.leftIn(t.Node, node.PowerOff)
-	off.Skip = off.Skip || writesFirmware(t.Node)
 	return []runner.Operation{
-		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off, c.readSettingsLeft(t.Node, cleanFlow),
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node),
+		c.leftIn(t.Node, node.PowerOff).SkipIf(writesFirmware(t.Node)), c.readSettingsLeft(t.Node, cleanFlow),
 	}
 }
 

@@ -35,10 +35,9 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 // leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
 // off, unless Limits.KeepPowerOn keeps it on to be examined.
 func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
-	off := c.leftIn(t.Node, node.PowerOff)
-	off.Skip = off.Skip || c.cfg.Limits.KeepPowerOn
 	return []runner.Operation{
-		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node), off, c.readSettingsLeft(t.Node, deployFlow),
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node),
+		c.leftIn(t.Node, node.PowerOff).SkipIf(c.cfg.Limits.KeepPowerOn), c.readSettingsLeft(t.Node, deployFlow),
 	}
 }
 

@@ -21,10 +21,10 @@ const portsOfBMCName = "add ports that the BMC shows"
 // a machine without ports on to its next boot device. A failure does not end the inspection:
 // machines that boot from virtual media, or from the network boot service of somebody else, are
 // found in other ways.
-func (c *Conductor) portsOfBMC(n *node.Node, skip bool) runner.Operation {
+func (c *Conductor) portsOfBMC(n *node.Node) runner.Operation {
 	reader, err := driver.Ability[driver.NetworkReader](c.drivers, n, node.ManagementInterface, "showing its network interfaces")
 	return runner.Operation{
-		Ref: runner.Ref{Name: portsOfBMCName}, Skip: skip || err != nil || n.Provisional,
+		Ref: runner.Ref{Name: portsOfBMCName}, Skip: err != nil || n.Provisional,
 		Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 			var ports []*node.Port
 			err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {

@@ -64,7 +64,7 @@ func TestNodeWithoutPortsGetsThoseThatTheBMCShows(t *testing.T) {
 			if tc.before {
 				w.addPort(n, mine)
 			}
-			operation := w.portsOfBMC(n, false)
+			operation := w.portsOfBMC(n)
 			if operation.Skip {
 				t.Fatal("the operation is left out")
 			}

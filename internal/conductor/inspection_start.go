@@ -39,22 +39,20 @@ func (c *Conductor) inspectionOperations(t runner.Task) ([]runner.Operation, err
 	}
 	start := boot != noRamdisk
 	byHand := start && !c.switches(t.Node, node.PowerOn)
-	off, on := c.switchTo(t.Node, node.PowerOff), c.switchTo(t.Node, node.PowerOn)
-	off.Skip = !start || byHand || off.Skip
-	offFirst := c.offForRamdisk(t.Node)
-	offFirst.Skip = off.Skip // no inspection keeps a ramdisk
-	on.Skip, on.Change = !start || byHand, c.powerOnAnew
+	off := c.switchTo(t.Node, node.PowerOff).SkipIf(!start || byHand)
+	offFirst := off // not offForRamdisk, because no inspection keeps a ramdisk
+	offFirst.Name = offForRamdiskName
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "resolve BMC addresses"}, Read: c.resolveBMC},
 		c.noteIdentity(t.Node),
-		c.portsOfBMC(t.Node, !start),
+		c.portsOfBMC(t.Node).SkipIf(!start),
 	}
-	operations = append(operations, labelled(c.matchBootMode(t.Node), "", boot != managedBoot)...)
+	operations = append(operations, skipIf(boot != managedBoot, c.matchBootMode(t.Node)...)...)
 	return append(operations, []runner.Operation{
 		offFirst,
 		{Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot), Skip: !start || boot == unmanagedBoot && !c.choosesNetwork(t.Node)},
 		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
-		off, on,
+		off, c.switchOnAnew(t.Node).SkipIf(!start),
 		changeBy(c, "inspect", node.InspectInterface, "inspection", driver.Inspector.Inspect),
 	}...), nil
 }
@@ -75,10 +73,10 @@ func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
 	off, reboot := c.stopInspected(t.Node)
 	boot, err := c.inspectionBoot(t.Node)
 	started := err == nil && boot != noRamdisk
-	off.Skip, reboot.Skip = off.Skip || !started, reboot.Skip || !started
-	check := c.checkBeforeLeaving(t.Node)
-	check.Skip = check.Skip || !started
-	return []runner.Operation{check, c.leaveRamdiskIfItCan(t.Node), c.ofSameMachine(off), c.ofSameMachine(reboot)}
+	return []runner.Operation{
+		c.checkBeforeLeaving(t.Node).SkipIf(!started), c.leaveRamdiskIfItCan(t.Node),
+		c.ofSameMachine(off).SkipIf(!started), c.ofSameMachine(reboot).SkipIf(!started),
+	}
 }
 
 // bmcAddressesKey is the key of driver_internal_info for the BMC addresses by which a
@@ -183,6 +181,13 @@ func (c *Conductor) chooses(n *node.Node, device string) bool {
 // networkDevice is the boot device for booting from the network.
 const networkDevice = "pxe"
 
+// switchOnAnew is switchTo node.PowerOn with powerOnAnew.
+func (c *Conductor) switchOnAnew(n *node.Node) runner.Operation {
+	on := c.switchTo(n, node.PowerOn)
+	on.Change = c.powerOnAnew
+	return on
+}
+
 // powerOnAnew switches on a machine that was switched off before. It reboots a machine that must
 // not be switched off.
 func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
@@ -200,10 +205,8 @@ const rebootName = "reboot after inspection"
 // it if it must not be switched off. Work has both operations, so that it can go on when the node
 // is changed meanwhile.
 func (c *Conductor) stopInspected(n *node.Node) (off, reboot runner.Operation) {
-	off, reboot = c.switchTo(n, node.PowerOff), c.rebootInspected(n)
 	stays := !c.leavesRamdisk(n)
-	off.Skip, reboot.Skip = off.Skip || stays, reboot.Skip || stays
-	return off, reboot
+	return c.switchTo(n, node.PowerOff).SkipIf(stays), c.rebootInspected(n).SkipIf(stays)
 }
 
 // rebootInspected returns the reboot that takes a machine out of its ramdisk when the machine must

@@ -51,19 +51,15 @@ func liveSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step
 // machine without a BMC is restarted by the agent of the ramdisk that was kept, or else by a
 // person.
 func (c *Conductor) startImage(n *node.Node) []runner.Operation {
-	byHand := !c.switches(n, node.PowerOn)
-	off, on, byAgent := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn), c.restartByAgent(n)
-	off.Skip, on.Skip, on.Change = off.Skip || byHand, byHand, c.powerOnAnew
-	silent := agent.EndpointOf(n).URL == ""
-	byAgent.Skip = byAgent.Skip || silent
+	byHand, noAgent := !c.switches(n, node.PowerOn), agent.EndpointOf(n).URL == ""
 	drive := n.InstanceInfo.Fields()[configDriveKey]
 	operations := append([]runner.Operation{
 		{Ref: runner.Ref{Name: "tell of config drive"}, Store: c.tellOfConfigDrive, Skip: len(drive) == 0 || string(drive) == "null"},
 	}, c.matchBootMode(n)...)
 	return append(operations,
-		off, c.changeSecureBoot(n, true), c.bootInstance(n, ""),
-		runner.Operation{Ref: runner.Ref{Name: startByHandName}, Store: c.askForImage, Skip: !byHand || !silent},
-		byAgent, on,
+		c.switchTo(n, node.PowerOff).SkipIf(byHand), c.changeSecureBoot(n, true), c.bootInstance(n, ""),
+		runner.Operation{Ref: runner.Ref{Name: startByHandName}, Store: c.askForImage, Skip: !byHand || !noAgent},
+		c.restartByAgent(n).SkipIf(noAgent), c.switchOnAnew(n),
 	)
 }
 

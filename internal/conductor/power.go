@@ -112,8 +112,8 @@ func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
 	var target node.PowerState
 	t.Work.Intent.Get(powerTargetIntent, &target)
 	reboot := target == node.Rebooting || target == node.SoftRebooting
-	on := c.switchTo(t.Node, node.PowerOn)
-	on.Skip, on.Change = on.Skip || !reboot || t.Node.PowerState == node.PowerOn, c.ofOwnMachine(on.Change)
+	on := c.switchTo(t.Node, node.PowerOn).SkipIf(!reboot || t.Node.PowerState == node.PowerOn)
+	on.Change = c.ofOwnMachine(on.Change)
 	return []runner.Operation{c.checkOwnerBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {

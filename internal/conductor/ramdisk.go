@@ -70,10 +70,10 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 	if _, ok := c.ramdiskOf(t.Node); !ok {
 		return false
 	}
-	var without bool
-	t.Work.Intent.Get(disableRamdiskIntent, &without)
+	var disabled bool
+	t.Work.Intent.Get(disableRamdiskIntent, &disabled)
 	switch {
-	case without:
+	case disabled:
 		return false
 	case f.kind == driver.CleanSteps && !manual(t.Work):
 		return c.cleans(t.Node) || instanceLeftRunning(t.Node)
@@ -83,25 +83,24 @@ func (c *Conductor) needsRamdisk(t runner.Task, f flow) bool {
 
 // startRamdisk returns the operations that start the ramdisk of a node, unless the ramdisk of an
 // earlier phase goes on, and ask its agent for the steps of a flow. Item tells these operations
-// from those of another start in the same script. If skip is true, all are skipped.
-func (c *Conductor) startRamdisk(t runner.Task, f flow, item string, skip bool) []runner.Operation {
-	n, fetch := t.Node, c.fetchRamdisk(t.Node)
-	fetch.Skip = fetch.Skip || c.mayKeepRamdisk(n)
-	again := c.checkIdentity(n) // the fetch may have taken half an hour
-	again.Skip = again.Skip || fetch.Skip
+// from those of another start in the same script.
+func (c *Conductor) startRamdisk(t runner.Task, f flow, item string) []runner.Operation {
+	n := t.Node
+	fetch := c.fetchRamdisk(n).SkipIf(c.mayKeepRamdisk(n))
+	fetches := !fetch.Skip
 	operations := []runner.Operation{
 		fetch,
-		again,
+		c.checkIdentity(n).SkipIf(!fetches), // the fetch may have taken half an hour
 		{Ref: runner.Ref{Name: chooseRamdiskName}, Read: c.chooseRamdisk(workMark(t.Work)), Decides: true},
 		c.awaitKeptRamdisk(n),
 	}
-	operations = append(operations, labelled(slices.Concat(c.matchBootMode(n), c.withoutSecureBoot(n)), "", kept(n))...)
+	operations = append(operations, skipIf(kept(n), slices.Concat(c.matchBootMode(n), c.withoutSecureBoot(n))...)...)
 	operations = append(operations, c.offForRamdisk(n), c.bootRamdiskOperation(n))
-	operations = labelled(append(operations, c.restart(n)...), item, skip)
-	return slices.Concat(operations, c.retryBoot(n, item, skip), labelled([]runner.Operation{
+	operations = labelled(append(operations, c.restart(n)...), item)
+	return slices.Concat(operations, c.retryBoot(n, item), labelled([]runner.Operation{
 		awaitRamdiskOperation,
 		{Ref: runner.Ref{Name: askStepsName}, Read: c.askSteps(f)},
-	}, item, skip))
+	}, item))
 }
 
 // ramdiskFetcher is a boot interface that fetches the files that the ramdisk boots from. The fetch
@@ -124,8 +123,7 @@ func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
 		return operation
 	}
 	_, unable := driver.Ability[ramdiskFetcher](c.drivers, n, node.BootInterface, "fetching a ramdisk")
-	operation.Skip = boot != managedBoot || unable != nil
-	return operation
+	return operation.SkipIf(boot != managedBoot || unable != nil)
 }
 
 // offForRamdisk returns the operation that switches a machine off before it is told to boot the
@@ -133,9 +131,8 @@ func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
 // hangs never ends its start. If somebody else started the machine in between, that start would use
 // up a setting for one boot.
 func (c *Conductor) offForRamdisk(n *node.Node) runner.Operation {
-	off := c.switchTo(n, node.PowerOff)
+	off := c.switchTo(n, node.PowerOff).SkipIf(kept(n) || !c.switches(n, node.PowerOn))
 	off.Name = offForRamdiskName
-	off.Skip = off.Skip || kept(n) || !c.switches(n, node.PowerOn)
 	return off
 }
 
@@ -144,20 +141,24 @@ func (c *Conductor) offForRamdisk(n *node.Node) runner.Operation {
 // since, or the work began in a release without offForRamdisk.
 func (c *Conductor) restart(n *node.Node) []runner.Operation {
 	byHand := !c.switches(n, node.PowerOn)
-	off, on := c.switchTo(n, node.PowerOff), c.switchTo(n, node.PowerOn)
-	off.Skip = kept(n) || byHand || off.Skip
-	on.Skip, on.Change = kept(n) || byHand, c.powerOnAnew
-	return []runner.Operation{
-		{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: kept(n) || !byHand},
-		off, on,
-	}
+	return skipIf(kept(n),
+		runner.Operation{Ref: runner.Ref{Name: startByHandName}, Store: c.askForStart, Skip: !byHand},
+		c.switchTo(n, node.PowerOff).SkipIf(byHand), c.switchOnAnew(n),
+	)
 }
 
-// labelled gives operations an item, and skips them when skip is true.
-func labelled(operations []runner.Operation, item string, skip bool) []runner.Operation {
+// labelled gives operations an item.
+func labelled(operations []runner.Operation, item string) []runner.Operation {
 	for i := range operations {
 		operations[i].Item = item
-		operations[i].Skip = operations[i].Skip || skip
+	}
+	return operations
+}
+
+// skipIf skips all the operations if the condition is true.
+func skipIf(condition bool, operations ...runner.Operation) []runner.Operation {
+	for i := range operations {
+		operations[i] = operations[i].SkipIf(condition)
 	}
 	return operations
 }
@@ -233,12 +234,12 @@ func (c *Conductor) forgetEndpoint(n *node.Node) {
 // The step before has ended. Meanwhile the node shows the start of the ramdisk as its step: that
 // start can be aborted, and no command runs during it.
 func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.Operation {
-	byAgent := c.restartByAgent(n)
 	// Without a URL, the agent has restarted the machine for a step and is forgotten.
-	byAgent.Skip = byAgent.Skip || agent.EndpointOf(n).URL == ""
+	byAgent := c.restartByAgent(n).SkipIf(agent.EndpointOf(n).URL == "")
+	agentRestarts := !byAgent.Skip
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
-			if byAgent.Skip { // else the restart forgets it
+			if !agentRestarts { // else the restart forgets it
 				c.forgetEndpoint(n)
 			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
@@ -249,7 +250,7 @@ func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.O
 		c.offForRamdisk(n), c.bootRamdiskOperation(n), byAgent,
 	}
 	operations = append(operations, c.restart(n)[1:]...) // nobody has to start it by hand
-	return labelled(append(operations, awaitRamdiskOperation), "before "+item, false)
+	return labelled(append(operations, awaitRamdiskOperation), "before "+item)
 }
 
 // restartByAgent returns the operation in which the agent restarts a machine that nothing else can
@@ -319,7 +320,7 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	core := f.kind == driver.DeploySteps && step.Interface == node.DeployInterface.String()
 	switch {
 	case core && c.bootsImage(t.Node) && step.Step == node.StepStartRamdisk:
-		return append([]runner.Operation{itself}, labelled(c.startImage(t.Node), itself.Item, false)...), true
+		return append([]runner.Operation{itself}, labelled(c.startImage(t.Node), itself.Item)...), true
 	case !core || !c.deploysInRamdisk(t.Node):
 		return nil, false
 	}
@@ -327,18 +328,17 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 	hasBMC := c.drivers.HasBMC(t.Node)
 	switch step.Step {
 	case node.StepStartRamdisk:
-		operations := append([]runner.Operation{itself}, c.startRamdisk(t, f, item, false)...)
+		operations := append([]runner.Operation{itself}, c.startRamdisk(t, f, item)...)
 		return append(operations, runner.Operation{Ref: runner.Ref{Name: planName, Item: item}, Store: c.replanDeployment(t.Work, i)}), true
 	case node.StepPrepareBoot:
 		return []runner.Operation{itself, c.bootInstance(t.Node, item)}, true
 	case node.StepTearDownAgent:
-		off := c.switchTo(t.Node, node.PowerOff)
 		// Without a BMC, the agent restarts the machine, which must not boot the ramdisk again.
-		off.Skip = off.Skip || !hasBMC
-		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off, c.changeSecureBoot(t.Node, true)}, item, false)...), true
+		off := c.switchTo(t.Node, node.PowerOff).SkipIf(!hasBMC)
+		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off, c.changeSecureBoot(t.Node, true)}, item)...), true
 	case node.StepBootInstance:
-		itself.Skip = hasBMC // a BMC only has to switch the machine on
-		return []runner.Operation{itself, {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true
+		// A BMC only has to switch the machine on.
+		return []runner.Operation{itself.SkipIf(hasBMC), {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true
 	}
 	return nil, false
 }

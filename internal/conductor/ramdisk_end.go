@@ -13,10 +13,8 @@ import (
 
 // endRamdisk returns the operations that withdraw what was served for the ramdisk and switch the
 // machine off, unless its ramdisk is kept for the next phase.
-func (c *Conductor) endRamdisk(n *node.Node, skip bool) []runner.Operation {
-	off := c.switchTo(n, node.PowerOff)
-	off.Skip = off.Skip || c.keepsRamdisk(n)
-	return labelled([]runner.Operation{c.leaveRamdisk(n), off}, afterSteps, skip)
+func (c *Conductor) endRamdisk(n *node.Node) []runner.Operation {
+	return labelled([]runner.Operation{c.leaveRamdisk(n), c.switchTo(n, node.PowerOff).SkipIf(c.keepsRamdisk(n))}, afterSteps)
 }
 
 // keepsRamdisk reports whether the ramdisk goes on after cleaning, for the next phase.
@@ -27,10 +25,8 @@ func (c *Conductor) keepsRamdisk(n *node.Node) bool {
 // leaveRamdisk returns the operation that withdraws what is served for the ramdisk. It skips the
 // image of an instance that is on no disk, because the instance boots from that image.
 func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
-	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
 	boot, served := node.RamdiskBootOf(n)
-	operation.Skip = !served || boot.Instance
-	return operation
+	return changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk).SkipIf(!served || boot.Instance)
 }
 
 // withdrawBoot is leaveRamdiskIfItCan for work after which there is no instance: it withdraws the
@@ -74,30 +70,28 @@ func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 			always := true
 			return management.SetBootDevice(ctx, n, node.BootDevice{Device: diskDevice, Persistent: &always}, turn)
 		}).Change
-	operation.Skip = !c.chooses(n, diskDevice)
-	return operation
+	return operation.SkipIf(!c.chooses(n, diskDevice))
 }
 
 // backToInstance returns the operations that withdraw the ramdisk that the work with this mark has
 // started on a machine with an instance, and start the instance. A machine that runs its instance
 // stays on.
 func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
-	started := startedRamdisk(n, mark)
-	off, secure, boot := c.leftIn(n, node.PowerOff), c.ofSameMachine(c.changeSecureBoot(n, true)), c.ofSameMachine(c.bootInstance(n, ""))
-	off.Skip, secure.Skip, boot.Skip = off.Skip || !started, secure.Skip || !started, boot.Skip || !started
-	byAgent := c.restartByAgent(n)
-	byAgent.Skip = byAgent.Skip || !started || agent.EndpointOf(n).URL == "" // nothing has started the ramdisk yet
-	return []runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n), off, secure, boot, byAgent, c.ofSameMachine(c.startInstance(n, started))}
+	started, noAgent := startedRamdisk(n, mark), agent.EndpointOf(n).URL == ""
+	operations := append([]runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n)}, skipIf(!started,
+		c.leftIn(n, node.PowerOff), c.ofSameMachine(c.changeSecureBoot(n, true)), c.ofSameMachine(c.bootInstance(n, "")),
+		c.restartByAgent(n).SkipIf(noAgent), // nothing has started the ramdisk yet
+	)...)
+	return append(operations, c.ofSameMachine(c.startInstance(n, started)))
 }
 
 // startInstance returns the operation that switches a machine on. After a ramdisk, it restarts a
 // machine that must not be switched off, because that machine still runs the ramdisk.
 func (c *Conductor) startInstance(n *node.Node, ramdisk bool) runner.Operation {
-	on := c.switchTo(n, node.PowerOn)
 	if ramdisk {
-		on.Change = c.powerOnAnew
+		return c.switchOnAnew(n)
 	}
-	return on
+	return c.switchTo(n, node.PowerOn)
 }
 
 // diskDevice is the boot device for booting from the disk.

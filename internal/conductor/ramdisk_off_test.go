@@ -17,7 +17,7 @@ import (
 // ramdiskStarts are all lists of operations that start the ramdisk of a machine.
 var ramdiskStarts = map[string]func(*testing.T, *Conductor, *node.Node) []runner.Operation{
 	"cleaning": func(_ *testing.T, c *Conductor, n *node.Node) []runner.Operation {
-		return c.startRamdisk(runner.Task{Work: &store.Work{ID: 7, Kind: workClean}, Node: n}, cleanFlow, beforeSteps, false)
+		return c.startRamdisk(runner.Task{Work: &store.Work{ID: 7, Kind: workClean}, Node: n}, cleanFlow, beforeSteps)
 	},
 	"between steps": func(_ *testing.T, c *Conductor, n *node.Node) []runner.Operation {
 		return c.restartRamdisk(n, cleanFlow, "1 deploy.erase_devices")

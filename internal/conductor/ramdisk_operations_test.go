@@ -276,7 +276,7 @@ func TestRamdiskThatDiedSinceItsLastHeartbeatIsStartedAnew(t *testing.T) {
 		}
 		c.cfg.Agents.(*ramdisks).do(tc.answers)
 		choose(t, c, n)
-		started := slices.Contains(unskipped(c.startRamdisk(runner.Task{Work: &store.Work{ID: 7}, Node: n}, cleanFlow, beforeSteps, false)), bootRamdiskName)
+		started := slices.Contains(unskipped(c.startRamdisk(runner.Task{Work: &store.Work{ID: 7}, Node: n}, cleanFlow, beforeSteps)), bootRamdiskName)
 		if kept(n) != tc.want || started == tc.want || (agent.EndpointOf(n).URL == "") != (!tc.want || name == "no heartbeat came yet") {
 			t.Errorf("%s: kept %v, started anew %v, agent at %q", name, kept(n), started, agent.EndpointOf(n).URL)
 		}
@@ -340,8 +340,8 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 			tc.change(c, n)
 		}
 		var walked []string
-		for i := range c.retryBoot(n, "", false) {
-			operation := c.retryBoot(n, "", false)[i] // what it stores decides about those behind it
+		for i := range c.retryBoot(n, "") {
+			operation := c.retryBoot(n, "")[i] // what it stores decides about those behind it
 			if operation.Skip {
 				continue
 			}
@@ -358,7 +358,7 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 			}
 			out.Apply(n)
 			c.cfg.Limits.BootRetry = 0 // what has begun is ended, whatever the setting is then
-			if retry := unskipped(c.retryBoot(n, "", false)); !slices.Equal(retry, again[1:]) {
+			if retry := unskipped(c.retryBoot(n, "")); !slices.Equal(retry, again[1:]) {
 				t.Errorf("%s: without the setting %q, want %q", name, retry, again[1:])
 			}
 			if out, err := operation.Change(t.Context(), n, driver.Turn{Elapsed: time.Second}); err != nil || !out.Done() || out.Note != "" {

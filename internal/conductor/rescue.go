@@ -64,7 +64,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 	operations = append(operations, c.withoutSecureBoot(t.Node)...)
 	operations = append(operations, c.offForRamdisk(t.Node), c.bootRamdiskOperation(t.Node))
 	operations = append(operations, c.restart(t.Node)...)
-	operations = append(operations, c.retryBoot(t.Node, "", false)...)
+	operations = append(operations, c.retryBoot(t.Node, "")...)
 	return append(operations, awaitRamdiskOperation,
 		changeBy(c, "set rescue password", node.RescueInterface, "rescue", driver.RamdiskRescue.SetRescuePassword)), nil
 }
@@ -85,10 +85,10 @@ func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}
-	off := c.leftIn(t.Node, node.PowerOff)
 	inRamdisk := startedRamdisk(t.Node, workMark(t.Work)) || agent.EndpointOf(t.Node).URL != "" // the agent of an earlier rescue
-	off.Skip = off.Skip || !inRamdisk
-	return []runner.Operation{c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), off}
+	return []runner.Operation{
+		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node), c.leftIn(t.Node, node.PowerOff).SkipIf(!inRamdisk),
+	}
 }
 
 // endRescue forgets the password, which nobody needs any more.

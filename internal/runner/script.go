@@ -126,6 +126,13 @@ type LaterError struct {
 func (e *LaterError) Error() string { return e.Cause.Error() }
 func (e *LaterError) Unwrap() error { return e.Cause }
 
+// SkipIf returns the operation as one that is skipped if the condition is true, or if it would be
+// skipped anyway.
+func (o Operation) SkipIf(condition bool) Operation {
+	o.Skip = o.Skip || condition
+	return o
+}
+
 // repeatable reports whether the operation may be repeated at any time and keeps no processor busy.
 func (o *Operation) repeatable() bool { return o.Harmless || o.Read != nil && !o.Processor }
 
