@@ -225,7 +225,7 @@ func TestVolumesAreReadAfterFailedStepsThoughThatTakesLongerThanOtherSettings(t 
 	for _, f := range flows {
 		n.RAIDConfig, n.DriverInternalInfo = nil, node.ObjectOf(map[string]any{f.listKey(): []node.Step{step("raid.create_configuration")}})
 		left := map[driver.StepKind]func(runner.Task) []runner.Operation{
-			driver.CleanSteps: w.leaveCleaned, driver.DeploySteps: w.leaveUndeployed, driver.ServiceSteps: w.leaveServiced,
+			driver.CleanSteps: w.cleanUpCleaning, driver.DeploySteps: w.cleanUpDeployment, driver.ServiceSteps: w.cleanUpServicing,
 		}[f.kind](runner.Task{Work: &store.Work{ID: 7}, Node: n})
 		read := left[slices.IndexFunc(left, func(o runner.Operation) bool { return o.Name == settingsName })]
 		ctx, cancel := context.WithTimeout(t.Context(), read.Within)
@@ -267,7 +267,7 @@ func TestMachineOfFailedWorkIsLeftInOrderAfterAWhile(t *testing.T) {
 						return driver.Outcome{}, tc.paint
 					}}}, nil
 				},
-				LeaveInOrder: func(runner.Task) []runner.Operation {
+				CleanUp: func(runner.Task) []runner.Operation {
 					return []runner.Operation{{Ref: runner.Ref{Name: "tidy"}, Change: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
 						if calls++; calls <= len(tc.fails) {
 							return driver.Outcome{}, tc.fails[calls-1]

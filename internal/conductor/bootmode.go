@@ -27,7 +27,7 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 			return modes.SetBootMode(ctx, n, asked, turn)
 		})
 	match.Shown = true
-	match.Optional = func(cause error) runner.Write {
+	match.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("The boot mode could not be set", "node", n.UUID, "mode", asked, "err", cause)
 		text := node.CutText(fmt.Sprintf("The machine is left in its boot mode, because %s could not be set: %v", asked, cause))
 		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityInfo, "boot", text) }
@@ -67,7 +67,7 @@ func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 // firmware. If that fails, secure boot stays disabled, and the node's history says so.
 func (c *Conductor) secureAgain(n *node.Node) runner.Operation {
 	enable := c.changeSecureBoot(n, true)
-	enable.Optional = func(cause error) runner.Write {
+	enable.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("Secure boot could not be enabled", "node", n.UUID, "err", cause)
 		text := node.CutText(fmt.Sprintf("Secure boot of the machine stays disabled, because it could not be enabled: %v. The next servicing or rescue enables it.", cause))
 		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "boot", text) }

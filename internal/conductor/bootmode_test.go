@@ -119,11 +119,11 @@ func TestSecureBootIsOffWhileTheRamdiskRuns(t *testing.T) {
 		"rescue":                {script(c.rescueOperations), []string{off, disable, bootRamdiskName}},
 		"end of rescue":         {script(c.unrescueOperations), []string{enable, bootInstanceName}},
 		"servicing":             {script(c.serviceOperations), []string{off, disable, bootRamdiskName, enable, bootInstanceName}},
-		"servicing that failed": {func() []runner.Operation { return c.leaveServiced(task) }, []string{enable, bootInstanceName}},
+		"servicing that failed": {func() []runner.Operation { return c.cleanUpServicing(task) }, []string{enable, bootInstanceName}},
 		"servicing that failed while firmware may be written": {func() []runner.Operation {
 			flashing := *n
 			flashing.ServiceStep = node.ObjectOf(map[string]any{"interface": "firmware", "step": "update"})
-			return c.leaveServiced(runner.Task{Work: task.Work, Node: &flashing})
+			return c.cleanUpServicing(runner.Task{Work: task.Work, Node: &flashing})
 		}, []string{enable}},
 	} {
 		for _, shown := range []*bool{nil, new(true), new(false)} { // what was read last, which may be old

@@ -29,7 +29,7 @@ func (c *Conductor) retryBoot(n *node.Node, item string) (operations []runner.Op
 	for retry := range bootRetries {
 		number := strconv.Itoa(retry + 1)
 		wait := runner.Operation{
-			Ref: runner.Ref{Name: "wait before boot retry"}, Change: c.awaitBoot(number), Harmless: true, Decides: true,
+			Ref: runner.Ref{Name: "wait before boot retry"}, Change: c.awaitBoot(number), ReadsOnly: true, Decides: true,
 			Skip: seen(n) || c.cfg.Limits.BootRetry <= 0,
 		}
 		// A retry that has begun goes on to its end, whatever the setting is now.

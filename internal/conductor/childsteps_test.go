@@ -118,7 +118,7 @@ func TestChildIsUnderWorkFromTheFirstTurnToTheLast(t *testing.T) {
 	w.send(parent, "clean", with(onChildren("bios.factory_reset")))
 	w.eventually("the step to sleep", func() bool { return w.sleeping() == 1 })
 	lease := w.stored(children[0].UUID).Lease
-	if !lease.Held(w.clock.Now()) || !slices.Contains(w.runner.Load().Leases, lease.Epoch) {
+	if !lease.InForce(w.clock.Now()) || !slices.Contains(w.runner.Load().Leases, lease.Epoch) {
 		t.Fatalf("lease of the child %v, renewed are %v", lease, w.runner.Load().Leases)
 	}
 	wantAs[*node.LockedError](t, w.try(children[0], "manage"))

@@ -80,11 +80,11 @@ func (c *Conductor) serviceOperations(t runner.Task) ([]runner.Operation, error)
 	return append(operations, c.startInstance(t.Node, inRamdisk), c.readSettings(true)), nil
 }
 
-// leaveServiced starts the instance of a machine whose servicing failed. A machine whose BMC may
+// cleanUpServicing starts the instance of a machine whose servicing failed. A machine whose BMC may
 // still write firmware is left on instead, without a restart. Where the agent restarts the
 // machine, its logs are not collected: the restart fails when the list of the agent's answers
 // has become long.
-func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpServicing(t runner.Task) []runner.Operation {
 	logs, read := c.collectLogs(t, true), c.readSettingsLeft(t.Node, serviceFlow)
 	if writesFirmware(t.Node) {
 		return []runner.Operation{
@@ -99,9 +99,9 @@ func (c *Conductor) leaveServiced(t runner.Task) []runner.Operation {
 	return append(append([]runner.Operation{logs.SkipIf(agentRestarts)}, back...), read)
 }
 
-// leaveCleaned withdraws the ramdisk of a machine whose cleaning failed, and switches the machine
+// cleanUpCleaning withdraws the ramdisk of a machine whose cleaning failed, and switches the machine
 // off. A machine whose BMC may still write firmware stays on, because it must not lose power.
-func (c *Conductor) leaveCleaned(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpCleaning(t runner.Task) []runner.Operation {
 	return []runner.Operation{
 		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node),
 		c.leftIn(t.Node, node.PowerOff).SkipIf(writesFirmware(t.Node)), c.readSettingsLeft(t.Node, cleanFlow),

@@ -32,9 +32,9 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 	return append(operations, c.startInstance(t.Node, c.deploysInRamdisk(t.Node)), c.readSettings(changesSettings(t.Node, deployFlow))), nil
 }
 
-// leaveUndeployed withdraws the ramdisk after a failed deployment and switches the machine
+// cleanUpDeployment withdraws the ramdisk after a failed deployment and switches the machine
 // off, unless Limits.KeepPowerOn keeps it on to be examined.
-func (c *Conductor) leaveUndeployed(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpDeployment(t runner.Task) []runner.Operation {
 	return []runner.Operation{
 		c.collectLogs(t, true), c.checkBeforeLeaving(t.Node), c.withdrawBoot(t.Node),
 		c.leftIn(t.Node, node.PowerOff).SkipIf(c.cfg.Limits.KeepPowerOn), c.readSettingsLeft(t.Node, deployFlow),

@@ -113,11 +113,11 @@ func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (
 	}
 	n := *before
 	n.DriverInternalInfo = agent.WithHeartbeat(n.DriverInternalInfo, beat, tx.Now())
-	called, err := c.resumeByHeartbeat(tx, &n)
+	resumed, err := c.resumeByHeartbeat(tx, &n)
 	if err != nil {
 		return nil, err
 	}
-	return called, tx.UpdateNode(before, &n)
+	return resumed, tx.UpdateNode(before, &n)
 }
 
 // resumeByHeartbeat records that the ramdisk of a waiting node is alive, and resumes the work that
@@ -131,5 +131,5 @@ func (c *Conductor) resumeByHeartbeat(tx *store.Tx, n *node.Node) (*runner.Job, 
 	if waits, err := waitsForPerson(tx, n); waits || err != nil {
 		return nil, err
 	}
-	return c.wakeParked(tx, n, runner.Call)
+	return c.wakeParked(tx, n, runner.NoteHeartbeat)
 }

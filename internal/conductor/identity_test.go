@@ -142,29 +142,29 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 		want   []string // what is tried
 	}{
 		"a reboot": {
-			work(workPower, map[string]any{powerTargetIntent: node.Rebooting}), (*Conductor).leavePower,
+			work(workPower, map[string]any{powerTargetIntent: node.Rebooting}), (*Conductor).cleanUpPower,
 			func(n *node.Node) { n.PowerState = node.PowerError },
 			[]string{powerOnName},
 		},
-		"a cleaning":   {work(workClean, nil), (*Conductor).leaveCleaned, nil, []string{powerOffName}},
-		"a deployment": {work(workDeploy, nil), (*Conductor).leaveUndeployed, nil, []string{powerOffName}},
-		"a rescue":     {work(workRescue, nil), (*Conductor).leaveRescued, nil, []string{powerOffName}},
+		"a cleaning":   {work(workClean, nil), (*Conductor).cleanUpCleaning, nil, []string{powerOffName}},
+		"a deployment": {work(workDeploy, nil), (*Conductor).cleanUpDeployment, nil, []string{powerOffName}},
+		"a rescue":     {work(workRescue, nil), (*Conductor).cleanUpRescue, nil, []string{powerOffName}},
 		"an inspection": {
-			work(workInspection, nil), (*Conductor).leaveInspected,
+			work(workInspection, nil), (*Conductor).cleanUpInspection,
 			func(n *node.Node) { n.ProvisionState = node.Inspecting },
 			[]string{powerOffName},
 		},
 		"the inspection of a machine that is never off": {
-			work(workInspection, nil), (*Conductor).leaveInspected,
+			work(workInspection, nil), (*Conductor).cleanUpInspection,
 			func(n *node.Node) { n.ProvisionState, n.DisablePowerOff = node.Inspecting, true },
 			[]string{rebootName},
 		},
 		"a servicing": {
-			work(workService, nil), (*Conductor).leaveServiced, nil,
+			work(workService, nil), (*Conductor).cleanUpServicing, nil,
 			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName},
 		},
 		"a servicing that may write firmware": {
-			work(workService, nil), (*Conductor).leaveServiced,
+			work(workService, nil), (*Conductor).cleanUpServicing,
 			func(n *node.Node) { n.ServiceStep = step("firmware.update").Object() },
 			[]string{"enable secure boot", powerOnName},
 		},

@@ -48,7 +48,7 @@ func (c *Conductor) portsOfBMC(n *node.Node) runner.Operation {
 			return c.addFirstPorts(node.IdentifyingMACs(macs, "")), nil
 		},
 		Within: inventoryWithin,
-		Optional: func(cause error) runner.Write {
+		OnFailure: func(cause error) runner.Write {
 			text := node.CutText(fmt.Sprintf("The node has no ports, and the BMC did not show the network interfaces of the machine: %v", cause))
 			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "inspection", text) }
 		},

@@ -70,7 +70,7 @@ func TestNodeWithoutPortsGetsThoseThatTheBMCShows(t *testing.T) {
 			}
 			write, err := operation.Read(t.Context(), n)
 			if err != nil {
-				write = operation.Optional(err)
+				write = operation.OnFailure(err)
 			}
 			if write != nil {
 				w.write(func(tx *store.Tx) error { return write(tx, n) })

@@ -156,7 +156,7 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 		switch {
 		case n.Lease.Suspended():
 			err = n.Locked()
-		case n.Lease.Held(tx.Now()):
+		case n.Lease.InForce(tx.Now()):
 			err = locked
 		default:
 			err = lastingError{locked}

@@ -43,7 +43,7 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 	off, reboot := c.stopInspected(t.Node)
 	for stop, verb := range map[*runner.Operation]string{&off: "switched off", &reboot: "rebooted"} {
 		*stop = stop.SkipIf(waitedForObjects(t.Work))
-		stop.Optional = func(cause error) runner.Write {
+		stop.OnFailure = func(cause error) runner.Write {
 			c.log.Warn("Machine stays in its ramdisk after its inspection", "node", t.Node.UUID, "err", cause)
 			text := node.CutText(fmt.Sprintf("The machine could not be %s after its inspection: %v", verb, cause))
 			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }

@@ -208,7 +208,7 @@ func TestStopAfterAnInspectionIsKnownWhateverTheNodeSays(t *testing.T) {
 			wantIs(t, err, nil)
 			return operations
 		},
-		"failed": (*Conductor).leaveInspected,
+		"failed": (*Conductor).cleanUpInspection,
 		"aborted": func(c *Conductor, task runner.Task) []runner.Operation {
 			task.Work.Intent = node.ObjectOf(map[string]any{abortedIntent: workInspection})
 			operations, err := c.cleanUpOperations(task)

@@ -215,7 +215,7 @@ func TestObjectStoreThatIsNoLongerConfiguredIsMissed(t *testing.T) {
 func (w *world) endWaits(n *node.Node) {
 	w.t.Helper()
 	w.eventually("the inspection to end", func() bool {
-		if !w.stored(n.UUID).Lease.Held(w.clock.Now()) {
+		if !w.stored(n.UUID).Lease.InForce(w.clock.Now()) {
 			w.pass(longestWait)
 		}
 		return w.works() == 0
@@ -292,7 +292,7 @@ func TestDeletedNodeLeavesNothingInAnObjectStoreThatWasAway(t *testing.T) {
 	}
 	server.Resume()
 	w.Conductor = w.start("conductor-1", keeping(InObjectStore, server.Bucket()))
-	w.clock.Advance(garbageHold) // the engine may have been stopped while it tried
+	w.clock.Advance(garbageClaim) // the engine may have been stopped while it tried
 	wantObjects(t, w, server, w.object(kept))
 	w.eventually("the database to forget the object", func() bool { return w.objects() == 1 })
 }

@@ -67,9 +67,9 @@ func (c *Conductor) endInspection(tx *store.Tx, _ runner.Task, n *node.Node) err
 	return c.Move(tx, n, node.OnDone)
 }
 
-// leaveInspected returns the operations that withdraw the ramdisk and stop the machine after its
+// cleanUpInspection returns the operations that withdraw the ramdisk and stop the machine after its
 // inspection has failed.
-func (c *Conductor) leaveInspected(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpInspection(t runner.Task) []runner.Operation {
 	off, reboot := c.stopInspected(t.Node)
 	boot, err := c.inspectionBoot(t.Node)
 	started := err == nil && boot != noRamdisk

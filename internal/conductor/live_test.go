@@ -97,10 +97,10 @@ func TestImageStaysServedUntilItsInstanceEnds(t *testing.T) {
 		})
 		task := runner.Task{Work: &store.Work{ID: 7}, Node: n}
 		ends := map[string]func() ([]runner.Operation, error){
-			"servicing that failed": func() ([]runner.Operation, error) { return c.leaveServiced(task), nil },
+			"servicing that failed": func() ([]runner.Operation, error) { return c.cleanUpServicing(task), nil },
 			"rescue that ended":     func() ([]runner.Operation, error) { return c.unrescueOperations(task) },
 			"undeploy":              func() ([]runner.Operation, error) { return c.undeployOperations(task) },
-			"failed deployment":     func() ([]runner.Operation, error) { return c.leaveUndeployed(task), nil },
+			"failed deployment":     func() ([]runner.Operation, error) { return c.cleanUpDeployment(task), nil },
 			"aborted deployment":    func() ([]runner.Operation, error) { return c.cleanUpOperations(task) },
 		}
 		for name, operations := range ends {

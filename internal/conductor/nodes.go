@@ -185,7 +185,7 @@ func (c *Conductor) checkRemovable(tx *store.Tx, n *node.Node) error {
 		return nil
 	}
 	err := c.checkIdle(tx, n)
-	if err == nil || !n.Maintenance || n.Lease.Held(tx.Now()) {
+	if err == nil || !n.Maintenance || n.Lease.InForce(tx.Now()) {
 		return err
 	}
 	whole, failed := tx.NodeByID(n.ID)
@@ -228,7 +228,7 @@ func unleased(tx *store.Tx, ident string) (*node.Node, error) {
 }
 
 func checkUnleased(tx *store.Tx, n *node.Node) error {
-	if n.Lease.Suspended() || n.Lease.Held(tx.Now()) {
+	if n.Lease.Suspended() || n.Lease.InForce(tx.Now()) {
 		return n.Locked()
 	}
 	return nil

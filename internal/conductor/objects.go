@@ -69,7 +69,7 @@ func (c *Conductor) awaitObjects(ctx context.Context, w *store.Work, cause error
 const (
 	garbagePoll    = 30 * time.Second // longest pause of the loop: other conductors may leave objects
 	garbageBatch   = 100              // objects claimed at once
-	garbageHold    = 2 * time.Minute  // how long a claim lasts, and first wait after a refusal
+	garbageClaim   = 2 * time.Minute  // how long a claim lasts, and first wait after a refusal
 	garbageAway    = 10 * time.Second // wait when the store did not answer
 	garbageLongest = time.Hour        // longest wait after a refusal
 )
@@ -128,7 +128,7 @@ func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wa
 		return nil, wait, err
 	}
 	err = c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		batch, err = tx.ClaimGarbage(garbageBatch, garbageHold, c.cfg.Inventories.removalDelay())
+		batch, err = tx.ClaimGarbage(garbageBatch, garbageClaim, c.cfg.Inventories.removalDelay())
 		return err
 	})
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Conductor) deleteObjects(ctx context.Context, batch []store.Garbage) (r
 			return removed, waits
 		default:
 			c.log.Warn("Inventory that is no longer needed could not be removed from the object store", "attempt", g.Attempts+1, "err", err)
-			wait := min(garbageHold<<min(g.Attempts, 10), garbageLongest)
+			wait := min(garbageClaim<<min(g.Attempts, 10), garbageLongest)
 			g.Attempts++
 			waits[g] = wait
 		}

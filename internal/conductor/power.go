@@ -106,9 +106,9 @@ func endPower(_ *store.Tx, _ runner.Task, n *node.Node) error {
 	return nil
 }
 
-// leavePower returns the operations that read the power state of a machine after a failed change.
+// cleanUpPower returns the operations that read the power state of a machine after a failed change.
 // After a failed reboot they switch the machine on, unless it tells that it is on.
-func (c *Conductor) leavePower(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpPower(t runner.Task) []runner.Operation {
 	var target node.PowerState
 	t.Work.Intent.Get(powerTargetIntent, &target)
 	reboot := target == node.Rebooting || target == node.SoftRebooting

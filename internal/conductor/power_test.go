@@ -162,7 +162,7 @@ func TestMachineIsNotLeftOffByAFailedReboot(t *testing.T) {
 		n := w.fake(node.Active, nil)
 		n.PowerState = tt.shown
 		task := runner.Task{Node: n, Work: &store.Work{Intent: node.ObjectOf(map[string]any{powerTargetIntent: tt.target})}}
-		operations := w.leavePower(task)
+		operations := w.cleanUpPower(task)
 		if last := operations[len(operations)-1]; last.Name != powerOnName || last.Skip == tt.want {
 			t.Errorf("%s of a machine that shows %s: %q is skipped: %v", tt.target, tt.shown, last.Name, last.Skip)
 		}

@@ -195,7 +195,7 @@ func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 			w.send(n, tc.verb, tc.with)
 			for i := range 3 {
 				waiting(int64(2 - i))
-				if got := w.stored(n.UUID); got.ProvisionState != tc.waits || got.Lease.Held(w.clock.Now()) {
+				if got := w.stored(n.UUID); got.ProvisionState != tc.waits || got.Lease.InForce(w.clock.Now()) {
 					t.Fatalf("state %q, lease %+v; want %q and none", got.ProvisionState, got.Lease, tc.waits)
 				}
 				w.pass(hesitation)

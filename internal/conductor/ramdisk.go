@@ -116,7 +116,7 @@ type ramdiskFetcher interface {
 // machine. So an instance runs on during the fetch, and also when the fetch fails.
 func (c *Conductor) fetchRamdisk(n *node.Node) runner.Operation {
 	operation := changeBy(c, fetchRamdiskName, node.BootInterface, "fetching a ramdisk", ramdiskFetcher.FetchRamdisk)
-	operation.Harmless = true
+	operation.ReadsOnly = true
 	boot, err := c.bootWay(n)
 	if err != nil && c.switches(n, node.PowerOn) {
 		operation.Change = func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) { return driver.Outcome{}, err }
@@ -206,7 +206,7 @@ func (c *Conductor) mayKeepRamdisk(n *node.Node) bool {
 // all.
 func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 	return runner.Operation{
-		Ref: runner.Ref{Name: "wait for kept ramdisk"}, Harmless: true,
+		Ref: runner.Ref{Name: "wait for kept ramdisk"}, ReadsOnly: true,
 		Skip: !kept(n) || agent.EndpointOf(n).URL != "" || !c.switches(n, node.PowerOn),
 		Change: func(_ context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			if agent.EndpointOf(n).URL != "" {
@@ -286,7 +286,7 @@ func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
 }
 
 // awaitRamdiskOperation waits for the first heartbeat of the ramdisk.
-var awaitRamdiskOperation = runner.Operation{Ref: runner.Ref{Name: awaitRamdiskName}, Change: awaitRamdisk, Harmless: true}
+var awaitRamdiskOperation = runner.Operation{Ref: runner.Ref{Name: awaitRamdiskName}, Change: awaitRamdisk, ReadsOnly: true}
 
 // awaitRamdisk waits until the agent of the ramdisk has sent a heartbeat with its callback URL.
 func awaitRamdisk(_ context.Context, n *node.Node, _ driver.Turn) (driver.Outcome, error) {

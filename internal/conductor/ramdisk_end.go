@@ -43,7 +43,7 @@ func (c *Conductor) withdrawBoot(n *node.Node) runner.Operation {
 // more.
 func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 	operation := c.leaveRamdisk(n)
-	operation.Optional = func(cause error) runner.Write {
+	operation.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("What was served for the ramdisk could not be withdrawn", "node", n.UUID, "err", cause)
 		text := node.CutText(fmt.Sprintf("What the machine booted from could not be removed from it: %v", cause))
 		return func(tx *store.Tx, n *node.Node) error {

@@ -224,7 +224,7 @@ func TestRescueSystemThatRunsIsEndedWhenTheNextOneCannotBeFetched(t *testing.T) 
 				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{agent.TokenKey: "t", agent.URLKey: url})
 			}
 		})
-		names := unskipped(c.leaveRescued(runner.Task{Work: &store.Work{ID: 7, Kind: workRescue}, Node: n}))
+		names := unskipped(c.cleanUpRescue(runner.Task{Work: &store.Work{ID: 7, Kind: workRescue}, Node: n}))
 		if slices.Contains(names, powerOffName) != want {
 			t.Errorf("with the agent %q: %q, want it switched off: %v", url, names, want)
 		}

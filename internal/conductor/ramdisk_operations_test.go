@@ -173,7 +173,7 @@ func TestInstanceIsStartedAgainWhenServicingEndsEarly(t *testing.T) {
 		"firmware may be written": {change: func(n *node.Node) { startedBy(n); updates(n) }, want: back, failed: []string{powerOnName}},
 	} {
 		c, _, n := withRamdisk(t, tc.change)
-		failed := unskipped(c.leaveServiced(runner.Task{Work: &store.Work{ID: 7, Kind: workService}, Node: n}))
+		failed := unskipped(c.cleanUpServicing(runner.Task{Work: &store.Work{ID: 7, Kind: workService}, Node: n}))
 		want := tc.failed
 		if want == nil {
 			want = tc.want
@@ -299,7 +299,7 @@ func TestKeptRamdiskWithoutAHeartbeatIsStartedAnewAfterAWhile(t *testing.T) {
 		t.Error("the ramdisk is kept still")
 	}
 	n.DriverInternalInfo = node.ObjectOf(map[string]any{ramdiskKeptKey: true, agent.URLKey: "https://192.0.2.7:9999"})
-	if out, err := wait.Change(t.Context(), n, driver.Turn{Called: true}); err != nil || !out.Done() || out.Apply != nil {
+	if out, err := wait.Change(t.Context(), n, driver.Turn{Heard: true}); err != nil || !out.Done() || out.Apply != nil {
 		t.Errorf("at its first heartbeat: %+v, %v", out, err)
 	}
 }
@@ -367,7 +367,7 @@ func TestMachineWhoseRamdiskIsNotHeardIsStartedAgainTwice(t *testing.T) {
 			c.cfg.Limits.BootRetry = limit
 			heard := *n
 			heard.DriverInternalInfo = token
-			if out, err := operation.Change(t.Context(), &heard, driver.Turn{Called: true}); err != nil || !out.Done() || out.Note != "" {
+			if out, err := operation.Change(t.Context(), &heard, driver.Turn{Heard: true}); err != nil || !out.Done() || out.Note != "" {
 				t.Errorf("%s: when it is heard: %+v, %v, want no retry", name, out, err)
 			}
 		}
@@ -489,7 +489,7 @@ func TestFailedDeploymentWithdrawsTheRamdiskOfAMachineThatStaysOn(t *testing.T) 
 	c, _, n := withRamdisk(t, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
 	for keep, want := range map[bool][]string{true: {leaveRamdiskName}, false: {leaveRamdiskName, powerOffName}} {
 		c.cfg.Limits.KeepPowerOn = keep
-		if diff := cmp.Diff(want, unskipped(c.leaveUndeployed(runner.Task{Work: &store.Work{ID: 7}, Node: n}))); diff != "" {
+		if diff := cmp.Diff(want, unskipped(c.cleanUpDeployment(runner.Task{Work: &store.Work{ID: 7}, Node: n}))); diff != "" {
 			t.Errorf("keep it on: %v (-want +got):\n%s", keep, diff)
 		}
 	}

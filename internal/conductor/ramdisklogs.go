@@ -57,9 +57,9 @@ func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 	wanted := failed && policy == CollectOnFailure || policy == CollectAlways && (failed || c.switches(t.Node, node.PowerOn))
 	return runner.Operation{
 		Ref: runner.Ref{Name: "collect logs"}, Within: logsWithin,
-		Skip:     !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
-		Read:     c.keepLogs(t),
-		Optional: c.noteMissingLogs(t),
+		Skip:      !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
+		Read:      c.keepLogs(t),
+		OnFailure: c.noteMissingLogs(t),
 	}
 }
 

@@ -54,7 +54,7 @@ func TestLogsAreKeptAsThePolicySays(t *testing.T) {
 		c.cfg.Logs = RamdiskLogs{Collect: tc.policy, Folder: tc.folder}
 		task := runner.Task{Work: &store.Work{ID: 7, Kind: workClean}, Node: n}
 		for name, leaves := range map[string]func(runner.Task) []runner.Operation{
-			"clean": c.leaveCleaned, "deploy": c.leaveUndeployed, "service": c.leaveServiced, "rescue": c.leaveRescued,
+			"clean": c.cleanUpCleaning, "deploy": c.cleanUpDeployment, "service": c.cleanUpServicing, "rescue": c.cleanUpRescue,
 		} {
 			if got := slices.Contains(unskipped(leaves(task)), collects); got != tc.failed {
 				t.Errorf("%s, %+v: logs of a failure are kept: %v", name, tc, got)
@@ -178,10 +178,10 @@ func TestLogsAreNotAskedForWhereTheAgentIsNeededOn(t *testing.T) {
 			return unskipped(operations)
 		}
 		operations := map[string][]string{
-			"clean ended": ended(c.cleanOperations), "clean failed": unskipped(c.leaveCleaned(task)),
-			"service ended": ended(c.serviceOperations), "service failed": unskipped(c.leaveServiced(task)),
+			"clean ended": ended(c.cleanOperations), "clean failed": unskipped(c.cleanUpCleaning(task)),
+			"service ended": ended(c.serviceOperations), "service failed": unskipped(c.cleanUpServicing(task)),
 			"deploy ended":  planned(t, c, n, node.Step{Interface: "deploy", Step: node.StepTearDownAgent}),
-			"deploy failed": unskipped(c.leaveUndeployed(task)),
+			"deploy failed": unskipped(c.cleanUpDeployment(task)),
 		}
 		var got []string
 		for _, moment := range slices.Sorted(maps.Keys(operations)) {
@@ -201,10 +201,10 @@ func TestLogsThatCannotBeHadEndNothing(t *testing.T) {
 	n := w.fake(node.Manageable, nil)
 	c, _, _ := withRamdisk(t)
 	operation := c.collectLogs(runner.Task{Work: &store.Work{Kind: workClean}, Node: n}, true)
-	if operation.Optional == nil || operation.Within <= 0 || operation.Within >= time.Minute {
-		t.Fatalf("optional %v, within %s, want it to delay a failure by less than a minute", operation.Optional != nil, operation.Within)
+	if operation.OnFailure == nil || operation.Within <= 0 || operation.Within >= time.Minute {
+		t.Fatalf("optional %v, within %s, want it to delay a failure by less than a minute", operation.OnFailure != nil, operation.Within)
 	}
-	w.write(func(tx *store.Tx) error { return operation.Optional(errors.New("Agent is busy"))(tx, n) })
+	w.write(func(tx *store.Tx) error { return operation.OnFailure(errors.New("Agent is busy"))(tx, n) })
 	if rows := w.history(n); !strings.Contains(rows[len(rows)-1], "could not be kept: Agent is busy") {
 		t.Errorf("history %q", rows)
 	}

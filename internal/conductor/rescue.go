@@ -79,9 +79,9 @@ func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	}
 }
 
-// leaveRescued returns the operations that withdraw the rescue system after a failure and switch
+// cleanUpRescue returns the operations that withdraw the rescue system after a failure and switch
 // the machine off, unless it still runs its instance.
-func (c *Conductor) leaveRescued(t runner.Task) []runner.Operation {
+func (c *Conductor) cleanUpRescue(t runner.Task) []runner.Operation {
 	if !c.rescuesInRamdisk(t.Node) {
 		return nil
 	}

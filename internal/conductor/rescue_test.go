@@ -35,7 +35,7 @@ func TestRescueBootsTheRamdiskAndUnrescueTheInstance(t *testing.T) {
 	if err := c.beginRamdiskRescue(workMark(task.Work))(nil, n); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{leaveRamdiskName, powerOffName}, unskipped(c.leaveRescued(task))); diff != "" {
+	if diff := cmp.Diff([]string{leaveRamdiskName, powerOffName}, unskipped(c.cleanUpRescue(task))); diff != "" {
 		t.Errorf("after a failure (-want +got):\n%s", diff)
 	}
 }

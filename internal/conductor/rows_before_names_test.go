@@ -196,7 +196,7 @@ func (w *world) keepLeases(wait time.Duration) {
 	w.t.Helper()
 	owners := map[string][]int64{}
 	for _, n := range w.all() {
-		if n.Lease.Held(w.clock.Now()) {
+		if n.Lease.InForce(w.clock.Now()) {
 			owners[n.Lease.Owner] = append(owners[n.Lease.Owner], n.Lease.Epoch)
 		}
 	}
@@ -240,7 +240,7 @@ func (w *world) give(n *node.Node, need string) {
 // rowsEnd returns what has become of a node.
 func (w *world) rowsEnd(n *node.Node) rowsEnd {
 	w.t.Helper()
-	if n.Lease.Held(w.clock.Now()) || n.TargetPowerState != "" || !n.CleanStep.IsEmpty() || !n.DeployStep.IsEmpty() || !n.ServiceStep.IsEmpty() {
+	if n.Lease.InForce(w.clock.Now()) || n.TargetPowerState != "" || !n.CleanStep.IsEmpty() || !n.DeployStep.IsEmpty() || !n.ServiceStep.IsEmpty() {
 		w.t.Errorf("node is left with lease %v, target %q, steps %s %s %s", n.Lease, n.TargetPowerState, n.CleanStep, n.DeployStep, n.ServiceStep)
 	}
 	end := rowsEnd{
@@ -251,7 +251,7 @@ func (w *world) rowsEnd(n *node.Node) rowsEnd {
 		if child.ParentNode == n.UUID {
 			end.Children = append(end.Children, strings.TrimSpace(string(child.PowerState)+" "+fakeMemory(child)))
 		}
-		if child.Lease.Held(w.clock.Now()) {
+		if child.Lease.InForce(w.clock.Now()) {
 			w.t.Errorf("node %s is left with lease %v", child.UUID, child.Lease)
 		}
 	}

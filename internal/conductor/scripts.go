@@ -44,7 +44,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		},
 		workInspection: {
 			DrivesState: true, Does: "inspect",
-			Operations: c.inspectionOperations, End: c.endInspection, LeaveInOrder: c.leaveInspected,
+			Operations: c.inspectionOperations, End: c.endInspection, CleanUp: c.cleanUpInspection,
 		},
 		workProcess: {
 			DrivesState: true,
@@ -52,15 +52,15 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		},
 		workClean: {
 			DrivesState: true, Does: "clean",
-			Operations: c.cleanOperations, End: c.endClean, LeaveInOrder: c.leaveCleaned, Failed: markFault(node.FaultCleanFailure),
+			Operations: c.cleanOperations, End: c.endClean, CleanUp: c.cleanUpCleaning, Failed: markFault(node.FaultCleanFailure),
 		},
 		workDeploy: {
 			DrivesState: true, Does: "deploy",
-			Operations: c.deployOperations, End: c.endSteps, LeaveInOrder: c.leaveUndeployed,
+			Operations: c.deployOperations, End: c.endSteps, CleanUp: c.cleanUpDeployment,
 		},
 		workService: {
 			DrivesState: true, Does: "service",
-			Operations: c.serviceOperations, End: c.endSteps, LeaveInOrder: c.leaveServiced, Failed: markFault(node.FaultServiceFailure),
+			Operations: c.serviceOperations, End: c.endSteps, CleanUp: c.cleanUpServicing, Failed: markFault(node.FaultServiceFailure),
 		},
 		workUndeploy: {
 			DrivesState: true, Does: "undeploy",
@@ -69,11 +69,11 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		workAdopt: {DrivesState: true, Does: "adopt", Operations: c.adoptOperations, End: c.moveDone},
 		workRescue: {
 			DrivesState: true, Does: "rescue",
-			Operations: c.rescueOperations, End: c.endRescue, LeaveInOrder: c.leaveRescued, Failed: failRescue,
+			Operations: c.rescueOperations, End: c.endRescue, CleanUp: c.cleanUpRescue, Failed: failRescue,
 		},
 		workUnrescue: {DrivesState: true, Does: "unrescue", Operations: c.unrescueOperations, End: c.endUnrescue},
 		workCleanUp:  {Does: "leave in order", Operations: c.cleanUpOperations, End: c.endCleanUp, Failed: failCleanUp},
-		workPower:    {Operations: c.powerOperations, End: endPower, LeaveInOrder: c.leavePower, Failed: failPower},
+		workPower:    {Operations: c.powerOperations, End: endPower, CleanUp: c.cleanUpPower, Failed: failPower},
 
 		workBootMode:   {Does: "change the boot mode of", Operations: c.bootModeOperations, End: keepNode},
 		workSecureBoot: {Does: "change secure boot of", Operations: c.secureBootOperations, End: keepNode},

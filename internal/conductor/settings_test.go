@@ -287,7 +287,7 @@ func TestSettingsAreReadAfterFailedWorkThatMayHaveChangedThem(t *testing.T) {
 				n.DriverInternalInfo = node.ObjectOf(map[string]any{f.listKey(): []node.Step{step(name)}})
 			})
 			leave := map[driver.StepKind]func(runner.Task) []runner.Operation{
-				driver.CleanSteps: c.leaveCleaned, driver.DeploySteps: c.leaveUndeployed, driver.ServiceSteps: c.leaveServiced,
+				driver.CleanSteps: c.cleanUpCleaning, driver.DeploySteps: c.cleanUpDeployment, driver.ServiceSteps: c.cleanUpServicing,
 			}[f.kind]
 			if got := unskipped(leave(runner.Task{Work: &store.Work{ID: 7}, Node: n})); slices.Contains(got, settingsName) != want {
 				t.Errorf("%s in %s: %q, want the settings read: %v", name, f.kind, got, want)

@@ -203,7 +203,7 @@ func waitChange(step node.Step) runner.Change {
 	return func(_ context.Context, _ *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		wait, err := step.WaitSeconds()
 		switch {
-		case err != nil, turn.Called:
+		case err != nil, turn.Heard:
 			return driver.Outcome{}, err
 		case step.Args["seconds"] == nil:
 			return driver.Outcome{Callback: true}, nil

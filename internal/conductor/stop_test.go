@@ -53,7 +53,7 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.clock.Advance(c.cfg.CallTimeout) // nobody has stored the end of the call
-	if got := w.stored(n.UUID).Lease; got.Held(w.clock.Now()) {
+	if got := w.stored(n.UUID).Lease; got.InForce(w.clock.Now()) {
 		t.Errorf("lease = %+v, want it given back after the work ended", got)
 	}
 }

@@ -194,7 +194,7 @@ func TestWorkOfANewerVersionIsLeftAlone(t *testing.T) {
 				t.Error("the work was taken up again")
 			}
 			got := w.stored(n.UUID)
-			if got.LastError != "" || got.ProvisionState != node.Verifying || got.Lease.Held(w.clock.Now()) {
+			if got.LastError != "" || got.ProvisionState != node.Verifying || got.Lease.InForce(w.clock.Now()) {
 				t.Errorf("node is in %q with last_error %q, lease %+v; want it as it was", got.ProvisionState, got.LastError, got.Lease)
 			}
 			if left := w.workOf(n); left.Step != work.Step || left.Kind != work.Kind {

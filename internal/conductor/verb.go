@@ -54,7 +54,7 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		// Work is in progress, even if its lease has expired or it waits without one.
 		// Some triggers that end work are named like a verb: clients must not use them.
 		return nil, nil, &node.LockedError{Node: n.UUID, Owner: cmp.Or(before.Lease.Owner, c.cfg.Hostname)}
-	case before.Lease.Held(tx.Now()):
+	case before.Lease.InForce(tx.Now()):
 		return nil, nil, underWork(before, arrived, err == nil)
 	case err != nil:
 		return nil, nil, refused(before, request, arrived, c.cfg.Hostname)

@@ -13,7 +13,7 @@ import (
 // its settings.
 func (c *Conductor) verifyOperations(runner.Task) ([]runner.Operation, error) {
 	return []runner.Operation{
-		{Ref: runner.Ref{Name: "verify"}, Change: c.drivers.Verify, Harmless: true},
+		{Ref: runner.Ref{Name: "verify"}, Change: c.drivers.Verify, ReadsOnly: true},
 		{Ref: runner.Ref{Name: "read power"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 			state, err := c.readPower(ctx, n)
 			if err != nil {

@@ -53,7 +53,7 @@ func (w *world) arrive(n *node.Node, want node.State) *node.Node {
 	got := w.stored(n.UUID)
 	w.eventually("node to reach "+string(want), func() bool {
 		got = w.stored(n.UUID)
-		return got.ProvisionState == want && !got.Lease.Held(w.clock.Now())
+		return got.ProvisionState == want && !got.Lease.InForce(w.clock.Now())
 	})
 	return got
 }
@@ -171,7 +171,7 @@ func (w *world) sleeping() int {
 			if err != nil {
 				return err
 			}
-			if len(works) > 0 && works[0].NotBefore.After(tx.Now()) && !n.Lease.Held(tx.Now()) {
+			if len(works) > 0 && works[0].NotBefore.After(tx.Now()) && !n.Lease.InForce(tx.Now()) {
 				sleeping++
 			}
 		}

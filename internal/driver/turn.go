@@ -45,8 +45,8 @@ type Turn struct {
 	// Phase and Handle are those of the last stored outcome.
 	Phase  string
 	Handle string
-	// Called is true when the agent has sent a heartbeat since the last turn.
-	Called bool
+	// Heard is true when the agent has sent a heartbeat since the last turn.
+	Heard bool
 }
 
 // Outcome is how a turn ended. The zero value means that the operation is done.

@@ -139,7 +139,7 @@ func (f *fakeEngine) UpdateNode(_ context.Context, ident string, change func(*no
 	if err != nil {
 		return nil, err
 	}
-	if n.Lease.Held(testTime) {
+	if n.Lease.InForce(testTime) {
 		return nil, &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
 	}
 	var changed node.Node

@@ -42,7 +42,7 @@ var nodeStateFields = []nodeField{
 	{name: "provision_updated_at", since: 1, value: timeOf(func(n *node.Node) *time.Time { return &n.ProvisionUpdatedAt })},
 	{name: "last_error", since: 1, value: textOf(func(n *node.Node) *string { return &n.LastError })},
 	{name: "reservation", since: 1, noSort: true, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
-		if n.Lease.Held(v.now) {
+		if n.Lease.InForce(v.now) {
 			return appendText(dst, n.Lease.Owner)
 		}
 		return append(dst, "null"...)

@@ -83,7 +83,7 @@ func (a *api) checkAbort(r *http.Request, ident string, verb node.Verb) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("abort node %s: %w", ident, err)
-	case n.ProvisionState == node.DeployWait && n.Lease.Held(a.now()):
+	case n.ProvisionState == node.DeployWait && n.Lease.InForce(a.now()):
 		return n.Locked()
 	case n.ProvisionState == node.DeployWait:
 		return &node.TransitionError{Node: n.UUID, Verb: verb.Name, State: n.ProvisionState}

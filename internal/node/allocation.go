@@ -60,7 +60,7 @@ func (a *Allocation) Choose(nodes []*Node, now time.Time) (chosen *Node, retry b
 	fitting := slices.DeleteFunc(slices.Clone(nodes), func(n *Node) bool { return !a.Accepts(n) || !n.Allocatable() })
 	for _, n := range fitting {
 		switch {
-		case n.Lease.Held(now):
+		case n.Lease.InForce(now):
 		case a.Name != "" && n.Name == a.Name:
 			return n, false, ""
 		case chosen == nil:

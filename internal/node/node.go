@@ -98,9 +98,9 @@ type Lease struct {
 	BusyUntil time.Time
 }
 
-// Held reports whether nobody else may work on the node at now: the lease is valid, or
-// a call that was made under it may still change the machine.
-func (l Lease) Held(now time.Time) bool {
+// InForce reports whether nobody else may work on the node at now: the lease has not expired, or a
+// call that was made under it may still change the machine.
+func (l Lease) InForce(now time.Time) bool {
 	return l.Epoch != 0 && (l.ExpiresAt.After(now) || l.Busy(now))
 }
 

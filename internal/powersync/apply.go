@@ -66,7 +66,7 @@ func (s *Syncer) ifUntouched(ctx context.Context, n *node.Node, change func(*sto
 		if err != nil {
 			return err
 		}
-		if before.Lease.Held(tx.Now()) && (!before.Lease.Suspended() || before.Lease.Busy(tx.Now())) || before.PowerState != n.PowerState || before.Fault != n.Fault || !sameMachine(before, n) {
+		if before.Lease.InForce(tx.Now()) && (!before.Lease.Suspended() || before.Lease.Busy(tx.Now())) || before.PowerState != n.PowerState || before.Fault != n.Fault || !sameMachine(before, n) {
 			return nil
 		}
 		after := *before

@@ -17,7 +17,7 @@ type progress struct {
 	node    *node.Node
 	work    store.Work
 	cp      checkpoint
-	within  time.Duration // limit of the call that the machine is held for; 0 without a call
+	within  time.Duration // limit of the call that keeps the machine busy; 0 without a call
 	fresh   bool          // the call is the first of its operation
 	child   bool          // the child node was given back
 	chained bool          // the row has become the next kind of work, which goes on at once
@@ -103,7 +103,7 @@ func (s *session) proceed(tx *store.Tx, p *progress) error {
 			continue
 		case op.Hold:
 			return s.hold(tx, p, op)
-		case op.Change != nil && !op.Harmless:
+		case op.Change != nil && !op.ReadsOnly:
 			return s.begin(tx, p, op)
 		case op.Change != nil:
 			return nil
@@ -134,8 +134,8 @@ func (s *session) waits(n *node.Node) bool {
 	return s.script.DrivesState && n.ProvisionState.Class() == node.Waiting
 }
 
-// begin stores that an operation begins, and holds the machine for its call, if this session has
-// the lease and a place at the BMC. Otherwise a later commit does that.
+// begin stores that an operation begins, and that its call keeps the machine busy, if this session
+// has the lease and a place at the BMC. Otherwise a later commit does that.
 func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 	target := p.node
 	if op.Child != "" {
@@ -144,7 +144,7 @@ func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 		}
 	}
 	if target == nil || p.cp.Operation == op.Ref || s.bmc == "" || s.bmc != s.r.owner.BMC(target) ||
-		!p.work.Lease.Held(tx.Now()) || s.r.stopping() {
+		!p.work.Lease.InForce(tx.Now()) || s.r.stopping() {
 		return nil
 	}
 	p.cp = p.cp.began(op.Ref, tx.Now())
@@ -152,28 +152,28 @@ func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 		op.Begin(p.node)
 	}
 	p.fresh = true
-	return s.holdMachine(tx, p, op)
+	return s.setBusy(tx, p, op)
 }
 
-// holdMachine extends the node's lease, and the child node's, beyond the end of the call that
-// follows.
-func (s *session) holdMachine(tx *store.Tx, p *progress, op *Operation) error {
+// setBusy stores that the machine is busy with the call that follows, and extends the node's lease,
+// and the child node's, beyond the end of that call.
+func (s *session) setBusy(tx *store.Tx, p *progress, op *Operation) error {
 	p.within = s.within(op)
 	until := tx.Now().Add(p.within)
 	if op.Child != "" {
 		p.cp.ChildEpoch = s.j.child.Epoch
-		if err := tx.HoldMachine(&s.j.child, until, s.r.cfg.LeaseTTL/3); err != nil {
+		if err := tx.SetBusy(&s.j.child, until, s.r.cfg.LeaseTTL/3); err != nil {
 			return err
 		}
 	}
-	return tx.HoldMachine(&p.work.Lease, until, s.r.cfg.LeaseTTL/3)
+	return tx.SetBusy(&p.work.Lease, until, s.r.cfg.LeaseTTL/3)
 }
 
-// extend holds the machine for another call of the operation in progress.
+// extend keeps the machine busy for another call of the operation in progress.
 func (s *session) extend(ctx context.Context, op *Operation) error {
 	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
 		p.cp.Attempt = driver.Unknown
-		return s.holdMachine(tx, p, op)
+		return s.setBusy(tx, p, op)
 	})
 }
 
@@ -293,7 +293,7 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 	keeps := p.ending == nil || chained || errors.Is(p.ending, errAsleep) // the session keeps the lease
 	// Every call has returned, and none follows yet.
 	if p.within == 0 && keeps && !p.work.Lease.BusyUntil.IsZero() {
-		if err := tx.EndHold(&p.work.Lease); err != nil {
+		if err := tx.EndBusy(&p.work.Lease); err != nil {
 			return err
 		}
 	}
@@ -362,9 +362,9 @@ func (s *session) failing(n *node.Node, cause error) checkpoint {
 	return checkpoint{Failing: node.CutText(reason), InDoubt: s.cp.InDoubt}
 }
 
-// callDeadline returns the deadline of a call for which the database was asked to hold the machine.
-// The hold begins later than the request, so it lasts longer than the deadline. The millisecond is
-// because the database stores times in microseconds.
+// callDeadline returns the deadline of a call for which the database was asked to set the machine
+// busy. The database does so later than it was asked, so the machine is busy beyond the deadline. The
+// millisecond is because the database stores times in microseconds.
 func callDeadline(asked time.Time, within time.Duration) time.Time {
 	return asked.Add(within - time.Millisecond)
 }

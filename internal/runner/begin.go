@@ -8,8 +8,8 @@ import (
 )
 
 // Begin begins the first operation of new work in the write that leases the node and is about to
-// store the work. The write holds the machine for the call, which then follows without a commit of
-// its own. Begin does nothing unless that operation changes the machine and the machine shows
+// store the work. The write sets the machine busy for the call, which then follows without a commit
+// of its own. Begin does nothing unless that operation changes the machine and the machine shows
 // whether it was done, so that it does not matter whether the call was made when this process dies.
 // Asked is when the write was requested.
 func (r *Runner) Begin(tx *store.Tx, j *Job, asked time.Time) error {
@@ -21,7 +21,7 @@ func (r *Runner) Begin(tx *store.Tx, j *Job, asked time.Time) error {
 	}
 	within := s.within(op)
 	j.work.Step, j.deadline = checkpoint{}.began(op.Ref, tx.Now()).encode(), callDeadline(asked, within)
-	return tx.HoldMachine(&j.work.Lease, tx.Now().Add(within), r.cfg.LeaseTTL/3)
+	return tx.SetBusy(&j.work.Lease, tx.Now().Add(within), r.cfg.LeaseTTL/3)
 }
 
 // firstCall returns the first operation of new work if it is a call that Begin may begin, else nil.
@@ -31,7 +31,7 @@ func (s *session) firstCall() *Operation {
 	if err != nil || first < 0 {
 		return nil // the session handles that
 	}
-	if op := &operations[first]; op.Change != nil && op.Shown && !op.Harmless && op.Child == "" && op.Begin == nil {
+	if op := &operations[first]; op.Change != nil && op.Shown && !op.ReadsOnly && op.Child == "" && op.Begin == nil {
 		return op
 	}
 	return nil

@@ -27,10 +27,10 @@ type checkpoint struct {
 	Handle  string         `json:"handle,omitempty"`
 	// ChildEpoch is the epoch of the lease of the child node that the operation changes.
 	ChildEpoch int64 `json:"child_epoch,omitempty"`
-	// Callback says that a heartbeat of the agent ends the wait, and Called that a heartbeat came.
+	// Callback says that a heartbeat of the agent ends the wait, and Heard that a heartbeat came.
 	// Due is when the wait ends without a heartbeat.
 	Callback bool      `json:"callback,omitempty"`
-	Called   bool      `json:"called,omitempty"`
+	Heard    bool      `json:"called,omitempty"`
 	Due      time.Time `json:"due,omitzero"`
 	numbered bool      // decoded from a numbered checkpoint, and not continued yet
 	// Failing is why the work fails. What remains to be done is to leave the machine in order.
@@ -95,7 +95,7 @@ func (c checkpoint) resumed(due, now time.Time) checkpoint {
 // continued returns the checkpoint after a turn that asks for another one.
 func (c checkpoint) continued(out driver.Outcome) checkpoint {
 	c.Phase, c.Handle, c.Attempt = out.Phase, out.Handle, driver.Continued
-	c.Callback, c.Called, c.Due, c.Absences = false, false, time.Time{}, 0
+	c.Callback, c.Heard, c.Due, c.Absences = false, false, time.Time{}, 0
 	if out.Waits {
 		c.Since = c.Since.Add(max(out.Again, out.Park))
 	}
@@ -142,7 +142,7 @@ type numbered struct {
 	Since    time.Time `json:"since"`
 	Phase    string    `json:"phase"`
 	Callback bool      `json:"callback"`
-	Called   bool      `json:"called"`
+	Heard    bool      `json:"called"`
 	Doomed   string    `json:"doomed"`
 	InDoubt  bool      `json:"in_doubt"`
 }
@@ -166,7 +166,7 @@ func decode(text string, t Task, script Script) (checkpoint, error) {
 
 // named converts a numbered checkpoint into one with names.
 func (old numbered) named(t Task, script Script) (checkpoint, error) {
-	c := checkpoint{numbered: true, Failing: old.Doomed, Since: old.Since, Phase: old.Phase, Callback: old.Callback, Called: old.Called, InDoubt: old.InDoubt}
+	c := checkpoint{numbered: true, Failing: old.Doomed, Since: old.Since, Phase: old.Phase, Callback: old.Callback, Heard: old.Heard, InDoubt: old.InDoubt}
 	var refs []Ref
 	if script.Numbered != nil {
 		refs = script.Numbered(t, old.Doomed != "")
@@ -214,9 +214,9 @@ func Doubt(step string, now time.Time) (string, error) {
 	return string(text), err
 }
 
-// Call records a heartbeat in the checkpoint of parked work. Waited is false when the work does not
-// wait for a heartbeat.
-func Call(step string) (called string, waited bool, err error) {
+// NoteHeartbeat notes a heartbeat in the checkpoint of parked work. Waited is false when the work
+// does not wait for a heartbeat.
+func NoteHeartbeat(step string) (noted string, waited bool, err error) {
 	var fields map[string]json.RawMessage
 	if step == "" {
 		return step, false, nil

@@ -71,7 +71,7 @@ func TestCheckpointIsReadAsItWasWritten(t *testing.T) {
 		checkpoint{Done: Ref{Name: "a"}}.began(Ref{Name: "step", Item: "1 x.y"}, noon),
 		{
 			Done: Ref{Name: "a"}, Operation: Ref{Name: "b"}, Attempt: driver.Continued, Since: noon, Phase: "p", Handle: "/tasks/1",
-			ChildEpoch: 3, Callback: true, Called: true, Due: noon.Add(time.Hour),
+			ChildEpoch: 3, Callback: true, Heard: true, Due: noon.Add(time.Hour),
 		},
 		{Failing: "Failed to clean node x: y", Done: Ref{Name: "power off"}},
 	} {
@@ -130,21 +130,21 @@ func TestCheckpointsWithNumbersAreReadByTheListOfTheirNames(t *testing.T) {
 	}
 }
 
-func TestCallReachesOnlyWorkThatWaitsForIt(t *testing.T) {
+func TestHeartbeatReachesOnlyWorkThatWaitsForIt(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false, `{"operation":{"name":"a"}}`: false, `{"callback":false}`: false,
 		`{"callback":true,"operation":{"name":"a"},"of a newer version":[1]}`: true,
 	} {
-		called, waited, err := Call(text)
-		if err != nil || waited != want || !want && called != text {
-			t.Errorf("Call(%s) = %s, %v, %v", text, called, waited, err)
+		noted, waited, err := NoteHeartbeat(text)
+		if err != nil || waited != want || !want && noted != text {
+			t.Errorf("NoteHeartbeat(%s) = %s, %v, %v", text, noted, waited, err)
 		}
 	}
-	called, _, _ := Call(`{"callback":true,"operation":{"name":"a"},"of a newer version":[1]}`)
-	if want := `{"callback":true,"called":true,"of a newer version":[1],"operation":{"name":"a"}}`; called != want {
-		t.Errorf("Call = %s, want %s", called, want)
+	noted, _, _ := NoteHeartbeat(`{"callback":true,"operation":{"name":"a"},"of a newer version":[1]}`)
+	if want := `{"callback":true,"called":true,"of a newer version":[1],"operation":{"name":"a"}}`; noted != want {
+		t.Errorf("NoteHeartbeat = %s, want %s", noted, want)
 	}
-	if _, _, err := Call("{"); err == nil {
+	if _, _, err := NoteHeartbeat("{"); err == nil {
 		t.Error("half an object was read")
 	}
 }
@@ -161,7 +161,7 @@ func TestOperationWaitsForItsAgent(t *testing.T) {
 	}{
 		"no wait state":      {cp: checkpoint{Callback: true}, state: node.Cleaning, heard: heard},
 		"waits for time":     {cp: checkpoint{}, state: node.CleanWait, heard: heard},
-		"called":             {cp: checkpoint{Callback: true, Called: true}, state: node.CleanWait, heard: heard},
+		"called":             {cp: checkpoint{Callback: true, Heard: true}, state: node.CleanWait, heard: heard},
 		"not called":         {cp: checkpoint{Callback: true}, state: node.CleanWait, heard: heard, want: 20 * time.Minute},
 		"silent":             {cp: checkpoint{Callback: true}, state: node.CleanWait, heard: noon.Add(-limit), late: true},
 		"due":                {cp: checkpoint{Callback: true, Due: noon}, state: node.CleanWait, heard: noon.Add(-limit)},

@@ -60,7 +60,7 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	}
 	if s.j.child.Epoch != child.Lease.Epoch {
 		s.r.leases.release(s.j.child)
-		s.r.leases.hold(child.Lease)
+		s.r.leases.keepRenewed(child.Lease)
 		s.j.child = child.Lease
 	}
 	s.child = child

@@ -18,7 +18,7 @@ const storeWithin = 10 * time.Second
 // work. If the process dies, the client knows that it got no answer. Take runs inside a transaction
 // and returns the node, or an error if somebody works on it.
 func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) (*node.Node, error), change Change) error {
-	if !r.begin() {
+	if !r.admit() {
 		return &node.UnavailableError{Reason: "This engine is being stopped: please retry."}
 	}
 	defer r.sessions.Done()
@@ -38,7 +38,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 		if lease, err = tx.AcquireLease(n.ID, r.cfg.Hostname, r.cfg.LeaseTTL); err != nil {
 			return err
 		}
-		return tx.HoldMachine(&lease, tx.Now().Add(r.cfg.CallTimeout), r.cfg.LeaseTTL/3)
+		return tx.SetBusy(&lease, tx.Now().Add(r.cfg.CallTimeout), r.cfg.LeaseTTL/3)
 	})
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 	// The call and the lease end in order even if the client goes.
 	watched, lost := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer lost(nil)
-	r.leases.hold(lease)
+	r.leases.keepRenewed(lease)
 	r.leases.watch(lease, lost)
 	defer r.leases.release(lease)
 	end, err := r.exclusive.begin(watched, n.ID, lease, lost)

@@ -34,11 +34,11 @@ func final(err error) bool {
 	return false
 }
 
-// failed decides how the work goes on after an operation has failed. Either the work is tried
-// again, or it fails, or the operation was optional, and failed stores that and returns nil. The
-// operations that leave the machine of failed work in order get as many attempts as the work had,
-// because a machine in use may be off.
-func (s *session) failed(ctx context.Context, op *Operation, err error) error {
+// afterStep decides how the work goes on after a step that returned err; it does nothing for nil.
+// After a failure, either the work is tried again, or it fails, or the operation has an OnFailure,
+// and afterStep stores what that returns and returns nil. The operations that leave the machine of
+// failed work in order get as many attempts as the work had, because a machine in use may be off.
+func (s *session) afterStep(ctx context.Context, op *Operation, err error) error {
 	_, over := ended(err)
 	var later *LaterError
 	switch {
@@ -49,8 +49,8 @@ func (s *session) failed(ctx context.Context, op *Operation, err error) error {
 		return err
 	case errors.As(err, &later):
 		return s.later(ctx, later)
-	case op != nil && op.Optional != nil:
-		return s.advance(ctx, op, op.Optional(err))
+	case op != nil && op.OnFailure != nil:
+		return s.advance(ctx, op, op.OnFailure(err))
 	}
 	s.r.log.Warn("Work failed", "work", s.j.work.Kind, "node", s.j.work.NodeUUID, "attempt", s.j.work.Attempts+1, "err", err)
 	permanent := s.script.NoRetry || final(err)

@@ -14,28 +14,28 @@ import (
 // leases are the leases that this process renews: those of jobs that are queued, running or asleep,
 // and of requests that call a machine.
 type leases struct {
-	mu   sync.Mutex
-	held map[int64]*heldLease // by epoch
+	mu      sync.Mutex
+	renewed map[int64]*renewedLease // by epoch
 }
 
-type heldLease struct {
+type renewedLease struct {
 	holders int
 	cancel  context.CancelCauseFunc // ends what runs under the lease; nil while nothing does
 }
 
-func newLeases() *leases { return &leases{held: map[int64]*heldLease{}} }
+func newLeases() *leases { return &leases{renewed: map[int64]*renewedLease{}} }
 
-// hold has a lease renewed until release has been called as often as hold.
-func (l *leases) hold(lease node.Lease) {
+// keepRenewed has a lease renewed until release has been called as often.
+func (l *leases) keepRenewed(lease node.Lease) {
 	if lease.Epoch == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.held[lease.Epoch]
+	h := l.renewed[lease.Epoch]
 	if h == nil {
-		h = &heldLease{}
-		l.held[lease.Epoch] = h
+		h = &renewedLease{}
+		l.renewed[lease.Epoch] = h
 	}
 	h.holders++
 }
@@ -43,21 +43,21 @@ func (l *leases) hold(lease node.Lease) {
 func (l *leases) release(lease node.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.held[lease.Epoch]
+	h := l.renewed[lease.Epoch]
 	if h == nil {
 		return
 	}
 	if h.holders--; h.holders <= 0 {
-		delete(l.held, lease.Epoch)
+		delete(l.renewed, lease.Epoch)
 	}
 }
 
-// watch sets the function to call when a held lease is lost; it calls it at once if the lease is
+// watch sets the function to call when a lease is lost; it calls it at once if the lease is
 // already lost. Nil removes the function.
 func (l *leases) watch(lease node.Lease, cancel context.CancelCauseFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch h := l.held[lease.Epoch]; {
+	switch h := l.renewed[lease.Epoch]; {
 	case h != nil:
 		h.cancel = cancel
 	case cancel != nil && lease.Epoch != 0:
@@ -70,11 +70,11 @@ func (l *leases) lost(epochs []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, epoch := range epochs {
-		if h := l.held[epoch]; h != nil {
+		if h := l.renewed[epoch]; h != nil {
 			if h.cancel != nil {
 				h.cancel(node.ErrLeaseLost)
 			}
-			delete(l.held, epoch)
+			delete(l.renewed, epoch)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func (l *leases) lost(epochs []int64) {
 func (l *leases) epochs() []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.held))
+	return slices.Sorted(maps.Keys(l.renewed))
 }
 
 // renewLoop renews the leases of this process. If this process does not know of a lease, because

@@ -111,7 +111,7 @@ func (q *queue) close() {
 	q.arrived.Broadcast()
 }
 
-// uncalled returns the leases of queued jobs whose machine is held for a call that Begin has begun
+// uncalled returns the leases of queued jobs whose machine is busy with a call that Begin has begun
 // but nobody has made.
 func (q *queue) uncalled() []node.Lease {
 	q.mu.Lock()
@@ -144,7 +144,7 @@ func (r *Runner) Enqueue(j *Job) {
 	if r.queue.waiting() >= keepHints {
 		j.hint, j.node = nil, nil
 	}
-	r.leases.hold(j.work.Lease)
+	r.leases.keepRenewed(j.work.Lease)
 	r.queue.push(j)
 }
 

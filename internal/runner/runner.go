@@ -169,10 +169,10 @@ func (r *Runner) Stop(ctx context.Context) error {
 	return nil
 }
 
-// giveBack gives every lease back. It ends the holds of machines for calls that were never made.
+// giveBack gives every lease back. Machines are not busy any more with calls that were never made.
 func (r *Runner) giveBack(tx *store.Tx) error {
 	for _, lease := range r.queue.uncalled() {
-		if err := tx.EndHold(&lease); err != nil {
+		if err := tx.EndBusy(&lease); err != nil {
 			return err
 		}
 	}
@@ -197,9 +197,9 @@ func (r *Runner) stopping() bool {
 	}
 }
 
-// begin counts a session that Stop waits for; it returns false after Stop. The session ends with
+// admit counts a session that Stop waits for; it returns false after Stop. The session ends with
 // sessions.Done.
-func (r *Runner) begin() bool {
+func (r *Runner) admit() bool {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	if r.stopping() {
@@ -230,7 +230,7 @@ func (r *Runner) dispatch(ctx context.Context) {
 		if !ok {
 			return
 		}
-		if places.Acquire(ctx, 1) != nil || !r.begin() {
+		if places.Acquire(ctx, 1) != nil || !r.admit() {
 			r.queue.push(j) // Stop looks for it there
 			return
 		}

@@ -30,14 +30,14 @@ type Script struct {
 	End func(tx *store.Tx, t Task, n *node.Node) error
 	// Then is the kind of work that follows under the same lease; empty for none.
 	Then store.WorkKind
-	// LeaveInOrder lists the operations that leave the machine in order when the work fails; nil
-	// for none. If one of them fails too, its error is added to the reason.
-	LeaveInOrder func(Task) []Operation
+	// CleanUp lists the operations that leave the machine in order when the work fails; nil for
+	// none. If one of them fails too, its error is added to the reason.
+	CleanUp func(Task) []Operation
 	// Failed writes the meaning of the failure into the node, except the state, and returns the
 	// sentence for last_error; nil for nothing.
 	Failed func(n *node.Node, reason string) string
 	// Numbered lists the operations in the order of the numbers that earlier releases used instead
-	// of names, or those of LeaveInOrder when failing is true. It is nil for work that those
+	// of names, or those of CleanUp when failing is true. It is nil for work that those
 	// releases did not have.
 	Numbered func(t Task, failing bool) []Ref
 }
@@ -78,9 +78,8 @@ type Operation struct {
 	// refuses a child that may not be changed.
 	Child      string
 	CheckChild func(tx *store.Tx, parent, child *node.Node) error
-	// Harmless says that Change only reads the machine, so that nothing needs to be
-	// stored before it.
-	Harmless bool
+	// ReadsOnly says that Change only reads, so that nothing needs to be stored before it.
+	ReadsOnly bool
 	// Shown says that the machine shows whether Change was done, so that a turn after a lost
 	// outcome can read it. The outcome need not be stored at once: if the next operation only keeps
 	// a processor busy, it is stored with the outcome of that one.
@@ -100,9 +99,9 @@ type Operation struct {
 	After func(*node.Node) error
 	// Explain adds to an error what was being done or waited for; nil adds nothing.
 	Explain func(error) error
-	// Optional makes a failure of the operation harmless: it returns what to write about the
-	// failure, and the work goes on.
-	Optional func(error) Write
+	// OnFailure returns what to write about a failure of the operation. The work then goes on. If
+	// OnFailure is nil, the work fails.
+	OnFailure func(error) Write
 }
 
 // Change is one turn of an operation that changes a machine.
@@ -134,7 +133,7 @@ func (o Operation) SkipIf(condition bool) Operation {
 }
 
 // repeatable reports whether the operation may be repeated at any time and keeps no processor busy.
-func (o *Operation) repeatable() bool { return o.Harmless || o.Read != nil && !o.Processor }
+func (o *Operation) repeatable() bool { return o.ReadsOnly || o.Read != nil && !o.Processor }
 
 // storedWith reports whether the outcome of this operation may be stored with the outcome of the
 // next one.

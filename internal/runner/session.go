@@ -43,8 +43,8 @@ func (s *session) operations(t Task) ([]Operation, error) {
 	switch {
 	case t.Failing == "":
 		return s.script.Operations(t)
-	case s.script.LeaveInOrder != nil:
-		return s.script.LeaveInOrder(t), nil
+	case s.script.CleanUp != nil:
+		return s.script.CleanUp(t), nil
 	}
 	return nil, nil
 }
@@ -52,7 +52,7 @@ func (s *session) operations(t Task) ([]Operation, error) {
 // step runs the next operation, or one turn of it.
 func (s *session) step(ctx context.Context) error {
 	op, err := s.perform(ctx)
-	return s.failed(ctx, op, err)
+	return s.afterStep(ctx, op, err)
 }
 
 // perform runs the next operation, or one turn of it, and returns that operation; nil for none. A
@@ -227,13 +227,13 @@ func (s *session) change(ctx context.Context, op *Operation) error {
 		return err
 	}
 	switch {
-	case op.Harmless && !begun:
+	case op.ReadsOnly && !begun:
 		s.cp, s.attempt = s.cp.began(op.Ref, s.r.db.Now()), driver.Fresh
 		fallthrough
-	case op.Harmless:
+	case op.ReadsOnly:
 		s.deadline = time.Now().Add(s.within(op))
 	case !begun:
-		if err := s.advance(ctx, nil, nil); err != nil || s.j.work.Lease.Held(s.r.db.Now()) {
+		if err := s.advance(ctx, nil, nil); err != nil || s.j.work.Lease.InForce(s.r.db.Now()) {
 			return err
 		}
 		return node.ErrLeaseLost
@@ -277,7 +277,7 @@ func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) er
 	known := s.attempt
 	s.attempt = driver.Unknown // until an answer says more, even if the driver panics
 	out, err := op.Change(bounded, target, driver.Turn{
-		Attempt: known, Elapsed: s.r.db.Now().Sub(s.cp.Since), Phase: s.cp.Phase, Handle: s.cp.Handle, Called: s.cp.Called,
+		Attempt: known, Elapsed: s.r.db.Now().Sub(s.cp.Since), Phase: s.cp.Phase, Handle: s.cp.Handle, Heard: s.cp.Heard,
 		Origin: driver.Origin{Conductor: s.r.cfg.Hostname, Epoch: target.Lease.Epoch, Request: s.j.info.Request},
 	})
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) er
 	}
 	s.attempt = driver.Continued
 	err = s.endTurn(ctx, op, out)
-	if unstored(err) && !op.Harmless {
+	if unstored(err) && !op.ReadsOnly {
 		return Final(err) // the turn was made, and must not be repeated
 	}
 	return err
@@ -300,7 +300,7 @@ func (s *session) endTurn(ctx context.Context, op *Operation, out driver.Outcome
 	switch {
 	case op.Child != "":
 		return s.endChildTurn(ctx, op, out)
-	case out.Done() && (op.Harmless || op.Shown):
+	case out.Done() && (op.ReadsOnly || op.Shown):
 		return s.keep(ctx, op, s.applied(out))
 	case out.Done():
 		return s.advance(ctx, op, s.applied(out))

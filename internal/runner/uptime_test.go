@@ -73,7 +73,7 @@ func TestAbsencesAreLeftOutOnlySoOften(t *testing.T) {
 func TestQueuedWorkLearnsThatItsLeaseIsLost(t *testing.T) {
 	l := newLeases()
 	lease := node.Lease{Epoch: 7}
-	l.hold(lease)
+	l.keepRenewed(lease)
 	l.lost([]int64{7})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	l.watch(lease, cancel)

@@ -133,7 +133,7 @@ func (s *session) awaitAgent() (time.Duration, error) {
 // turn may begin. It returns an error when the agent has been silent until the limit. Every
 // heartbeat counts as a change of the provision state.
 func stillWaits(cp checkpoint, n *node.Node, now, until time.Time) (time.Duration, error) {
-	if n.ProvisionState.Class() != node.Waiting || !cp.Callback || cp.Called {
+	if n.ProvisionState.Class() != node.Waiting || !cp.Callback || cp.Heard {
 		return 0, nil
 	}
 	left := until.Sub(now)

@@ -95,8 +95,8 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	}
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
 		freed, leave := r.freed.join(key.ID)
-		held := r.held(ctx, locked.Node)
-		if held {
+		inForce := r.leaseInForce(ctx, locked.Node)
+		if inForce {
 			timer := time.NewTimer(poll)
 			select {
 			case <-ctx.Done():
@@ -109,19 +109,19 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case !held:
+		case !inForce:
 			return true
 		}
 	}
 }
 
-// held reports whether the database has a lease in force on a node.
-func (r *Runner) held(ctx context.Context, ident string) bool {
-	held := false
+// leaseInForce reports whether the database has a lease in force on a node.
+func (r *Runner) leaseInForce(ctx context.Context, ident string) bool {
+	inForce := false
 	err := r.db.ReadSingle(ctx, func(tx *store.Tx) error {
 		lease, err := tx.LeaseOf(ident)
-		held = err == nil && lease.Held(tx.Now())
+		inForce = err == nil && lease.InForce(tx.Now())
 		return err
 	})
-	return err == nil && held
+	return err == nil && inForce
 }

@@ -67,7 +67,7 @@ func (w *waitersWorld) request(ctx context.Context, wait time.Duration) (took ti
 		times++
 		return w.store.Read(w.t.Context(), func(tx *store.Tx) error {
 			n, err := tx.NodeByID(w.n.ID)
-			if err == nil && n.Lease.Held(tx.Now()) {
+			if err == nil && n.Lease.InForce(tx.Now()) {
 				err = &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
 			}
 			return err

@@ -50,8 +50,8 @@ func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
 }
 
 // AcquireLease gives the node to owner until ttl from now. It returns a *node.LockedError or a
-// *node.SuspendedError when a lease is in force, whoever holds it, and also when the lease has
-// ended but a call to the machine may still be under way. Otherwise it replaces an old lease by a
+// *node.SuspendedError when a lease is in force, whoever holds it. That includes a lease that has
+// ended while a call to the machine may still be under way. Otherwise it replaces an old lease by a
 // new one with a new epoch.
 func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
 	if !tx.free[nodeID] { // otherwise this write has locked it
@@ -132,8 +132,8 @@ func (tx *Tx) raiseEpochs(last int64) error {
 	return tx.exec("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = 'leases'", last)
 }
 
-// CheckLease returns node.ErrLeaseLost unless the lease of this epoch is in force. Work calls it
-// before a write of its own that is no checkpoint, such as the reservation of an object.
+// CheckLease returns node.ErrLeaseLost if the lease of this epoch has ended. Work calls it before a
+// write of its own that is no checkpoint, such as the reservation of an object.
 func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 	if err := tx.lockNode("id", nodeID); err != nil {
 		return err
@@ -149,14 +149,14 @@ func (tx *Tx) CheckLease(nodeID int64, lease node.Lease) error {
 	return nil
 }
 
-// HoldMachine is called before a call that changes the machine is made under a lease. It stores
-// until when that call may be under way, and makes the lease last at least for margin beyond that;
-// margin is 0 or more. Nobody else gets the node before until, whatever becomes of the lease and
-// its holder. A hold replaces the one before it.
+// SetBusy is called before a call that changes the machine is made under a lease. It stores until
+// when that call may be under way, and makes the lease last at least for margin beyond that; margin
+// is 0 or more. Nobody else gets the node before until, whatever becomes of the lease and its
+// holder. It replaces what was stored for an earlier call.
 //
-// HoldMachine sets the times in lease; ExpiresAt is set by the commit at the latest. If the lease
-// is not in force, HoldMachine or the commit returns node.ErrLeaseLost.
-func (tx *Tx) HoldMachine(lease *node.Lease, until time.Time, margin time.Duration) error {
+// SetBusy sets the times in lease; ExpiresAt is set by the commit at the latest. If the lease has
+// ended, SetBusy or the commit returns node.ErrLeaseLost.
+func (tx *Tx) SetBusy(lease *node.Lease, until time.Time, margin time.Duration) error {
 	last := until.Add(margin).UnixMicro()
 	return tx.changeOne(func(r row) error {
 		var expires int64
@@ -169,9 +169,9 @@ func (tx *Tx) HoldMachine(lease *node.Lease, until time.Time, margin time.Durati
 		WHERE epoch = ? AND expires_at > ? RETURNING expires_at`, until.UnixMicro(), last, last, lease.Epoch, tx.Now().UnixMicro())
 }
 
-// EndHold stores that no call to the machine is under way any more, even if the lease has ended
+// EndBusy stores that no call to the machine is under way any more, even if the lease has ended
 // meanwhile.
-func (tx *Tx) EndHold(lease *node.Lease) error {
+func (tx *Tx) EndBusy(lease *node.Lease) error {
 	lease.BusyUntil = time.Time{}
 	if err := tx.exec("UPDATE leases SET busy_until = NULL WHERE epoch = ?", lease.Epoch); err != nil {
 		return err
@@ -185,8 +185,8 @@ func (tx *Tx) EndLease(lease node.Lease) error {
 	return tx.exec("DELETE FROM leases WHERE epoch IN (?, ?)", lease.Epoch, -lease.Epoch)
 }
 
-// ReleaseLease gives the node back, but keeps it from others until the call that HoldMachine stored
-// has ended. It does nothing if another lease has followed.
+// ReleaseLease gives the node back, but keeps it from others until the call that SetBusy stored has
+// ended. It does nothing if another lease has followed.
 func (tx *Tx) ReleaseLease(lease node.Lease) error {
 	return tx.endLeases("epoch = ?", lease.Epoch)
 }

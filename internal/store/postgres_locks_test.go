@@ -471,13 +471,13 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
 		if lease, err = tx.AcquireLease(n.ID, "here", time.Minute); err != nil {
 			return err
 		}
-		return tx.HoldMachine(&lease, tx.Now().Add(time.Minute), 0)
+		return tx.SetBusy(&lease, tx.Now().Add(time.Minute), 0)
 	}); err != nil {
 		t.Fatal(err)
 	}
 	returns := suspend(t, stores[0], func(tx *store.Tx) error {
 		ended := lease
-		if err := tx.EndHold(&ended); err != nil {
+		if err := tx.EndBusy(&ended); err != nil {
 			return err
 		}
 		_, err := tx.LeaseOf(n.UUID) // sends it
@@ -510,7 +510,7 @@ func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
 	}
 	at := suspend(t, stores[0], func(tx *store.Tx) error {
 		lease := leases[0]
-		return tx.HoldMachine(&lease, tx.Now().Add(time.Second), 0)
+		return tx.SetBusy(&lease, tx.Now().Add(time.Second), 0)
 	})
 	// After 5 seconds the server would end the suspended write.
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)

@@ -66,7 +66,7 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 			return errors.Join(start(tx), event(tx), storeState(tx, n))
 		}},
 		{"begin of a call to a machine", 2, func(tx *store.Tx) error {
-			return errors.Join(change(tx, "begun"), tx.HoldMachine(&w.Lease, tx.Now().Add(time.Minute), 0), tx.CheckpointWork(w))
+			return errors.Join(change(tx, "begun"), tx.SetBusy(&w.Lease, tx.Now().Add(time.Minute), 0), tx.CheckpointWork(w))
 		}},
 		{"lookup", 3, func(tx *store.Tx) error {
 			if _, err := tx.MatchClaims(claims); err != nil {

@@ -83,7 +83,7 @@ func (w *world) idle() bool {
 		if err != nil {
 			continue // it was deleted
 		}
-		if class := n.ProvisionState.Class(); n.Lease.Held(time.Now()) || n.TargetPowerState != "" || class != node.Stable && class != node.Failed {
+		if class := n.ProvisionState.Class(); n.Lease.InForce(time.Now()) || n.TargetPowerState != "" || class != node.Stable && class != node.Failed {
 			return false
 		}
 	}
@@ -131,7 +131,7 @@ func (w *world) checkNode(uuid string) {
 	switch {
 	case len(works) > 0:
 		w.violated("%s: %d pieces of work are left in state %q, the first is %+v, lease %+v", m.name, len(works), n.ProvisionState, *works[0], n.Lease)
-	case n.Lease.Held(time.Now()):
+	case n.Lease.InForce(time.Now()):
 		w.violated("%s: lease %+v is left in state %q", m.name, n.Lease, n.ProvisionState)
 	case class != node.Stable && class != node.Failed:
 		w.violated("%s ends in state %q, which nobody ends", m.name, n.ProvisionState)

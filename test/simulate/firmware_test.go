@@ -139,7 +139,7 @@ func (w *world) rest(c *computer) {
 	w.until("the work ends", time.Second, func() bool {
 		n, err := w.node(c.uuid)
 		w.must(err)
-		return len(w.works(n)) == 0 && !n.Lease.Held(time.Now())
+		return len(w.works(n)) == 0 && !n.Lease.InForce(time.Now())
 	})
 }
 

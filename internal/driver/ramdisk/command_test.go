@@ -97,7 +97,7 @@ func TestCommandIsSentOnceAndFollowedToItsEnd(t *testing.T) {
 	if err != nil || !out.Callback || out.Park <= 0 || out.Phase != phaseSent || out.Handle != "c2" {
 		t.Fatalf("got %+v, %v, want it to wait for the command c2", out, err)
 	}
-	following := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle, Called: true}
+	following := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Handle: out.Handle, Heard: true}
 	if out, err := turns(t, d, erase, following); err != nil || !out.Callback {
 		t.Errorf("while it runs: %+v, %v, want it to wait on", out, err)
 	}

@@ -32,7 +32,7 @@ func TestRescueSystemGetsTheHashOnce(t *testing.T) {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	s.end(agent.CommandSucceeded, nil)
-	turn.Called = true
+	turn.Heard = true
 	out, err := rescue.SetRescuePassword(t.Context(), n, turn)
 	if err != nil || !out.Done() {
 		t.Fatalf("at its end: %+v, %v, want it done", out, err)

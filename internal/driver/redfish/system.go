@@ -17,11 +17,11 @@ import (
 
 // call is one call of the engine to the BMC of a node.
 type call struct {
-	bmc    *bmc
-	api    *gofish.APIClient
-	trace  *trace
-	turn   driver.Turn
-	wanted string // redfish_system_id
+	bmc      *bmc
+	api      *gofish.APIClient
+	trace    *trace
+	turn     driver.Turn
+	systemID string // redfish_system_id
 }
 
 // with makes a call to the BMC of the node, in do. Errors of do become errors of the driver, in
@@ -35,7 +35,7 @@ func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.T
 		return err
 	}
 	c := &call{turn: turn}
-	if c.wanted, err = systemPathOf(n); err != nil {
+	if c.systemID, err = systemPathOf(n); err != nil {
 		return err
 	}
 	if c.bmc, err = d.pool.take(a); err != nil {
@@ -68,8 +68,8 @@ func (c *call) system() (*schemas.ComputerSystem, error) {
 // systemPath returns the path of the node's system: the one that driver_info names, or the only one
 // that the BMC has, which is remembered.
 func (c *call) systemPath() (string, error) {
-	if c.wanted != "" {
-		return c.wanted, nil
+	if c.systemID != "" {
+		return c.systemID, nil
 	}
 	if path := c.bmc.systemPath(); path != "" {
 		return path, nil

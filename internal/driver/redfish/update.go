@@ -104,13 +104,13 @@ func (w updating) send() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	params := &schemas.UpdateServiceSimpleUpdateParameters{ImageURI: address}
-	if w.wanted != "" { // the file is for one of several systems
+	if w.systemID != "" { // the file is for one of several systems
 		paths, err := w.systemPaths()
 		if err != nil {
 			return driver.Outcome{}, err
 		}
 		if len(paths) > 1 {
-			params.Targets = []string{w.wanted}
+			params.Targets = []string{w.systemID}
 		}
 	}
 	task, err := service.SimpleUpdate(params)

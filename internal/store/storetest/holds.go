@@ -24,7 +24,7 @@ const margin = 5 * time.Second
 
 func (e *env) hold(lease *node.Lease, length time.Duration) {
 	e.t.Helper()
-	e.write(func(tx *store.Tx) error { return tx.HoldMachine(lease, tx.Now().Add(length), margin) })
+	e.write(func(tx *store.Tx) error { return tx.SetBusy(lease, tx.Now().Add(length), margin) })
 }
 
 // wantLocked ends the test unless nobody gets the node.
@@ -36,7 +36,7 @@ func (e *env) wantLocked(n *node.Node) {
 			return err
 		}), node.ErrLocked)
 	}
-	if got := e.node(n.UUID).Lease; !got.Held(e.clock.Now()) {
+	if got := e.node(n.UUID).Lease; !got.InForce(e.clock.Now()) {
 		e.t.Errorf("lease %+v is not held", got)
 	}
 }
@@ -81,12 +81,12 @@ func checkHoldNeedsLease(t *testing.T, e *env) {
 	expired := e.acquire(n, here)
 	e.clock.Advance(ttl)
 	before := expired
-	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.HoldMachine(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
+	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.SetBusy(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
 	if expired != before {
 		t.Errorf("lease = %+v after the refusal, want %+v", expired, before)
 	}
 	taken := e.acquire(n, there)
-	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.HoldMachine(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
+	wantIs(t, e.refused(func(tx *store.Tx) error { return tx.SetBusy(&expired, tx.Now().Add(ttl), 0) }), node.ErrLeaseLost)
 	if got := e.node(n.UUID).Lease; got != taken {
 		t.Errorf("lease = %+v, want %+v", got, taken)
 	}
@@ -147,7 +147,7 @@ func checkEndHold(t *testing.T, e *env) {
 	e.hold(&lease, time.Minute)
 	e.hold(&dropped, time.Minute)
 	e.write(func(tx *store.Tx) error {
-		return errors.Join(tx.DropLeases(there), tx.EndHold(&lease), tx.EndHold(&dropped))
+		return errors.Join(tx.DropLeases(there), tx.EndBusy(&lease), tx.EndBusy(&dropped))
 	})
 	if got := e.node(n.UUID).Lease; got != lease || !lease.BusyUntil.IsZero() {
 		t.Errorf("lease = %+v, %+v when read, want it without a hold", lease, got)

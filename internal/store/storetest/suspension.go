@@ -68,7 +68,7 @@ func checkSuspendedWork(t *testing.T, e *env) {
 	if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != fresh.ID {
 		t.Errorf("claimed %v, want %d alone, and not %d", claimed, fresh.ID, late.ID)
 	}
-	if lease := e.node(old.UUID).Lease; !lease.Suspended() || !lease.Held(e.clock.Now()) {
+	if lease := e.node(old.UUID).Lease; !lease.Suspended() || !lease.InForce(e.clock.Now()) {
 		t.Errorf("lease %+v", lease)
 	}
 	var suspendedError *node.SuspendedError
@@ -167,7 +167,7 @@ func checkSuspensionAndHolds(t *testing.T, e *env) {
 		}
 		e.write(func(tx *store.Tx) error { return tc.end(tx, own) })
 		if left := call - tc.suspended; left > 0 {
-			if claimed, own := e.claimAll(), e.node(n.UUID).Lease; len(claimed) != 0 || own.Suspended() || !own.Held(e.clock.Now()) {
+			if claimed, own := e.claimAll(), e.node(n.UUID).Lease; len(claimed) != 0 || own.Suspended() || !own.InForce(e.clock.Now()) {
 				t.Errorf("%s: claimed %v under %+v, want nothing until the call has ended", name, claimed, own)
 			}
 			e.clock.Advance(left)
