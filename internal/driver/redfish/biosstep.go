@@ -266,10 +266,8 @@ func (c *call) verifySettings(n *node.Node, wanted map[string]any, turn driver.T
 		return driver.Outcome{}, late(strings.Join(left, ", "))
 	case len(left) > 0:
 		return done.outcome(driver.Outcome{Park: parkFor(done.took(turn)), Phase: verifyPhase}), nil
-	case done.WasOff && !n.DisablePowerOff:
-		return done.outcome(driver.Outcome{Again: driver.NextTurn, Phase: switchOffPhase}), nil
 	}
-	return driver.Outcome{}, nil
+	return done.ends(n, driver.Outcome{}), nil
 }
 
 // unshown lists the wanted settings that the machine does not show, with what it shows.

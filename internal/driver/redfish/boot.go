@@ -311,10 +311,8 @@ func (c *call) verifySecureBoot(n *node.Node, on bool, turn driver.Turn, done re
 		return driver.Outcome{}, lateSecureBoot()
 	case err != nil || secure.SecureBootEnable != on:
 		return done.outcome(driver.Outcome{Again: driver.PollPause(done.took(turn), shortestPoll), Phase: verifyPhase}), nil
-	case done.WasOff && !n.DisablePowerOff:
-		return done.from(turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: switchOffPhase}), nil
 	}
-	return driver.Outcome{}, nil
+	return done.from(turn).ends(n, driver.Outcome{}), nil
 }
 
 func (c *call) secureBoot(n *node.Node) (*schemas.SecureBoot, error) {

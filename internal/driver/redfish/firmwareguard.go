@@ -172,7 +172,7 @@ func (c *call) updateProgress(u node.FirmwareUpdate, now time.Time) (progress, e
 	if err != nil {
 		return "", err
 	}
-	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(u.EarlierTasks, path) })
+	added := newTasks(u.EarlierTasks, tasks)
 	waits := false
 	for _, path := range added[max(0, len(added)-maxAdded):] {
 		shown, _, err := c.taskProgress(path)

@@ -95,7 +95,8 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	}
 	file := files[r.Update.Item]
 	if step.AbortAfter && isUnasked(turn) {
-		return updating{node: n, file: file, turn: turn, record: r}.noted(r.end(n)), nil
+		out := r.ends(n, driver.Outcome{Apply: node.WithdrawFirmwareFile})
+		return updating{node: n, file: file, turn: turn, record: r}.noted(out), nil
 	}
 	sources := f.pool.options.FileOptions
 	served, err := sources.serves(n)

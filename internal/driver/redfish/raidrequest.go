@@ -113,7 +113,7 @@ func (w raiding) search() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	known := w.record.RAID.Tasks
-	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(known, path) })
+	added := newTasks(known, tasks)
 	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
 	switch {
 	case len(added) == 1:

@@ -269,11 +269,7 @@ func (w raiding) end(units []storageUnit) (driver.Outcome, error) {
 		out.Apply = store
 		return out, err
 	}
-	out := driver.Outcome{Apply: store}
-	if w.record.WasOff && !w.node.DisablePowerOff {
-		out.Again, out.Phase = driver.NextTurn, switchOffPhase
-	}
-	return w.record.from(w.turn).outcome(out), nil
+	return w.record.from(w.turn).ends(w.node, driver.Outcome{Apply: store}), nil
 }
 
 // await notes what is there before the request of a change.

@@ -74,6 +74,16 @@ func (r record) from(turn driver.Turn) record {
 // again.
 const switchOffPhase = "switch off"
 
+// ends adds to the outcome at the end of a step that a machine which was off before the step is
+// switched off again, unless it must stay on.
+func (r record) ends(n *node.Node, out driver.Outcome) driver.Outcome {
+	if !r.WasOff || n.DisablePowerOff {
+		return out
+	}
+	out.Again, out.Phase = driver.NextTurn, switchOffPhase
+	return r.outcome(out)
+}
+
 // softOffWithin bounds how long an operating system may take to shut down. After that the machine
 // is switched off, or restarted without being asked.
 const softOffWithin = 10 * time.Minute

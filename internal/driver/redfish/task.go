@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/stmcginnis/gofish/schemas"
 )
@@ -22,6 +23,11 @@ func (c *call) taskPaths() ([]string, error) {
 		return nil, err
 	}
 	return c.members(known.Tasks.String())
+}
+
+// newTasks returns the tasks of now that are not among the known ones.
+func newTasks(known, now []string) []string {
+	return slices.DeleteFunc(slices.Clone(now), func(path string) bool { return slices.Contains(known, path) })
 }
 
 // taskPathOf returns the path at which a task is followed: that of the task itself, which stays

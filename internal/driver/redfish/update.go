@@ -151,7 +151,7 @@ func (w updating) find() (found bool, err error) {
 		return false, err
 	}
 	known := w.record.Update.Tasks
-	added := slices.DeleteFunc(slices.Clone(tasks), func(path string) bool { return slices.Contains(known, path) })
+	added := newTasks(known, tasks)
 	switch len(added) {
 	case 0:
 	case 1:
@@ -299,21 +299,11 @@ func (w updating) verify() (driver.Outcome, error) {
 // done goes on with the next component, or ends the step with the machine as it was.
 func (w updating) done() (driver.Outcome, error) {
 	if w.last {
-		return w.record.end(w.node), nil
+		return w.record.ends(w.node, driver.Outcome{Apply: node.WithdrawFirmwareFile}), nil
 	}
 	r := record{WasOff: w.record.WasOff, Update: &update{Item: w.record.Update.Item + 1, Began: w.turn.Elapsed.Seconds()}}
 	if w.record.Update.Doubted {
 		r.Update.Doubted, r.Update.Tasks = true, w.unstored().EarlierTasks
 	}
 	return r.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Apply: node.WithdrawFirmwareFile}), nil
-}
-
-// end ends an update with the machine as it was.
-func (r record) end(n *node.Node) driver.Outcome {
-	out := driver.Outcome{Apply: node.WithdrawFirmwareFile}
-	if r.WasOff && !n.DisablePowerOff {
-		out.Again, out.Phase = driver.NextTurn, switchOffPhase
-		return r.outcome(out)
-	}
-	return out
 }
