@@ -111,9 +111,6 @@ func (t *trace) mayHaveChanged() bool {
 	return t.changed
 }
 
-// unsentPhases are phases before a request that must not be repeated blindly.
-var unsentPhases = []string{servedPhase, sendPhase, legRestart.phase, legSoftRestart.phase}
-
 // refused reports whether a failed call is sure to have changed nothing. A failed read proves
 // nothing about a change that an earlier call may have made, unless the turn shows that there was
 // none: the attempt is fresh or was refused, or the last turn succeeded and this one has still to
@@ -121,7 +118,7 @@ var unsentPhases = []string{servedPhase, sendPhase, legRestart.phase, legSoftRes
 func (t *trace) refused(turn driver.Turn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	unsent := turn.Attempt == driver.Continued && slices.Contains(unsentPhases, turn.Phase)
+	unsent := turn.Attempt == driver.Continued && phases[turn.Phase].unsent
 	return !t.changed && (t.sent || unsent || turn.Attempt == driver.Fresh || turn.Attempt == driver.Refused)
 }
 

@@ -110,7 +110,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return sources.fetch(ctx, file, turn, r)
 	}
 	return f.withRecord(ctx, n, "update the firmware of "+file.component, turn, r, func(c *call, r record) (driver.Outcome, error) {
-		if watches(turn.Phase) { // again in each turn, because an answer of the BMC cancels it
+		if phases[turn.Phase].watches { // again in each turn, because an answer of the BMC cancels it
 			c.bmc.tries.MayStart()
 		}
 		w := updating{call: c, files: sources, node: n, kind: kind, file: file, last: r.Update.Item == len(files)-1, turn: c.turn, record: r}
@@ -148,22 +148,4 @@ func filesArgument(n *node.Node, step node.Step) ([]firmwareFile, error) {
 		return nil, node.Invalid("The step %s of node %s needs the argument settings, a list of {component, url}.", step.Name(), n.UUID)
 	}
 	return files, nil
-}
-
-// prepares reports whether a phase comes before the request of a component's update.
-func prepares(phase string) bool { return phase == "" || phase == fetchPhase || phase == servedPhase }
-
-// isUnasked reports whether the BMC has surely not been asked for the update of a component before
-// this turn.
-func isUnasked(turn driver.Turn) bool {
-	return prepares(turn.Phase) || turn.Phase == sendPhase && turn.Attempt != driver.Unknown
-}
-
-// watches reports whether a phase only reads what the BMC says.
-func watches(phase string) bool {
-	switch phase {
-	case searchPhase, earlierSearchPhase, followPhase, verifyPhase:
-		return true
-	}
-	return false
 }

@@ -26,10 +26,6 @@ func silence(n *node.Node) time.Duration {
 	return defaultSilence
 }
 
-// follows reports whether a phase comes after a request. A change under way must not be left in the
-// middle because the BMC is away for a while: the machine may be off.
-func follows(phase string) bool { return !prepares(phase) && phase != sendPhase }
-
 // withRecord makes a turn of a change that takes several turns. If the turn follows a request and
 // fails for a reason that may end, as when the BMC does not answer, the turn is made again, for as
 // long as the BMC may be silent. It is also made again if refused credentials are soon to be tried
