@@ -92,7 +92,7 @@ func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		waiting(1)
-		if got := w.stored(n.UUID); got.Lease.Held(w.clock.Now()) || got.TargetPowerState != reachedBy(target) {
+		if got := w.stored(n.UUID); got.Lease.InForce(w.clock.Now()) || got.TargetPowerState != reachedBy(target) {
 			t.Errorf("%s: lease %+v, target %q; want no lease", target, got.Lease, got.TargetPowerState)
 		}
 		if err := w.SetMaintenance(t.Context(), n.UUID, true, "a fan is loud"); err != nil {
@@ -168,7 +168,7 @@ func TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder(t *testing.T) 
 	waiting(1)
 	w.send(n, "abort")
 	waiting(0)
-	if got := w.stored(n.UUID); got.ProvisionState != node.ServiceFailed || got.Lease.Held(w.clock.Now()) {
+	if got := w.stored(n.UUID); got.ProvisionState != node.ServiceFailed || got.Lease.InForce(w.clock.Now()) {
 		t.Fatalf("state %q, lease %+v; want that the clean-up waits without one", got.ProvisionState, got.Lease)
 	}
 	wantIs(t, w.try(n, "abort"), node.ErrLocked)

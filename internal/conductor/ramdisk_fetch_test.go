@@ -166,7 +166,7 @@ func TestAbortDuringTheFetchOfTheRamdiskLeavesTheMachineInOrder(t *testing.T) {
 			for range 5 {
 				w.workOn()
 				got := w.stored(n.UUID)
-				if kinds := m.kinds(); got.ProvisionState != tc.waiting || got.Lease.Held(w.clock.Now()) || len(kinds) > 0 {
+				if kinds := m.kinds(); got.ProvisionState != tc.waiting || got.Lease.InForce(w.clock.Now()) || len(kinds) > 0 {
 					t.Fatalf("state %q, lease %+v, %v was done; want %q, no lease and nothing done", got.ProvisionState, got.Lease, kinds, tc.waiting)
 				}
 				w.clock.Advance(time.Second)
