@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -277,4 +278,30 @@ func TestMachineThatWaitedForItsTurnIsHeldAnew(t *testing.T) {
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) {
 		t.Errorf("effects %q, want the machine switched off once", got)
 	}
+}
+
+// TestHooksDoNotWaitBehindMachinesThatHang has more work with machines that do not answer than there
+// are sessions for it.
+func TestHooksDoNotWaitBehindMachinesThatHang(t *testing.T) {
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1", func(c *Config) { c.Calls = 1 })
+	answer := make(chan struct{})
+	w.scripts["paint"] = runner.Script{End: keepNode, Operations: func(runner.Task) ([]runner.Operation, error) {
+		return []runner.Operation{{Ref: runner.Ref{Name: "paint"}, Change: func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			<-answer
+			return driver.Outcome{}, nil
+		}}}, nil
+	}}
+	for range sessionsPerCall + 2 {
+		n := w.register()
+		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "paint"}) })
+	}
+	w.run(w.Conductor)
+	t.Cleanup(func() { close(answer) }) // before the conductor stops
+	w.eventually("work to wait for a session", func() bool { return w.runner.Load().Waiting > 0 })
+	found, err := send(t, w.Conductor, unknown(1))
+	if err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	w.eventually("the hooks to run", func() bool { return !w.stored(found.Node.UUID).InspectionFinishedAt.IsZero() })
 }

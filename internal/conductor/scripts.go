@@ -47,8 +47,8 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 			Operations: c.inspectionOperations, End: c.endInspection, CleanUp: c.cleanUpInspection,
 		},
 		workProcess: {
-			DrivesState: true,
-			Operations:  c.processOperations, End: keepNode,
+			DrivesState: true, Processor: true,
+			Operations: c.processOperations, End: keepNode,
 		},
 		workClean: {
 			DrivesState: true, Does: "clean",

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -23,25 +24,42 @@ type Job struct {
 	info     Info       // what the job does now, for the context of its attempt
 	claimed  bool       // the job was claimed from the database, and has not gone on yet
 	stale    bool       // the row must be read again before anything is done
+	arrival  uint64     // position among all jobs that were ever queued
 }
 
 // NewJob returns a job for work that the caller has stored under a lease of this process. Node and
 // hint are what the caller knows already; both may be nil.
 func NewJob(w *store.Work, n *node.Node, hint any) *Job { return &Job{work: w, node: n, hint: hint} }
 
-// queue hands out jobs in the order of their arrival. It needs no limit: a node has at most one
-// lease, so there are never more jobs than nodes.
+// lane is a part of the queue. Jobs of one lane do not wait for those of the other, so machines that
+// do not answer do not delay hooks.
+type lane int
+
+// Lanes of jobs, by what they begin with.
+const (
+	machineLane   lane = iota // calls to machines
+	processorLane             // an operation that keeps a processor busy, see Script.Processor
+	lanes                     // how many there are
+)
+
+// queue hands out the jobs of each lane in the order of their arrival. It needs no limit: a node has
+// at most one lease, so there are never more jobs than nodes.
 type queue struct {
+	laneOf func(store.WorkKind) lane
+
 	mu      sync.Mutex
-	jobs    []*Job
-	arrived *sync.Cond
+	jobs    [lanes][]*Job
+	arrived [lanes]*sync.Cond
+	arrival uint64 // of the newest job
 	closed  bool
 	asleep  []*Job // due at NotBefore of their work
 }
 
-func newQueue() *queue {
-	q := &queue{}
-	q.arrived = sync.NewCond(&q.mu)
+func newQueue(laneOf func(store.WorkKind) lane) *queue {
+	q := &queue{laneOf: laneOf}
+	for l := range q.arrived {
+		q.arrived[l] = sync.NewCond(&q.mu)
+	}
 	return q
 }
 
@@ -49,29 +67,53 @@ func newQueue() *queue {
 func (q *queue) push(j *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.jobs = append(q.jobs, j)
-	q.arrived.Signal()
+	q.add(j)
 }
 
-// pop waits for a job; ok is false once the queue is closed.
-func (q *queue) pop() (j *Job, ok bool) {
+// add adds a job. The caller holds the lock.
+func (q *queue) add(j *Job) {
+	q.arrival++
+	j.arrival = q.arrival
+	l := q.laneOf(j.work.Kind)
+	q.jobs[l] = append(q.jobs[l], j)
+	q.arrived[l].Signal()
+}
+
+// pop waits for a job of a lane; ok is false once the queue is closed.
+func (q *queue) pop(l lane) (j *Job, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.jobs) == 0 && !q.closed {
-		q.arrived.Wait()
+	for len(q.jobs[l]) == 0 && !q.closed {
+		q.arrived[l].Wait()
 	}
 	if q.closed {
 		return nil, false
 	}
-	return q.first(), true
+	return q.take(l), true
 }
 
-// first takes the job that has waited longest. The caller holds the lock.
-func (q *queue) first() *Job {
+// take takes the job of a lane that has waited longest. The caller holds the lock.
+func (q *queue) take(l lane) *Job {
 	var j *Job
-	j, q.jobs[0] = q.jobs[0], nil
-	q.jobs = q.jobs[1:]
+	j, q.jobs[l][0] = q.jobs[l][0], nil
+	q.jobs[l] = q.jobs[l][1:]
 	return j
+}
+
+// takeFirst takes the job that has waited longest in any lane; nil when none waits.
+func (q *queue) takeFirst() *Job {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	first := lanes
+	for l := range lanes {
+		if len(q.jobs[l]) > 0 && (first == lanes || q.jobs[l][0].arrival < q.jobs[first][0].arrival) {
+			first = l
+		}
+	}
+	if first == lanes {
+		return nil
+	}
+	return q.take(first)
 }
 
 // sleep keeps a job until it is due.
@@ -90,8 +132,7 @@ func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 	for _, j := range q.asleep {
 		due := j.work.NotBefore
 		if !due.After(now) {
-			q.jobs = append(q.jobs, j)
-			q.arrived.Signal()
+			q.add(j)
 			continue
 		}
 		if !ok || due.Before(next) {
@@ -108,7 +149,9 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.arrived.Broadcast()
+	for _, arrived := range q.arrived {
+		arrived.Broadcast()
+	}
 }
 
 // uncalled returns the leases of queued jobs whose machine is busy with a call that Begin has begun
@@ -117,7 +160,7 @@ func (q *queue) uncalled() []node.Lease {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var leases []node.Lease
-	for _, j := range q.jobs {
+	for _, j := range slices.Concat(q.jobs[:]...) {
 		if !j.deadline.IsZero() {
 			leases = append(leases, j.work.Lease)
 		}
@@ -129,7 +172,15 @@ func (q *queue) uncalled() []node.Lease {
 func (q *queue) waiting() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.jobs)
+	return q.length()
+}
+
+// length returns how many jobs wait for their turn. The caller holds the lock.
+func (q *queue) length() (n int) {
+	for _, jobs := range q.jobs {
+		n += len(jobs)
+	}
+	return n
 }
 
 // keepHints is how many queued jobs may keep their hint and their node in memory. Further jobs drop
@@ -160,7 +211,7 @@ type Load struct {
 func (r *Runner) Load() Load {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
-	load := Load{Waiting: len(r.queue.jobs), Asleep: len(r.queue.asleep), Leases: r.leases.epochs()}
+	load := Load{Waiting: r.queue.length(), Asleep: len(r.queue.asleep), Leases: r.leases.epochs()}
 	for _, j := range r.queue.asleep {
 		if due := j.work.NotBefore; load.Wakes.IsZero() || due.Before(load.Wakes) {
 			load.Wakes = due

@@ -31,7 +31,7 @@ type Config struct {
 	CallTimeout    time.Duration // limit of one call to a machine, unless its operation has its own
 	ProcessTimeout time.Duration // limit of one operation that keeps a processor busy
 	Processors     int           // such operations at once
-	Sessions       int           // jobs in progress at once, most of which wait for machines
+	Sessions       int           // jobs of each lane in progress at once, most of which wait for machines
 
 	MaxAttempts     int           // number of attempts when the failure may be temporary
 	CallbackTimeout time.Duration // time without a heartbeat in a waiting state before the work fails
@@ -117,13 +117,15 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 		cfg.Observer = noObserver{}
 	}
 	ended := make(chan struct{})
-	return &Runner{
+	r := &Runner{
 		cfg: cfg, db: db, owner: owner, gate: gate, log: log,
 		processors: semaphore.NewWeighted(int64(cfg.Processors)),
-		queue:      newQueue(), leases: newLeases(), exclusive: newExclusive(), freed: newWaiters(), ignored: newIgnored(),
+		leases:     newLeases(), exclusive: newExclusive(), freed: newWaiters(), ignored: newIgnored(),
 		claim: make(chan struct{}, 1),
 		ended: ended, end: sync.OnceFunc(func() { close(ended) }),
 	}
+	r.queue = newQueue(r.laneOf)
+	return r
 }
 
 // Start starts the work. The caller has already ended the leases that an earlier process of the
@@ -133,7 +135,9 @@ func (r *Runner) Start(ctx context.Context) {
 	r.uptime.begin(r.db.Now())
 	r.loops.Go(func() { r.claimLoop(ctx) })
 	r.loops.Go(func() { r.renewLoop(ctx) })
-	r.loops.Go(func() { r.dispatch(ctx) })
+	for l := range lanes {
+		r.loops.Go(func() { r.dispatch(ctx, l) })
+	}
 }
 
 // Stop begins no new work. It waits for calls in progress and stores their outcomes,
@@ -222,11 +226,19 @@ func (r *Runner) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// dispatch starts a session for each job of the queue.
-func (r *Runner) dispatch(ctx context.Context) {
+// laneOf returns the lane of a kind of work.
+func (r *Runner) laneOf(kind store.WorkKind) lane {
+	if script, ok := r.owner.Script(kind); ok && script.Processor {
+		return processorLane
+	}
+	return machineLane
+}
+
+// dispatch starts a session for each job of a lane.
+func (r *Runner) dispatch(ctx context.Context, l lane) {
 	places := semaphore.NewWeighted(int64(r.cfg.Sessions))
 	for {
-		j, ok := r.queue.pop()
+		j, ok := r.queue.pop(l)
 		if !ok {
 			return
 		}
@@ -246,13 +258,10 @@ func (r *Runner) dispatch(ctx context.Context) {
 // returns false when no work waits. It is for owners that have not started the runner, such as
 // tests.
 func (r *Runner) RunNext(ctx context.Context) bool {
-	r.queue.mu.Lock()
-	if len(r.queue.jobs) == 0 {
-		r.queue.mu.Unlock()
+	j := r.queue.takeFirst()
+	if j == nil {
 		return false
 	}
-	j := r.queue.first()
-	r.queue.mu.Unlock()
 	r.runJob(ctx, j)
 	return true
 }

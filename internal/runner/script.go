@@ -19,6 +19,9 @@ type Script struct {
 	// Does describes the work in the sentence "Failed to …"; empty when Failed writes that
 	// sentence.
 	Does string
+	// Processor says that the work begins with an operation that keeps a processor busy. Such work
+	// does not wait behind work that begins with calls to machines.
+	Processor bool
 	// NoRetry makes every failure final, even a temporary one.
 	NoRetry bool
 	// Operations lists the operations. It is called again after every commit. Operations that are
