@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -54,12 +55,30 @@ func (r *Reconciler) finish(ctx context.Context, s *scope, res result, err error
 		return again, client.IgnoreNotFound(err)
 	}
 	r.publish(s)
+	logPass(ctx, s, res)
 	r.Metrics.observe(s)
 	if s.engineReason == v1alpha1.EngineDeniedReason {
 		count(r.Metrics.errors, s.host)
 		return ctrl.Result{}, err // the pauses of the queue grow
 	}
 	return ctrl.Result{RequeueAfter: res.requeueAfter}, nil
+}
+
+// debugLevel is the verbosity of what only --log-level=debug shows.
+const debugLevel = 4
+
+// logPass logs a pass that was written, so that the log still tells the life of a host when its
+// events have expired. A pass that changes neither the state, the operational status nor the error
+// of the host is only logged for debugging.
+func logPass(ctx context.Context, s *scope, res result) {
+	logger, before, now := log.FromContext(ctx), &s.before.Status, &s.host.Status
+	if before.Provisioning.State == now.Provisioning.State && before.OperationalStatus == now.OperationalStatus &&
+		before.ErrorType == now.ErrorType && before.ErrorMessage == now.ErrorMessage {
+		logger = logger.V(debugLevel)
+	}
+	// The error of a restored status was written by somebody else.
+	logger.Info("Reconciled host", "host", client.ObjectKeyFromObject(s.host), "provisioningState", now.Provisioning.State,
+		"operationalStatus", now.OperationalStatus, "errorMessage", node.CutText(now.ErrorMessage), "requeueAfter", res.requeueAfter)
 }
 
 // showError shows in the status why a pass could not go on, and sets when the next one comes. It
