@@ -58,6 +58,17 @@ type UpdateRecord struct {
 	// applied is the generation that was applied last. It is not applied again. 0 means none.
 	// +optional
 	Applied int64 `json:"applied,omitempty"`
+
+	// requestedDigest identifies what the requested generation asks for. In another cluster, to
+	// which the host is moved, the object has another UID and another generation, and only its
+	// content tells that it is the same. Empty means unknown, as after an earlier version of the
+	// operator.
+	// +optional
+	RequestedDigest string `json:"requestedDigest,omitempty"`
+
+	// appliedDigest is the same for the applied generation.
+	// +optional
+	AppliedDigest string `json:"appliedDigest,omitempty"`
 }
 
 // WrittenFirmware is firmware that the engine wrote.

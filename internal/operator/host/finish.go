@@ -227,8 +227,14 @@ func (r *Reconciler) dropStatus(ctx context.Context, s *scope, refusal error) er
 // keepsRecords reports whether the API server has stored the records that were written.
 func keepsRecords(stored, written v1alpha1.BareMetalHostStatus) bool {
 	return stored.Operation.Name == written.Operation.Name && stored.Updates.Service.Name == written.Updates.Service.Name &&
-		stored.Updates.Settings == written.Updates.Settings && stored.Updates.Components == written.Updates.Components &&
+		keepsVersions(stored.Updates.Settings, written.Updates.Settings) && keepsVersions(stored.Updates.Components, written.Updates.Components) &&
 		stored.GoodBMC == written.GoodBMC
+}
+
+// keepsVersions leaves out the digests. They matter only after a move, and nothing is repeated
+// before that because a definition does not know them.
+func keepsVersions(stored, written v1alpha1.UpdateRecord) bool {
+	return stored.UID == written.UID && stored.Requested == written.Requested && stored.Applied == written.Applied
 }
 
 // errOldDefinition means that the API server does not keep the records without which

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
@@ -212,16 +213,115 @@ func TestUpdateGoesOnWhenItsHostIsMoved(t *testing.T) {
 	moved := componentsObject(1, nil, firmware.Spec.Updates...)
 	moved.Name, moved.Namespace, moved.UID = "web", "metal", "other"
 	l.create(moved)
-	l.status("web", func(s *v1alpha1.BareMetalHostStatus) { *s = v1alpha1.BareMetalHostStatus{} })
-	l.annotate("web", v1alpha1.StatusAnnotation, string(status))
 	l.node("web", func(n *provisioner.Node) { n.GuardsFirmware = true }) // so that an abort would be asked for
-	l.restart()
+	l.arrives("web", string(status))
 	l.until("web", "updated", func(h *v1alpha1.BareMetalHost) bool {
 		return h.Status.LastUpdated != nil && h.Status.Updates.Service.Request != askService
 	})
 	l.reboots("web") // with an object that says that its change is still to be applied
 	if asked, aborted := l.count("web", askService), l.count("web", askAbort); asked != 1 || aborted != 0 {
 		t.Errorf("%d updates and %d aborts, want the one that ran", asked, aborted)
+	}
+}
+
+// arrives lets a host begin with a status in its annotation, as in the cluster to which it was moved.
+func (l *life) arrives(name, status string) {
+	l.Helper()
+	l.status(name, func(s *v1alpha1.BareMetalHostStatus) { *s = v1alpha1.BareMetalHostStatus{} })
+	l.annotate(name, v1alpha1.StatusAnnotation, status)
+	l.restart()
+}
+
+// stubborn is an engine whose machines keep their boot timeout.
+type stubborn struct{ *demo.Engine }
+
+func (stubborn) Settings(context.Context, string) ([]provisioner.Setting, error) {
+	return []provisioner.Setting{{Name: "BootTimeout", Value: "5"}}, nil
+}
+
+// TestSettingsThatAMachineDoesNotTakeAreAppliedOnceAlsoWhenItsHostIsMoved moves a host whose
+// HostFirmwareSettings goes on showing a difference: while it is in use or free, while its update
+// runs, and while it is prepared, which ends during the move. After that, another value is asked
+// for.
+func TestSettingsThatAMachineDoesNotTakeAreAppliedOnceAlsoWhenItsHostIsMoved(t *testing.T) {
+	known := func(status string) string { return status }
+	for name, tt := range map[string]struct {
+		image   func(*v1alpha1.BareMetalHost)
+		state   v1alpha1.ProvisioningState
+		running bool
+		moves   time.Duration
+		status  func(string) string
+		verb    string
+		want    int // how often the settings are applied until another value is asked for
+	}{
+		"in use":         {withImage, v1alpha1.StateProvisioned, false, 0, known, askService, 1},
+		"being updated":  {withImage, v1alpha1.StateProvisioned, true, 0, known, askService, 1},
+		"free":           {nil, v1alpha1.StateAvailable, false, 0, known, askClean, 1},
+		"being prepared": {nil, v1alpha1.StateAvailable, true, time.Hour, known, askClean, 1},
+		"in use, with a status of an earlier version": {
+			withImage, v1alpha1.StateProvisioned, false, 0,
+			func(status string) string { return strings.ReplaceAll(status, "Digest", "OfAnotherName") }, askService, 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLife(t, func(c *Config) { c.Engine = stubborn{c.Engine.(*demo.Engine)} })
+			l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute, demo.VerbClean: 5 * time.Minute}})
+			l.restart()
+			l.add("web", tt.image)
+			l.rests("web", tt.state)
+			policy := &v1alpha1.HostUpdatePolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "metal", Name: "web"}}
+			policy.Spec.FirmwareSettings = v1alpha1.UpdateOnReboot
+			l.create(policy)
+			l.timeouts("web")
+			l.judged("web", true, true)
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			l.until("web", "being given its settings", func(h *v1alpha1.BareMetalHost) bool {
+				return l.count("web", tt.verb) == 1 && h.Status.Updates.Settings.Requested == 1
+			})
+			settled := func(h *v1alpha1.BareMetalHost) bool {
+				return h.Status.Provisioning.State == tt.state && h.Status.Updates.Service.Request == "" && h.Status.Updates.Settings.Requested == 0
+			}
+			if !tt.running {
+				l.until("web", "given its settings", settled)
+			}
+
+			status, err := json.Marshal(l.host("web").Status)
+			if err != nil {
+				t.Fatal(err)
+			}
+			settings := &v1alpha1.HostFirmwareSettings{}
+			if err := l.api.Get(t.Context(), client.ObjectKey{Namespace: "metal", Name: "web"}, settings); err != nil {
+				t.Fatal(err)
+			}
+			l.remove(settings)
+			settings.ResourceVersion, settings.UID, settings.Generation = "", "other", 7
+			settings.Status.Conditions = comparedAt(7, true)
+			l.create(settings)
+			l.now = l.now.Add(tt.moves)
+			l.arrives("web", tt.status(string(status)))
+			l.until("web", "settled here", settled)
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			l.until("web", "restarted", func(h *v1alpha1.BareMetalHost) bool {
+				_, asked := h.Annotations[v1alpha1.RebootAnnotation]
+				return !asked && settled(h)
+			})
+			l.rests("web", tt.state)
+			if got := l.count("web", tt.verb); got != tt.want {
+				t.Errorf("the settings were applied %d times, want %d", got, tt.want)
+			}
+			l.says("web", v1alpha1.UpdatePendingCondition, metav1.ConditionFalse, v1alpha1.UpToDateReason)
+
+			settings.Spec.Settings["BootTimeout"] = intstr.FromInt32(11)
+			settings.Generation, settings.Status.Conditions = 8, comparedAt(8, true)
+			if err := l.api.Update(t.Context(), settings); err != nil {
+				t.Fatal(err)
+			}
+			l.annotate("web", v1alpha1.RebootAnnotation, "")
+			l.until("web", "given another value", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Updates.Settings.Applied == 8 })
+			if got := l.count("web", tt.verb); got != tt.want+1 {
+				t.Errorf("the settings were applied %d times, want %d", got, tt.want+1)
+			}
+		})
 	}
 }
 

@@ -243,6 +243,10 @@ func TestWhatAnObjectAsksForDependsOnItsConditionsAndOnTheRecord(t *testing.T) {
 		{name: "the machine differs, not permitted", conditions: conditions(3, yes, yes), withdrawn: true, kept: true},
 		{name: "applied, and still shown as different", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s1", Applied: 3}, kept: true},
 		{name: "another object was applied", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s0", Applied: 3}, version: 3, ready: true, kept: true},
+		{name: "applied in another cluster", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{AppliedDigest: "same"}, kept: true},
+		{name: "something else was applied in another cluster", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{AppliedDigest: "other"}, version: 3, ready: true, kept: true},
+		{name: "applied in another cluster, and requested there", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{AppliedDigest: "same", RequestedDigest: "same"}, version: 3, ready: true, kept: true},
+		{name: "another object with the same content was applied", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s0", Applied: 3, AppliedDigest: "same"}, version: 3, ready: true, kept: true},
 		{name: "another object was requested, and this one asks for nothing", clean: true, record: v1alpha1.UpdateRecord{UID: "s0", Requested: 3}},
 		{name: "another object was requested", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s0", Requested: 3}, version: 3, ready: true},
 		{name: "an older version was applied", conditions: conditions(3, yes, yes), record: v1alpha1.UpdateRecord{UID: "s1", Applied: 2}, version: 3, ready: true, kept: true},
@@ -255,7 +259,7 @@ func TestWhatAnObjectAsksForDependsOnItsConditionsAndOnTheRecord(t *testing.T) {
 		{name: "requested, invalid since", conditions: conditions(3, no, yes), record: v1alpha1.UpdateRecord{UID: "s1", Requested: 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := change{record: tt.record, withdrawn: tt.withdrawn}.of(object, tt.conditions, tt.clean)
+			c := change{digest: "same", record: tt.record, withdrawn: tt.withdrawn}.of(object, tt.conditions, tt.clean)
 			if c.version() != tt.version || c.ready() != tt.ready || c.kept() != tt.kept {
 				t.Errorf("version %d, ready %t, kept %t; want %d, %t, %t", c.version(), c.ready(), c.kept(), tt.version, tt.ready, tt.kept)
 			}

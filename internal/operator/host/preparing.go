@@ -210,7 +210,7 @@ func (p preparing) configure(ctx context.Context, s *scope, c configuration) (co
 // available without this record, it would be configured once more. What was asked for since the
 // request is planned afterwards.
 func (p preparing) configured(ctx context.Context, s *scope, raid *v1alpha1.RAIDConfig) (result, error) {
-	if updates := s.host.Status.Updates; updates.Settings.Requested != 0 || updates.Components.Requested != 0 || len(updates.Firmware) > 0 {
+	if updates := s.host.Status.Updates; isOpen(updates.Settings) || isOpen(updates.Components) || len(updates.Firmware) > 0 {
 		if err := p.updater.applied(ctx, s); err != nil {
 			return stopped(), err
 		}

@@ -80,9 +80,11 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.host.Status, s.restored = *status, refusal == nil
 	s.host.Status.PowerOffHolds = nil // the machine was off then, which proves nothing now
-	// The HostFirmwareSettings and HostFirmwareComponents were moved as well and have other UIDs
-	// here. With the old records they would count as other objects.
-	s.host.Status.Updates.Settings, s.host.Status.Updates.Components = v1alpha1.UpdateRecord{}, v1alpha1.UpdateRecord{}
+	// The HostFirmwareSettings and HostFirmwareComponents were moved as well, and have other UIDs
+	// and generations here. With the old ones they would count as other objects.
+	for _, record := range []*v1alpha1.UpdateRecord{&s.host.Status.Updates.Settings, &s.host.Status.Updates.Components} {
+		*record = v1alpha1.UpdateRecord{RequestedDigest: record.RequestedDigest, AppliedDigest: record.AppliedDigest}
+	}
 	s.host.Status.Operation.QueuedAt = nil // the former wait gives the host no place before those that wait here
 	if refusal == nil {
 		return result{}, nil

@@ -107,8 +107,11 @@ func (updater) request(s *scope, c changes) {
 	}{{c.settings, &updates.Settings}, {c.components, &updates.Components}} {
 		*part.record = part.change.record
 		part.record.Requested = part.change.version()
-		if part.record.Requested != 0 {
-			part.record.UID = part.change.uid
+		switch part.record.Requested {
+		case 0:
+			part.record.RequestedDigest = ""
+		case part.change.generation:
+			part.record.UID, part.record.RequestedDigest = part.change.uid, part.change.digest
 		}
 	}
 	updates.Firmware = nil
@@ -144,8 +147,9 @@ func (u updater) applied(ctx context.Context, s *scope) error {
 		}
 	}
 	for _, record := range []*v1alpha1.UpdateRecord{&updates.Settings, &updates.Components} {
-		if record.Requested != 0 {
+		if isOpen(*record) {
 			record.Requested, record.Applied = 0, record.Requested
+			record.RequestedDigest, record.AppliedDigest = "", record.RequestedDigest
 		}
 	}
 	updates.Firmware, updates.NodeID, updates.Service = nil, "", v1alpha1.OperationStatus{}
@@ -160,7 +164,9 @@ func (u updater) withdrawn(ctx context.Context, s *scope) error {
 			return err
 		}
 	}
-	updates.Settings.Requested, updates.Components.Requested = 0, 0
+	for _, record := range []*v1alpha1.UpdateRecord{&updates.Settings, &updates.Components} {
+		record.Requested, record.RequestedDigest = 0, ""
+	}
 	updates.Firmware, updates.NodeID, updates.Service = nil, "", v1alpha1.OperationStatus{}
 	return nil
 }

@@ -67,7 +67,9 @@ type change struct {
 	kind       string
 	uid        types.UID
 	generation int64
-	state      changeState
+	// digest identifies what the object asks for.
+	digest string
+	state  changeState
 	// problem says why the change is invalid.
 	problem string
 	// record says what the machine was given of this object; it is empty for another one.
@@ -119,6 +121,7 @@ func settingsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 	if u.settings == nil {
 		return c // what was requested of it is not wanted any more
 	}
+	c.digest = fingerprint(u.settings.Spec.Settings)
 	return c.of(u.settings, u.settings.Status.Conditions, len(u.settings.Spec.Settings) == 0)
 }
 
@@ -133,6 +136,7 @@ func componentsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 		return c // what was requested of it is not wanted any more
 	}
 	updates := u.components.Spec.Updates
+	c.digest = fingerprint(updates)
 	return c.of(u.components, u.components.Status.Conditions, len(updates) == 0 || slices.Equal(updates, u.components.Status.Updates))
 }
 
@@ -140,7 +144,11 @@ func componentsChange(u updateObjects, h *v1alpha1.BareMetalHost) change {
 // whatever its conditions say.
 func (c change) of(obj client.Object, conditions []metav1.Condition, clean bool) change {
 	c.uid, c.generation = obj.GetUID(), obj.GetGeneration()
-	if c.record.UID != c.uid {
+	switch {
+	case c.record.UID == c.uid:
+	case c.movedApplied():
+		c.record.UID, c.record.Applied = c.uid, c.generation
+	default:
 		c.replaced, c.record = c.requested(), v1alpha1.UpdateRecord{}
 	}
 	valid, changed := meta.FindStatusCondition(conditions, v1alpha1.ValidCondition), meta.FindStatusCondition(conditions, v1alpha1.ChangeDetectedCondition)
@@ -155,6 +163,21 @@ func (c change) of(obj client.Object, conditions []metav1.Condition, clean bool)
 		c.state = changeWanted
 	}
 	return c
+}
+
+// movedApplied reports whether the object came with its host from another cluster, where the
+// machine was given what it asks for.
+func (c change) movedApplied() bool {
+	return isMoved(c.record) && c.digest != "" && c.record.AppliedDigest == c.digest && !isOpen(c.record)
+}
+
+// isMoved reports whether a record is of an object in the cluster that the host came from.
+func isMoved(record v1alpha1.UpdateRecord) bool { return record.UID == "" }
+
+// isOpen reports whether the engine was asked to apply a version of an object, here or in the
+// cluster that the host came from, and that has failed or its end is not known.
+func isOpen(record v1alpha1.UpdateRecord) bool {
+	return record.Requested != 0 || isMoved(record) && record.RequestedDigest != ""
 }
 
 func seen(c *metav1.Condition, generation int64) bool {
