@@ -17,9 +17,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// discovers lets the operator create hosts for unknown machines. The host that it creates becomes
-// that of the story.
-func (m *managed) discovers(t *testing.T) {
+// discovery lets the operator create hosts for unknown machines.
+func (m *managed) discovery(t *testing.T) {
 	t.Helper()
 	if err := m.kube.Create(t.Context(), &discoveryv1alpha1.BareMetalHostDiscovery{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.host.Namespace, Name: "rack"},
@@ -30,6 +29,13 @@ func (m *managed) discovers(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// discovers does that and powers the machine on. The host that the operator creates becomes that of
+// the story.
+func (m *managed) discovers(t *testing.T) {
+	t.Helper()
+	m.discovery(t)
 	if err := m.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}

@@ -43,10 +43,10 @@ func startHost(t *testing.T, r *rack, groups ...string) *managed {
 }
 
 // startHostElsewhere starts an operator for the same engine in another cluster, for the same namespace.
-func (m *managed) startHostElsewhere(t *testing.T) *managed {
+func (m *managed) startHostElsewhere(t *testing.T, groups ...string) *managed {
 	t.Helper()
 	config := controlplanetest.Start(t, controlplanetest.Options{}).Config()
-	return startHostIn(t, config, metav1.ObjectMeta{Name: m.host.Namespace}, m.rack)
+	return startHostIn(t, config, metav1.ObjectMeta{Name: m.host.Namespace}, m.rack, groups...)
 }
 
 func startHostIn(t *testing.T, config *rest.Config, namespace metav1.ObjectMeta, r *rack, groups ...string) *managed {
