@@ -72,6 +72,7 @@ var sections = []section{
 	{"operator-create", benchOperatorCreate, false},
 	{"operator-discover", benchOperatorDiscover, false},
 	{"operator-scale", benchOperatorScale, false},
+	{"operator-deploy", benchOperatorDeploy, false},
 	{"claims", benchClaims, false},
 }
 

@@ -55,20 +55,23 @@ func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
+	waiting, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := c.createAll(ctx, fleet, func(i int) kube.Object { return fleetHost(i) }); err != nil {
+	if err := c.createAll(waiting, fleet, func(i int) kube.Object { return fleetHost(i) }); err != nil {
 		return err
 	}
-	if err := o.awaitAvailable(ctx, fleet); err != nil {
+	if err := o.awaitAvailable(waiting, fleet); err != nil {
 		return err
 	}
 	took := time.Since(begun)
-	return b.addOperator(ctx, c, o, operatorRun{
+	if err := b.addOperator(ctx, c, o, operatorRun{
 		what: fmt.Sprintf("%d hosts created at once, demo provisioner", fleet), took: took, within: 60,
 		before: before, byBench: fleet, writes: 10,
-	})
+	}); err != nil {
+		return err
+	}
+	return b.watchIdle(ctx, c, o, fmt.Sprintf("idle with %d hosts with BMCs", fleet), nil)
 }
 
 // operatorRun is what an operator did, with the targets of its costs.
@@ -179,7 +182,7 @@ func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	b.add(figure{name: what + ": calls of the engine for each, apart from lists", value: calls.single / fleet, unit: "calls", target: 6, best: least})
-	return b.watchIdle(ctx, c, f)
+	return b.watchIdle(ctx, c, f.operator, fmt.Sprintf("idle with %d hosts", fleet), f.calls)
 }
 
 // discovered has the processes that turn machines into hosts.
@@ -253,19 +256,23 @@ func (f *discovered) calls(ctx context.Context) (engineCalls, error) {
 	return calls, err
 }
 
-// watchIdle measures what an operator costs while nothing happens.
-func (b *bench) watchIdle(ctx context.Context, c *cluster, f *discovered) error {
+// watchIdle measures what an operator costs while nothing happens. calls reads the counts of its
+// engine; nil means that the engine has none.
+func (b *bench) watchIdle(ctx context.Context, c *cluster, o *operatorProcess, what string, calls func(context.Context) (engineCalls, error)) error {
+	if calls == nil {
+		calls = func(context.Context) (engineCalls, error) { return engineCalls{}, nil }
+	}
 	read := func() (w written, e engineCalls, cpu time.Duration, err error) {
 		w, err = c.writes(ctx)
 		if err == nil {
-			e, err = f.calls(ctx)
+			e, err = calls(ctx)
 		}
 		if err == nil {
-			cpu, err = f.operator.CPU()
+			cpu, err = o.CPU()
 		}
 		return w, e, cpu, err
 	}
-	writes, calls, cpu, err := read()
+	writes, asked, cpu, err := read()
 	if err != nil {
 		return err
 	}
@@ -274,16 +281,17 @@ func (b *bench) watchIdle(ctx context.Context, c *cluster, f *discovered) error 
 		return ctx.Err()
 	case <-time.After(idleTime):
 	}
-	laterWrites, laterCalls, laterCPU, err := read()
+	laterWrites, laterAsked, laterCPU, err := read()
 	if err != nil {
 		return err
 	}
 	cost, intervals := laterWrites.minus(writes), float64(idleTime/operatorPoll)
-	what := fmt.Sprintf("idle with %d hosts", fleet)
 	b.add(figure{name: what + ": writes in 30 s, apart from leases", value: cost.objects + cost.firmware + cost.events + cost.discoveries, unit: "writes", target: noMore, best: least})
-	// A page has a hundred nodes, and the changes may fill more than one page.
-	b.add(figure{name: what + ": pages of lists of the engine in each poll", value: (laterCalls.lists - calls.lists) / intervals, unit: "pages", target: 2, best: least})
-	b.add(figure{name: what + ": other calls of the engine in 30 s", value: laterCalls.single - calls.single, unit: "calls", target: noMore, best: least})
+	if laterAsked.lists > 0 {
+		// A page has a hundred nodes, and the changes may fill more than one page.
+		b.add(figure{name: what + ": pages of lists of the engine in each poll", value: (laterAsked.lists - asked.lists) / intervals, unit: "pages", target: 2, best: least})
+		b.add(figure{name: what + ": other calls of the engine in 30 s", value: laterAsked.single - asked.single, unit: "calls", target: noMore, best: least})
+	}
 	b.add(figure{name: what + ": operator's share of one core", value: 100 * (laterCPU - cpu).Seconds() / idleTime.Seconds(), unit: "%"})
 	return nil
 }

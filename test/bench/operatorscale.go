@@ -47,14 +47,31 @@ func benchOperatorScale(ctx context.Context, b *bench) (err error) {
 			return err
 		}
 		created = size
-		if costs[i], err = c.measureChanges(ctx, size); err != nil {
+		engine := demo.New(demo.Options{})
+		addOthers(engine, changedHosts, size)
+		// Polls would be counted as costs of the changes.
+		options := operator.Options{Engine: engine, PollInterval: time.Hour}
+		if costs[i], err = c.measureChanges(ctx, options, changing{c.changeHosts, c.changeHosts, changeRounds, changedHosts}); err != nil {
 			return err
 		}
 	}
-	what := fmt.Sprintf("a change of one of %d hosts to one of %d", fleets[1], fleets[0])
+	b.addChangeCosts(fmt.Sprintf("a change of one of %d hosts to one of %d", fleets[1], fleets[0]), costs)
+	return nil
+}
+
+// addChangeCosts adds how many times more a change costs among many hosts than among few.
+func (b *bench) addChangeCosts(what string, costs [len(fleets)]changeCost) {
 	b.add(figure{name: what + ": CPU time", value: costs[1].cpu / costs[0].cpu, unit: fmt.Sprintf("times (%.2f ms to %.2f ms)", costs[1].cpu, costs[0].cpu), target: 2, best: least})
 	b.add(figure{name: what + ": allocations", value: costs[1].allocations / costs[0].allocations, unit: fmt.Sprintf("times (%.0f to %.0f)", costs[1].allocations, costs[0].allocations), target: 2, best: least})
-	return nil
+}
+
+// addOthers adds the nodes from one number to another, which belong to nobody that the operator
+// works for.
+func addOthers(engine *demo.Engine, from, to int) {
+	for i := from; i < to; i++ {
+		name := fmt.Sprintf("other-%05d", i)
+		engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name), Change: func(n *provisioner.Node) { n.Name = name }})
+	}
 }
 
 func scaleHost(i int) *v1alpha1.BareMetalHost {
@@ -74,16 +91,19 @@ type changeCost struct {
 	allocations float64
 }
 
-// measureChanges runs an operator whose engine has as many nodes as there are hosts, and changes
-// some hosts.
-func (c *cluster) measureChanges(ctx context.Context, size int) (cost changeCost, err error) {
-	engine := demo.New(demo.Options{})
-	for i := changedHosts; i < size; i++ {
-		name := fmt.Sprintf("other-%05d", i)
-		engine.Discover(demo.Machine{Inventory: demo.SampleInventory(name), Change: func(n *provisioner.Node) { n.Name = name }})
-	}
-	// Polls would be counted as costs of the changes.
-	op, err := operator.New(operator.Options{Config: c.config, Engine: engine, PollInterval: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+// changing is what is done with an operator to measure what a change costs it.
+type changing struct {
+	// first fills caches and opens connections, and is not measured.
+	first func(context.Context) error
+	// round makes some changes, and waits until the operator has carried them out.
+	round          func(context.Context) error
+	rounds, number int // of rounds, and of changes in each of them
+}
+
+// measureChanges runs an operator and changes hosts.
+func (c *cluster) measureChanges(ctx context.Context, options operator.Options, does changing) (cost changeCost, err error) {
+	options.Config, options.Logger = c.config, slog.New(slog.DiscardHandler)
+	op, err := operator.New(options)
 	if err != nil {
 		return cost, err
 	}
@@ -94,17 +114,17 @@ func (c *cluster) measureChanges(ctx context.Context, size int) (cost changeCost
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	if err := c.changeHosts(ctx); err != nil { // the first changes fill caches and open connections
+	if err := does.first(ctx); err != nil {
 		return cost, err
 	}
 	cpu, allocations := usedHere()
-	for range changeRounds {
-		if err := c.changeHosts(ctx); err != nil {
+	for range does.rounds {
+		if err := does.round(ctx); err != nil {
 			return cost, err
 		}
 	}
 	laterCPU, laterAllocations := usedHere()
-	const changes = changedHosts * changeRounds
+	changes := float64(does.rounds * does.number)
 	return changeCost{milliseconds(laterCPU-cpu) / changes, float64(laterAllocations-allocations) / changes}, nil
 }
 
