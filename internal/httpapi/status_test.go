@@ -73,12 +73,23 @@ Metal3's operator, are:
 | the reason DiscoveryDisabled of a discovery resource | the engine does not tell whether its discovery is on; see its configuration |
 | the events BMCCredentialError and ProfileSet; ingot_host_state_seconds and ingot_queue_wait_seconds, or the like | a Secret that cannot be used is a RegistrationError, and hardware profiles are only root device hints; metal3_operation_*_duration_seconds, and the conditions with their times |
 | images, firmware and files of checksums on the engine's own machine or link | refused, by webhooks too, unless the operator has --allow-local-image-urls |
-| annotations end the wait after a registration that failed | only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it, also when the Secret did not exist |
+| annotations and Secrets end the wait after a failure | after a registration, of the annotations only metal3.io/allow-duplicate does, because each try calls the BMC with the same credentials; a change of the spec or of the Secret ends it, also when the Secret did not exist. After a live update, only reboot.metal3.io and the keys below it do, and no Secret |
 | live updates are for hosts in the state provisioned, by Metal3's design of them | externally provisioned hosts get them, too, as with Metal3's operator by now; there is none without a HostUpdatePolicy that allows it |
 | the engine alone restarts the machine for a live update, and reboot.metal3.io is removed after it was asked, by the same design | as with Metal3's operator, the system is shut down, or powered off, before; the annotation goes when the update is recorded, just before the engine is asked, and what it refuses is tried again without the annotation |
 | IdentityVerified, IdentityMismatch and IdentityUnverified as conditions | one condition, IdentityVerified; the others are its reasons |
 | a Secret of spec.preprovisioningNetworkDataName that is missing is a registration error | only what boots the ramdisk waits for it, as for a ramdisk that is not built; the condition Progressing says so |
 | Metal3's provider for Cluster API claims addresses of an IPPool of ipam.metal3.io with IPClaims | IPAddressClaims do that for each IPAM provider; an IPClaim that it has left keeps its finalizer, metal3data.infrastructure.cluster.x-k8s.io, until somebody removes that |
+| 10 writes to the API server for a new host | 9 of the host, its Secret and HardwareData; about 4 more of its HostFirmwareSettings and HostFirmwareComponents, and the events |
+| a new reboot.metal3.io/KEY always powers the machine off | while the engine works on the machine it waits for the end of that, see [hosts.md](hosts.md#power) |
+| work on a host that reboot.metal3.io/KEY holds off | an available host begins none, and what failed is not tried again before the last key is gone |
+| HostFirmwareSettings and HostFirmwareComponents of a paused host | nothing is read or compared until the pause ends |
+| firmware with ftp, gopher or oci URLs, images with a user in front of their registry | webhooks refuse them |
+| BMC addresses with #, a user or an IPv6 zone; paths of systems with .. or an escaped ? or # | webhooks refuse them, and without webhooks they are a registration error |
+| libvirt addresses for a driver of tests | they use ipmi, as with Metal3's operator |
+| notifications of the engine make changes visible at once | the operator polls the engine every 5 s, and every second while it expects a change |
+| discovery skips locally administered MAC addresses | they come last, because virtual machines have no others |
+| a live update ends when its outcome was compared | it also ends two minutes after the engine has done it |
+| the defaults of --metrics-addr, --health-addr, --webhook-port, --kube-api-qps, --kube-api-burst and --controller-concurrency | none, none, 0, 1000, 2000, and 16 for --concurrency; --leader-elect and the flags that begin so are those of leases, see [operator.md](operator.md#options) |
 `
 
 func sortedRoutes() []route {
