@@ -46,7 +46,7 @@ type steering struct {
 func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	var err error
 	if s.changes, err = p.updater.read(ctx, s.host); err != nil {
-		return steering{result: result{stop: true}}, err
+		return steering{result: stopped()}, err
 	}
 	if !s.host.HasBMC() {
 		s.updatePending = withoutBMC(s.changes)
@@ -58,7 +58,7 @@ func (p liveUpdate) step(ctx context.Context, s *scope) (steering, error) {
 	permitted := s.changes.permitted()
 	v, tooOld, err := p.view(ctx, s, permitted)
 	if err != nil {
-		return steering{result: result{stop: true}}, err
+		return steering{result: stopped()}, err
 	}
 	next := decideService(v)
 	s.updatePending = p.pending(s, v, permitted, next, tooOld)
@@ -121,7 +121,7 @@ func isObserved(c changes) bool {
 
 // take carries out a step that decideService chose.
 func (p liveUpdate) take(ctx context.Context, s *scope, permitted changes, v serviceView, next serviceStep) (steering, error) {
-	stop := steering{result: result{requeueAfter: soon, stop: true}}
+	stop := steering{result: stoppedFor(soon)}
 	record := s.operation(v1alpha1.OperationService)
 	switch next {
 	case serviceNone:
@@ -135,7 +135,7 @@ func (p liveUpdate) take(ctx context.Context, s *scope, permitted changes, v ser
 	case serviceUnbootable:
 		s.waiting("The restart waits for the ramdisk of the update: %s", s.ramdiskMissing)
 		count(p.metrics.noRamdisk, s.host)
-		return steering{result: result{requeueAfter: ramdiskWait, stop: true}}, nil
+		return steering{result: stoppedFor(ramdiskWait)}, nil
 	case serviceRestart:
 		return p.restart(ctx, s, permitted)
 	case serviceBegin:
@@ -183,11 +183,11 @@ func (p liveUpdate) await(ctx context.Context, s *scope, v serviceView) (steerin
 		}
 		seenAtWork(record, *s.node)
 		if err := p.updater.begun(ctx, s); err != nil {
-			return steering{result: result{stop: true}}, err
+			return steering{result: stopped()}, err
 		}
 	}
 	s.working(v1alpha1.ServicingReason, "%s", node.CutText(message))
-	return steering{result: result{requeueAfter: workPoll, stop: true}}, nil
+	return steering{result: stoppedFor(workPoll)}, nil
 }
 
 // restart powers the machine off for another attempt, unless nothing is left to do.
@@ -226,12 +226,12 @@ func (p liveUpdate) begin(ctx context.Context, s *scope, permitted changes) (ste
 	delete(s.host.Annotations, v1alpha1.RebootAnnotation)
 	s.working(v1alpha1.ServicingReason, "The engine is asked to update the machine")
 	s.note(eventServicingStarted, "Live update started: %s", permitted.names())
-	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+	return steering{result: stoppedFor(soon)}, nil
 }
 
 // send sends the recorded request.
 func (p liveUpdate) send(ctx context.Context, s *scope, permitted changes) (steering, error) {
-	stop := steering{result: result{requeueAfter: soon, stop: true}}
+	stop := steering{result: stoppedFor(soon)}
 	steps, err := p.updater.steps(ctx, s, permitted)
 	if err == nil && len(steps) == 0 {
 		return p.nothingLeft(ctx, s, permitted)
@@ -265,7 +265,7 @@ func (p liveUpdate) service(ctx context.Context, s *scope, steps []node.Step) er
 // request is recorded before it is sent, because a node that is active again would otherwise count
 // as one whose update has succeeded.
 func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
-	stop := steering{result: result{requeueAfter: workPoll, stop: true}}
+	stop := steering{result: stoppedFor(workPoll)}
 	s.working(v1alpha1.ServicingReason, "The engine ends the live update")
 	record := s.operation(v1alpha1.OperationService)
 	if record.Request != askAbort {
@@ -292,7 +292,7 @@ func (p liveUpdate) abort(ctx context.Context, s *scope) (steering, error) {
 func (p liveUpdate) complete(ctx context.Context, s *scope) (steering, error) {
 	at := changedAt(*s.node)
 	if err := p.updater.applied(ctx, s); err != nil {
-		return steering{result: result{stop: true}}, err
+		return steering{result: stopped()}, err
 	}
 	s.host.Status.Updates.Service = v1alpha1.OperationStatus{
 		Name: v1alpha1.OperationService, Request: askObserve, Accepted: true, NodeChangedAt: at,
@@ -301,28 +301,28 @@ func (p liveUpdate) complete(ctx context.Context, s *scope) (steering, error) {
 	s.clearError()
 	s.note(eventServicingComplete, "The machine has got its BIOS settings and firmware")
 	count(p.metrics.servicing, s.host, serviceSucceeded)
-	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+	return steering{result: stoppedFor(soon)}, nil
 }
 
 // nothingLeft records that the machine has what is asked for, without an update.
 func (p liveUpdate) nothingLeft(ctx context.Context, s *scope, permitted changes) (steering, error) {
 	p.updater.request(s, permitted)
 	if err := p.updater.applied(ctx, s); err != nil {
-		return steering{result: result{stop: true}}, err
+		return steering{result: stopped()}, err
 	}
 	s.clearError()
-	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+	return steering{result: stoppedFor(soon)}, nil
 }
 
 // end forgets an update that does not run any more. why completes the text of the event.
 func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, error) {
 	if err := p.updater.withdrawn(ctx, s); err != nil {
-		return steering{result: result{stop: true}}, err
+		return steering{result: stopped()}, err
 	}
 	s.clearError()
 	s.note(eventServicingAborted, "The live update ended: %s", why)
 	count(p.metrics.servicing, s.host, serviceAborted)
-	return steering{result: result{requeueAfter: soon, stop: true}}, nil
+	return steering{result: stoppedFor(soon)}, nil
 }
 
 // refused handles a refusal of the engine. The machine is off for the update, and the next pass
@@ -330,9 +330,9 @@ func (p liveUpdate) end(ctx context.Context, s *scope, why string) (steering, er
 func (p liveUpdate) refused(ctx context.Context, s *scope, err error) (steering, error) {
 	var failed *failure
 	if err = refused(v1alpha1.OperationService, askService, s.node.ID, err); errors.As(err, &failed) {
-		return steering{result: result{requeueAfter: soon, stop: true}}, p.failed(ctx, s, failed.err)
+		return steering{result: stoppedFor(soon)}, p.failed(ctx, s, failed.err)
 	}
-	return steering{result: result{stop: true}}, err
+	return steering{result: stopped()}, err
 }
 
 // failed returns the failure of an update. What was requested stays recorded, and is tried again.
@@ -367,10 +367,10 @@ func (p liveUpdate) leave(ctx context.Context, s *scope, state v1alpha1.Provisio
 	if updates := s.host.Status.Updates; updates.Service.Request != "" || updates.Components.Requested != 0 {
 		var err error
 		if s.changes, err = p.updater.read(ctx, s.host); err != nil {
-			return result{stop: true}, err
+			return stopped(), err
 		}
 		if _, err := p.end(ctx, s, "the deployment is removed"); err != nil {
-			return result{stop: true}, err
+			return stopped(), err
 		}
 	}
 	return s.moveTo(state), nil

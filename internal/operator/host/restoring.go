@@ -58,14 +58,14 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	if pause := s.wait(v1alpha1.OperationDelete, p.maxBackoff); deleted && pause > 0 {
 		s.unrestored = true
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
-		return result{requeueAfter: pause, stop: true}, nil
+		return stoppedFor(pause), nil
 	}
 	refusal, err := p.refusal(ctx, s, status.Provisioning, v1alpha1.ReleaseOf(text))
 	if errors.Is(err, errNotReleased) && !deleted {
 		s.unrestored = true
 		s.waiting("Node %s still belongs to this host in another cluster: pause the host there with the annotation %s and with the same annotation %s as here, or remove extra.%s from the node if that cluster is gone",
 			status.Provisioning.ID, v1alpha1.PausedAnnotation, v1alpha1.StatusAnnotation, v1alpha1.NodeMarkKey)
-		return result{requeueAfter: releasePoll, stop: true}, nil
+		return stoppedFor(releasePoll), nil
 	}
 	if err != nil && !deleted {
 		s.unrestored = true
@@ -98,7 +98,7 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	if state := s.state(); !s.host.HasBMC() && linkedStates[state] || state == v1alpha1.StateNone || state == v1alpha1.StateRegistering {
 		s.moveTo(v1alpha1.StateUnmanaged) // the error stays there until the host gets a node
 	}
-	return result{stop: true}, &failure{v1alpha1.OperationRegister, refusal}
+	return stopped(), &failure{v1alpha1.OperationRegister, refusal}
 }
 
 // unchecked handles a host that is being deleted while the engine cannot be asked whose node its
@@ -106,12 +106,12 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 func (p restoring) unchecked(s *scope, id string, err error) (result, error) {
 	if errors.Is(err, provisioner.ErrBusy) {
 		s.unrestored = true
-		return result{stop: true}, err
+		return stopped(), err
 	}
 	if s.operation(v1alpha1.OperationDelete).Failures+1 < deleteAttempts {
 		s.unrestored = true
 		s.working(v1alpha1.DeletingReason, messageNotDeleted)
-		return result{stop: true}, &failure{v1alpha1.OperationDelete, fmt.Errorf("read node %s: %w", truncate(id, maxNodeID), err)}
+		return stopped(), &failure{v1alpha1.OperationDelete, fmt.Errorf("read node %s: %w", truncate(id, maxNodeID), err)}
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.warn(eventDeleteGaveUp, "Node %q may still be in the engine and has to be deleted there if it is this host's: %s", truncate(id, maxNodeID), node.CutText(err.Error()))
