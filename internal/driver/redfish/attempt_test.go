@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -100,6 +101,36 @@ func TestRestartWithoutPowerOffIsNotRepeatedBlindly(t *testing.T) {
 	}
 	if _, err := d.SetPower(t.Context(), m.node, node.Rebooting, driver.Turn{Attempt: driver.Unknown}); err == nil || len(m.Effects()) != 2 {
 		t.Errorf("with an unknown outcome: %v, effects %q, want an error and no second restart", err, m.Effects())
+	}
+}
+
+func TestResetThatTheBMCAcceptedIsDoneThoughTheBMCDoesNotAnswerAfterIt(t *testing.T) {
+	for _, test := range []struct {
+		keepsOn bool
+		want    []string
+	}{
+		{false, []string{"power off", "power on"}},
+		{true, []string{"reboot"}},
+	} {
+		m, d := newMachine(t, "dell")
+		isOn(m)
+		m.node.DisablePowerOff, m.before = test.keepsOn, len(m.Server.Effects())
+		reset := false
+		m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+			if reset {
+				reset = false
+				said(w, http.StatusServiceUnavailable, ``)
+				return
+			}
+			bmc.ServeHTTP(w, r)
+			reset = strings.Contains(r.URL.Path, "ComputerSystem.Reset")
+		})
+		_, err := finish(t.Context(), func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+			return d.SetPower(ctx, m.node, node.Rebooting, turn)
+		})
+		if got := m.Effects(); err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("disable_power_off %v: error = %v, effects %q; want %q", test.keepsOn, err, got, test.want)
+		}
 	}
 }
 

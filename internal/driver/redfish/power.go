@@ -209,7 +209,8 @@ func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn
 }
 
 // reset requests the reset of a leg and reads the system again. A refusal is ignored if the machine
-// has the wanted state already.
+// has the wanted state already. A reset that the BMC has accepted is done, even if the BMC does not
+// answer afterwards: reset then returns the system as it was before.
 func (c *call) reset(system *schemas.ComputerSystem, l leg) (*schemas.ComputerSystem, error) {
 	kind, err := chooseReset(system, l.resets)
 	if err != nil {
@@ -223,10 +224,13 @@ func (c *call) reset(system *schemas.ComputerSystem, l leg) (*schemas.ComputerSy
 		return nil, refusal
 	}
 	after, err := c.system()
-	if refusal != nil && (err != nil || after.PowerState != l.goal) {
+	switch {
+	case refusal != nil && (err != nil || after.PowerState != l.goal):
 		return nil, refusal
+	case err != nil:
+		return system, nil //nolint:nilerr // the next turn reads it
 	}
-	return after, err
+	return after, nil
 }
 
 // isRefusal reports whether a BMC refused a request.
