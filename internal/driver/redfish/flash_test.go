@@ -134,6 +134,24 @@ func TestReadThatFailsBeforeTheFlashLeavesItsOutcomeKnown(t *testing.T) {
 	}
 }
 
+func TestReadThatFailsBeforeTheNextComponentIsNoReasonToDoubtIt(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	f := &flashing{m: m, d: d, step: firmwareStep(
+		"bmc", redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1"),
+		"bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2"),
+	)}
+	for began := false; !began || f.turn.Phase != ""; began = true {
+		if _, err := f.next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.RefuseReads()
+	_, err := f.next()
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || !failure.Retryable || !failure.Refused {
+		t.Fatalf("error = %v, want a temporary refusal: the BIOS was not updated yet", err)
+	}
+}
+
 func TestReadThatFailsBeforeAServedFlashIsNoReasonToDoubtIt(t *testing.T) {
 	s := newShelf(t, "ingot-firmware component=bmc version=9.9.1")
 	m, d := onShelf(t, "dell", s)

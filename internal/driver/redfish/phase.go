@@ -11,7 +11,9 @@ type phaseKind struct {
 }
 
 var phases = map[string]phaseKind{
-	"":          {before: true},
+	// Operations that go on without a phase have sent nothing yet, except for SetBootDevice, whose
+	// request may be repeated.
+	"":          {before: true, unsent: true},
 	fetchPhase:  {before: true},
 	servedPhase: {before: true, unsent: true},
 	sendPhase:   {before: true, unsent: true},
