@@ -139,9 +139,54 @@ func TestUpdateOfOthersThatNeverEndsIsAwaitedOnceBeforeARestart(t *testing.T) {
 	}
 }
 
-func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *testing.T) {
+func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsAwaited(t *testing.T) {
 	f := wentBack(t, "bmc", "bios")
-	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(f.m.Effects()) != 0 {
-		t.Errorf("error = %v, effects %q; want that nobody can know, and no second request", err, f.m.Effects())
+	m := f.m
+	waited := false
+	for done := false; !done; {
+		writes := len(m.Writing()) > 0 && len(m.Effects()) == 0
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		if writes && (len(m.Effects()) > 0 || out.Park > 0 && len(node.FirmwareUpdatesOf(m.node)) == 0) {
+			t.Fatalf("while the BMC writes: effects %q, noted is %+v; want no request, and a note", m.Effects(), node.FirmwareUpdatesOf(m.node))
+		}
+		waited, done = waited || writes && out.Phase != "verify" && out.Park > 0, out.Done()
+	}
+	if left := node.FirmwareUpdatesOf(m.node); !waited || interrupted(m) || versions(m)["bios"] != "9.9.2" || len(left) != 0 {
+		t.Errorf("waited %v, effects %q, versions %v, and the node has %+v", waited, m.Effects(), versions(m), left)
+	}
+}
+
+// TestUpdateThatMayWaitForABootStaysNotedWhenTheStepFails has a BMC with an update that waits for a
+// boot, and a step whose row says that it may have begun.
+func TestUpdateThatMayWaitForABootStaysNotedWhenTheStepFails(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	flashedBefore(m)
+	m.before = len(m.Server.Effects())
+	const tasks = "/redfish/v1/TaskService/Tasks"
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		m.shows(map[string]string{
+			tasks:            `{"Members": [{"@odata.id": "` + tasks + `/waits"}]}`,
+			tasks + "/waits": `{"TaskState": "Pending"}`,
+		}, w, r, bmc)
+	})
+	file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+	f := &flashing{m: m, d: d, step: firmwareStep("bmc", file), turn: driver.Turn{Attempt: driver.Unknown}}
+	var err error
+	for range 3 {
+		var out driver.Outcome
+		if out, err = f.next(); err != nil {
+			break
+		}
+		apply(m, out)
+	}
+	if err == nil || !strings.Contains(err.Error(), "outcome unknown") || len(m.Effects()) != 0 {
+		t.Errorf("error = %v, effects %q; want that nobody can know, and no request", err, m.Effects())
+	}
+	if noted := node.FirmwareUpdatesOf(m.node); len(noted) != 1 || noted[0].Component != "bmc" {
+		t.Errorf("noted is %+v, want the update of the BMC", noted)
 	}
 }

@@ -31,7 +31,7 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 	if over && i < 0 || !over && i >= 0 && stored[i].Equal(mine) {
 		return out
 	}
-	if i < 0 {
+	if i < 0 || out.Phase == sendPhase {
 		mine.AskedAt = w.bmc.clock().UTC()
 	}
 	apply := out.Apply
@@ -46,6 +46,19 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 		node.StoreFirmwareUpdates(n, updates)
 	}
 	return out
+}
+
+// noteDoubt returns the outcome of a turn that only notes an update that the BMC may have been asked
+// for although nothing is stored of that. However the step ends, the machine then keeps its power
+// while the BMC writes. The outcome is done if the update is noted.
+func noteDoubt(n *node.Node, file firmwareFile, turn driver.Turn, r record) driver.Outcome {
+	mine := node.FirmwareUpdate{Request: turn.Origin.Request, Component: file.component, EarlierTasks: r.Update.Tasks}
+	if slices.ContainsFunc(node.FirmwareUpdatesOf(n), mine.Same) {
+		return driver.Outcome{}
+	}
+	return r.outcome(driver.Outcome{Again: driver.NextTurn, Phase: turn.Phase, Apply: func(n *node.Node) {
+		node.StoreFirmwareUpdates(n, append(node.FirmwareUpdatesOf(n), mine))
+	}})
 }
 
 // otherComponent stands for the component of an update of which nothing is stored.

@@ -98,6 +98,11 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		out := r.ends(n, driver.Outcome{Apply: node.WithdrawFirmwareFile})
 		return updating{node: n, file: file, turn: turn, record: r}.noted(out), nil
 	}
+	if r.Update.Doubted && prepares(turn.Phase) {
+		if out := noteDoubt(n, file, turn, r); !out.Done() {
+			return out, nil
+		}
+	}
 	sources := f.pool.options.FileOptions
 	served, err := sources.serves(n)
 	if err == nil {

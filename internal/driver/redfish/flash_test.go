@@ -87,8 +87,12 @@ func TestUpdateThatAnOlderDatabaseKnowsNothingOfIsNotRequestedBesideItself(t *te
 		t.Fatal(err)
 	}
 	m.Heal()
-	if err := f.until(""); err == nil || !strings.Contains(err.Error(), "outcome unknown") {
-		t.Errorf("error = %v, want that nobody can know", err)
+	for f.turn.Elapsed < 50*time.Minute { // the task takes an hour
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
 	}
 	if got := m.Effects(); !slices.Equal(got, []string{"flash"}) {
 		t.Errorf("effects = %q, want the first flash alone", got)

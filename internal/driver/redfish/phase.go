@@ -31,7 +31,10 @@ var phases = map[string]phaseKind{
 // middle because the BMC is away for a while: the machine may be off.
 func follows(phase string) bool { return !phases[phase].before }
 
+// prepares reports whether a phase comes before the one that sends the request.
+func prepares(phase string) bool { return !follows(phase) && phase != sendPhase }
+
 // isUnasked reports whether the BMC has surely not been asked for a change before this turn.
 func isUnasked(turn driver.Turn) bool {
-	return !follows(turn.Phase) && (turn.Phase != sendPhase || turn.Attempt != driver.Unknown)
+	return prepares(turn.Phase) || turn.Phase == sendPhase && turn.Attempt != driver.Unknown
 }

@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -81,9 +80,15 @@ func (w updating) begin() (driver.Outcome, error) {
 		return driver.Outcome{}, err
 	}
 	if w.record.Update.Doubted {
-		if shown, err := w.updateProgress(w.unstored(), w.bmc.clock()); err != nil || shown == working || shown == waiting {
-			return driver.Outcome{}, cmp.Or(err, w.unknown())
+		switch shown, err := w.updateProgress(w.unstored(), w.bmc.clock()); {
+		case err != nil:
+			return driver.Outcome{}, err
+		case shown == working: // it may be this update
+			return w.in(servedPhase), nil
+		case shown == waiting:
+			return driver.Outcome{}, w.unknown()
 		}
+		w.record.Update.Began = w.turn.Elapsed.Seconds() // the wait does not count
 	}
 	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Doubted = version, tasks, false
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
