@@ -160,6 +160,25 @@ func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsAwaited(t *testing.T) {
 	}
 }
 
+// TestAbortWaitsForAnUpdateThatAnOlderDatabaseKnowsNothingOf has a client abort while the component
+// is followed that the row has.
+func TestAbortWaitsForAnUpdateThatAnOlderDatabaseKnowsNothingOf(t *testing.T) {
+	f := wentBack(t, "bmc", "bios")
+	m := f.m
+	f.step.AbortAfter = true
+	for done := false; !done; {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		done = out.Done()
+	}
+	if left := node.FirmwareUpdatesOf(m.node); len(m.Writing()) > 0 || len(m.Effects()) > 0 || versions(m)["bios"] != "9.9.2" || len(left) != 0 {
+		t.Errorf("the BMC writes %q after the step, effects %q, versions %v, and the node has %+v", m.Writing(), m.Effects(), versions(m), left)
+	}
+}
+
 // TestUpdateThatMayWaitForABootStaysNotedWhenTheStepFails has a BMC with an update that waits for a
 // boot, and a step whose row says that it may have begun.
 func TestUpdateThatMayWaitForABootStaysNotedWhenTheStepFails(t *testing.T) {

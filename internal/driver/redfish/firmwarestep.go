@@ -76,7 +76,8 @@ func (firmwareInterface) Steps(*node.Node, driver.StepKind) []node.Step {
 
 // RunStep makes a turn of an update: one component after the other, each from its request to the
 // new version. A request whose outcome is unknown is not repeated unless the BMC shows that it
-// never came. An abort leaves out the components that are not requested yet.
+// never came. An abort leaves out the components that are not requested yet. It waits while the BMC
+// may have been asked for the next one without a record of that.
 func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind driver.StepKind, step node.Step, turn driver.Turn) (driver.Outcome, error) {
 	files, err := filesArgument(n, step)
 	if err != nil {
@@ -94,7 +95,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 		return driver.Outcome{}, nil
 	}
 	file := files[r.Update.Item]
-	if step.AbortAfter && isUnasked(turn) {
+	if step.AbortAfter && isUnasked(turn) && !r.Update.Doubted {
 		out := r.ends(n, driver.Outcome{Apply: node.WithdrawFirmwareFile})
 		return updating{node: n, file: file, turn: turn, record: r}.noted(out), nil
 	}
@@ -111,7 +112,7 @@ func (f firmwareInterface) RunStep(ctx context.Context, n *node.Node, kind drive
 	if err != nil {
 		return driver.Outcome{}, err
 	}
-	if served && (turn.Phase == "" || turn.Phase == fetchPhase) {
+	if served && !step.AbortAfter && (turn.Phase == "" || turn.Phase == fetchPhase) {
 		return sources.fetch(ctx, file, turn, r)
 	}
 	return f.withRecord(ctx, n, "update the firmware of "+file.component, turn, r, func(c *call, r record) (driver.Outcome, error) {
