@@ -179,11 +179,23 @@ func TestRestartsOfOtherOperationsWaitForTheWrite(t *testing.T) {
 				return d.SetBootMode(ctx, m.node, "bios", turn)
 			}
 		},
+		"secure boot": func(m *machine, d redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {
+			return func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				return d.SetSecureBoot(ctx, m.node, true, turn)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, d := leftUpdating(t, "dell")
 			starts(m)
-			waited, _, err := changed(m, operation(m, d))
+			do := operation(m, d)
+			waited, _, err := changed(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+				out, err := do(ctx, turn)
+				if out.Waits && !driver.IsWaitPhase(out.Phase) {
+					t.Errorf("waits in phase %q, which does not say that it has changed nothing", out.Phase)
+				}
+				return out, err
+			})
 			if err != nil || interrupted(m) || waited == 0 {
 				t.Errorf("error = %v after %s of waiting, effects %q", err, waited, m.Effects())
 			}

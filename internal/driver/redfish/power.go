@@ -60,9 +60,9 @@ type leg struct {
 // sent is the phase after the BMC has accepted the reset of a leg.
 func (l leg) sent() string { return l.phase + " sent" }
 
-// waits is the phase in which a leg that restarts the machine waits while firmware is being
-// written. No reset has been sent yet. Earlier releases waited in the phase in which the reset is
-// sent.
+// waits is the phase in which a leg that cuts power waits while firmware is being written. No reset
+// has been sent yet. A leg that begins a power change, and is no restart, waits without a phase.
+// Earlier releases waited in the phase in which the reset is sent.
 func (l leg) waits() string { return driver.WaitPhase(l.phase) }
 
 var (
@@ -89,7 +89,7 @@ func (l leg) cutsPower() bool { return l.restarts || l.goal == schemas.OffPowerS
 
 // is reports whether a phase belongs to the leg.
 func (l leg) is(phase string) bool {
-	return phase == l.phase || phase == l.sent() || l.restarts && phase == l.waits()
+	return phase == l.phase || phase == l.sent() || phase == l.waits()
 }
 
 // powerPlans are the legs of each target. A reboot passes through off, which can be
@@ -157,7 +157,7 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	i := max(0, slices.IndexFunc(plan, func(l leg) bool { return l.is(turn.Phase) }))
 	now := plan[i]
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
-	waits := now.restarts && turn.Phase == now.waits()
+	waits := turn.Phase == now.waits()
 	// This comes before any wait: after a wait, nobody would know that the outcome is unknown.
 	if resets && now.restarts && !waits && turn.Attempt == driver.Unknown {
 		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
@@ -166,7 +166,7 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	if resets && now.cutsPower() {
 		out, err = c.awaitFirmware(n, turn)
 		switch {
-		case err == nil && now.restarts && !out.Done():
+		case err == nil && !out.Done() && (now.restarts || turn.Phase != ""):
 			out.Phase = now.waits()
 		case err == nil && waits: // the reset has a turn of its own, whose outcome may be unknown
 			out.Again, out.Phase = driver.NextTurn, now.phase
