@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -59,16 +60,43 @@ func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
 // afterCheck puts a check before each attempt of a change, because the addresses of BMCs may have
 // been reassigned since the last attempt, or while no BMC answered. A turn that goes on with a
 // change is not checked. One in the first phase or in a wait is, because the change may have waited
-// long before it did anything, such as for the end of a firmware update.
+// long before it did anything, such as for the end of a firmware update. A change under way decides
+// itself how long its BMC may be silent, so a check without an answer does not end the attempt: it
+// only keeps a change that waits from going on.
 func afterCheck(check func(context.Context, *node.Node) error, change runner.Change) runner.Change {
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-		if turn.Attempt != driver.Continued || turn.Phase == "" || driver.IsWaitPhase(turn.Phase) {
-			if err := check(ctx, n); err != nil {
-				return driver.Outcome{}, err
-			}
+		waits := driver.IsWaitPhase(turn.Phase)
+		if turn.Attempt == driver.Continued && turn.Phase != "" && !waits {
+			return change(ctx, n, turn)
 		}
-		return change(ctx, n, turn)
+		unchecked := checkInPart(ctx, n, turn, check)
+		if unchecked != nil && (turn.Phase == "" || refuses(unchecked)) {
+			return driver.Outcome{}, unchecked
+		}
+		out, err := change(ctx, n, turn)
+		if err == nil && unchecked != nil && waits && (out.Done() || !driver.IsWaitPhase(out.Phase)) {
+			return driver.Outcome{}, unchecked // nothing was changed yet
+		}
+		return out, err
 	}
+}
+
+// checkInPart makes a check. If a change is under way, the check gets half of the time for the call,
+// so that a BMC that does not answer leaves time for the change.
+func checkInPart(ctx context.Context, n *node.Node, turn driver.Turn, check func(context.Context, *node.Node) error) error {
+	end, bounded := ctx.Deadline()
+	if !bounded || turn.Phase == "" {
+		return check(ctx, n)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+	defer cancel()
+	return check(ctx, n)
+}
+
+// refuses reports whether a check has found another machine, or could not ask the database.
+func refuses(err error) bool {
+	var other *otherMachineError
+	return errors.As(err, &other) || errors.Is(err, node.ErrUnavailable)
 }
 
 // checkOwnerBeforeLeaving returns the check that ends a failed power change before anything more is
@@ -222,8 +250,7 @@ func whenLeaving(check runner.Operation) runner.Operation {
 	read := check.Read
 	check.Read = func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		write, err := read(ctx, n)
-		var other *otherMachineError
-		if errors.As(err, &other) || errors.Is(err, node.ErrUnavailable) {
+		if refuses(err) {
 			return nil, err
 		}
 		return write, nil

@@ -2,9 +2,11 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -211,6 +213,42 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 		}
 		if !slices.Equal(tried, tc.want) || len(m.kinds()) > 0 {
 			t.Errorf("%s: tried %q, want %q; %v was done to another machine", name, tried, tc.want, m.kinds())
+		}
+	}
+}
+
+// TestChangeUnderWayGoesOnWhenItsCheckGetsNoAnswer has a BMC that is away for a while, which the
+// change itself tolerates.
+func TestChangeUnderWayGoesOnWhenItsCheckGetsNoAnswer(t *testing.T) {
+	silent := &node.DriverError{Op: checkMachine, Retryable: true, Reason: "the BMC did not answer in time"}
+	other := &otherMachineError{&node.DriverError{Op: checkMachine, Reason: "it is another machine"}}
+	waits := driver.WaitPhase("off")
+	for _, test := range []struct {
+		turn  driver.Turn
+		found error
+		next  string // phase after the change; empty when it is done
+		want  error
+	}{
+		{turn: driver.Turn{Attempt: driver.Unknown, Phase: "off sent"}, found: silent, next: "off sent"},
+		{turn: driver.Turn{Attempt: driver.Refused, Phase: "off sent"}, found: silent, next: "off sent"},
+		{turn: driver.Turn{Attempt: driver.Continued, Phase: waits}, found: silent, next: waits},
+		{turn: driver.Turn{Attempt: driver.Continued, Phase: waits}, found: silent, next: "off", want: silent},
+		{turn: driver.Turn{Attempt: driver.Unknown, Phase: waits}, found: silent, want: silent},
+		{turn: driver.Turn{Attempt: driver.Continued}, found: silent, want: silent},
+		{turn: driver.Turn{Attempt: driver.Unknown}, found: silent, want: silent},
+		{turn: driver.Turn{Attempt: driver.Unknown, Phase: "off sent"}, found: other, want: other},
+		{turn: driver.Turn{Attempt: driver.Continued, Phase: waits}, found: other, next: waits, want: other},
+		{turn: driver.Turn{Attempt: driver.Unknown, Phase: "off sent"}, found: node.ErrUnavailable, want: node.ErrUnavailable},
+	} {
+		check := func(context.Context, *node.Node) error { return test.found }
+		change := afterCheck(check, func(context.Context, *node.Node, driver.Turn) (driver.Outcome, error) {
+			if test.next == "" {
+				return driver.Outcome{}, nil
+			}
+			return driver.Outcome{Park: time.Second, Phase: test.next}, nil
+		})
+		if out, err := change(t.Context(), nil, test.turn); !errors.Is(err, test.want) || err == nil && out.Phase != test.next {
+			t.Errorf("turn %+v, check %v: outcome %+v, %v; want %v", test.turn, test.found, out, err, test.want)
 		}
 	}
 }
