@@ -99,7 +99,7 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 	operations := []runner.Operation{c.checkBeforeLeaving(t.Node), withdraw, off}
 	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
 		unstartable := !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
-		operations = append(operations, c.ofSameMachine(c.rebootInspected(t.Node)).SkipIf(unstartable))
+		operations = append(operations, c.rebootInspected(t.Node).SkipIf(unstartable))
 	}
 	return append(operations, read), nil
 }

@@ -50,10 +50,7 @@ func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
 // the machine of failed work in order. checkBeforeLeaving does not suffice, because the BMC may not
 // have answered it.
 func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
-	operation.Change = afterCheck(func(ctx context.Context, n *node.Node) error {
-		_, err := c.sameMachine(ctx, n)
-		return err
-	}, operation.Change)
+	operation.Change = afterCheck(c.refuseOtherMachine, operation.Change)
 	return operation
 }
 
@@ -218,6 +215,13 @@ func (c *Conductor) checkIdentity(n *node.Node) runner.Operation {
 		}
 		return storeIdentity(found), nil
 	}}
+}
+
+// refuseOtherMachine returns an *otherMachineError when the node stands for another machine than its
+// BMC belongs to.
+func (c *Conductor) refuseOtherMachine(ctx context.Context, n *node.Node) error {
+	_, err := c.sameMachine(ctx, n)
+	return err
 }
 
 // sameMachine returns the identity of the machine that the node's BMC belongs to. The error is an

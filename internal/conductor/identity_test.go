@@ -126,10 +126,65 @@ func (m labelledMachine) Identity(context.Context, *node.Node) (node.MachineIden
 	return m.MachineIdentity, nil
 }
 
+// atAnotherMachine returns a node whose BMC is that of the machine of another node, and that machine.
+// The conductor was not started.
+func atAnotherMachine(t *testing.T) (*world, *standIn, *node.Node) {
+	t.Helper()
+	another := node.MachineIdentity{SerialNumber: "S2"}
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	m := w.standIn(func(built driver.Implementations) {
+		fake := built[node.ManagementInterface]["fake"]
+		built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), another}
+		built[node.InspectInterface]["agent"] = inBand{built[node.InspectInterface]["fake"].(driver.Inspector)}
+	})
+	n := w.register(startedBy, func(n *node.Node) {
+		n.PowerState, n.InstanceInfo = node.PowerOn, node.ObjectOf(map[string]any{"capabilities": "secure_boot:true"})
+		n.Interfaces[node.BootInterface], n.Interfaces[node.ManagementInterface] = "fake", "fake"
+		n.Interfaces[node.DeployInterface], n.Interfaces[node.RescueInterface], n.Interfaces[node.InspectInterface] = "direct", "agent", "agent"
+	})
+	w.standFor(n, node.MachineIdentity{SerialNumber: "S1"})
+	w.standFor(w.register(), another)
+	return w, m, w.stored(n.UUID)
+}
+
+// TestNoWorkCutsThePowerOfAnotherMachine has the address of the BMC given to that of another machine
+// after the work has checked it.
+func TestNoWorkCutsThePowerOfAnotherMachine(t *testing.T) {
+	for name, list := range map[string]func(*Conductor, runner.Task) ([]runner.Operation, error){
+		"a cleaning": (*Conductor).cleanOperations, "a servicing": (*Conductor).serviceOperations,
+		"a rescue": (*Conductor).rescueOperations, "the end of a rescue": (*Conductor).unrescueOperations,
+		"an inspection": (*Conductor).inspectionOperations,
+	} {
+		for _, keepsOn := range []bool{false, true} {
+			w, m, n := atAnotherMachine(t)
+			n.DisablePowerOff = keepsOn
+			operations, err := list(w.Conductor, runner.Task{Work: &store.Work{ID: 7}, Node: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var tried []string
+			for _, o := range operations {
+				cuts := strings.HasPrefix(o.Name, powerOffName) || keepsOn && o.Name == powerOnName
+				if o.Skip || !cuts {
+					continue
+				}
+				tried = append(tried, o.Name)
+				for _, turn := range []driver.Turn{{}, {Attempt: driver.Continued}, {Attempt: driver.Continued, Phase: driver.WaitPhase("off")}} {
+					_, err := o.Change(t.Context(), n, turn)
+					wantAs[*otherMachineError](t, err)
+				}
+			}
+			if len(tried) == 0 || len(m.kinds()) > 0 {
+				t.Errorf("%s, disable_power_off %v: tried %q; %v was done to another machine", name, keepsOn, tried, m.kinds())
+			}
+		}
+	}
+}
+
 // TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne has another machine's BMC answer where none did when the
 // machine of failed work was checked.
 func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
-	machine, another := node.MachineIdentity{SerialNumber: "S1"}, node.MachineIdentity{SerialNumber: "S2"}
 	work := func(kind store.WorkKind, intent map[string]any) runner.Task {
 		return runner.Task{Work: &store.Work{ID: 7, Kind: kind, Intent: node.ObjectOf(intent)}}
 	}
@@ -181,21 +236,7 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 			[]string{rebootName},
 		},
 	} {
-		w := emptyWorld(t)
-		w.Conductor = w.idle("conductor-1")
-		m := w.standIn(func(built driver.Implementations) {
-			fake := built[node.ManagementInterface]["fake"]
-			built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), another}
-			built[node.InspectInterface]["agent"] = inBand{built[node.InspectInterface]["fake"].(driver.Inspector)}
-		})
-		n := w.register(startedBy, func(n *node.Node) {
-			n.PowerState, n.InstanceInfo = node.PowerOn, node.ObjectOf(map[string]any{"capabilities": "secure_boot:true"})
-			n.Interfaces[node.BootInterface], n.Interfaces[node.ManagementInterface] = "fake", "fake"
-			n.Interfaces[node.DeployInterface], n.Interfaces[node.RescueInterface], n.Interfaces[node.InspectInterface] = "direct", "agent", "agent"
-		})
-		w.standFor(n, machine)
-		w.standFor(w.register(), another)
-		n = w.stored(n.UUID)
+		w, m, n := atAnotherMachine(t)
 		if tc.change != nil {
 			tc.change(n)
 		}

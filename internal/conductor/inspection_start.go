@@ -75,7 +75,7 @@ func (c *Conductor) cleanUpInspection(t runner.Task) []runner.Operation {
 	started := err == nil && boot != noRamdisk
 	return []runner.Operation{
 		c.checkBeforeLeaving(t.Node).SkipIf(!started), c.leaveRamdiskIfItCan(t.Node),
-		c.ofSameMachine(off).SkipIf(!started), c.ofSameMachine(reboot).SkipIf(!started),
+		off.SkipIf(!started), reboot.SkipIf(!started),
 	}
 }
 
@@ -189,13 +189,13 @@ func (c *Conductor) switchOnAnew(n *node.Node) runner.Operation {
 }
 
 // powerOnAnew switches on a machine that was switched off before. It reboots a machine that must
-// not be switched off.
+// not be switched off, after a check which machine it is.
 func (c *Conductor) powerOnAnew(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	target := node.PowerOn
+	change := c.powerChange(node.PowerOn, 0)
 	if n.DisablePowerOff {
-		target = node.Rebooting
+		change = afterCheck(c.refuseOtherMachine, c.powerChange(node.Rebooting, 0))
 	}
-	return c.powerChange(target, 0)(ctx, n, turn)
+	return change(ctx, n, turn)
 }
 
 // rebootName names the operation of rebootInspected.
@@ -213,7 +213,7 @@ func (c *Conductor) stopInspected(n *node.Node) (off, reboot runner.Operation) {
 // not be switched off.
 func (c *Conductor) rebootInspected(n *node.Node) runner.Operation {
 	return runner.Operation{
-		Ref: runner.Ref{Name: rebootName}, Skip: !n.DisablePowerOff || !c.switches(n, node.Rebooting), Change: c.powerChange(node.Rebooting, 0),
+		Ref: runner.Ref{Name: rebootName}, Skip: !n.DisablePowerOff || !c.switches(n, node.Rebooting), Change: afterCheck(c.refuseOtherMachine, c.powerChange(node.Rebooting, 0)),
 	}
 }
 

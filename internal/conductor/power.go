@@ -181,17 +181,22 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 
 // leftIn returns the operation that leaves the machine of failed work on or off.
 func (c *Conductor) leftIn(n *node.Node, target node.PowerState) runner.Operation {
-	return c.ofSameMachine(c.switchTo(n, target))
+	operation := c.switchTo(n, target)
+	if target == node.PowerOff { // which is checked in any case
+		return operation
+	}
+	return c.ofSameMachine(operation)
 }
 
 // switchTo returns the operation that switches a machine on or off, if its power interface can do
-// that and the node allows it.
+// that and the node allows it. Before it cuts the power, it checks which machine it is: the check at
+// the beginning of the work may have been hours ago.
 func (c *Conductor) switchTo(n *node.Node, target node.PowerState) runner.Operation {
-	name := powerOnName
+	name, change := powerOnName, c.powerChange(target, 0)
 	if target == node.PowerOff {
-		name = powerOffName
+		name, change = powerOffName, afterCheck(c.refuseOtherMachine, change)
 	}
-	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: c.powerChange(target, 0), Shown: true}
+	return runner.Operation{Ref: runner.Ref{Name: name}, Skip: !c.switches(n, target), Change: change, Shown: true}
 }
 
 // switches reports whether a machine can and may be switched on or off. It returns true for a power
