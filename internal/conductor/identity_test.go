@@ -182,6 +182,27 @@ func TestNoWorkCutsThePowerOfAnotherMachine(t *testing.T) {
 	}
 }
 
+// TestNoStepThroughTheBMCRunsOnAnotherMachine has the address of the BMC given to that of another
+// machine while the node was on hold.
+func TestNoStepThroughTheBMCRunsOnAnotherMachine(t *testing.T) {
+	w, m, n := atAnotherMachine(t)
+	for _, name := range []string{"raid.delete_configuration", "firmware.update", "bios.factory_reset", "power.reboot", "power.power_off"} {
+		change := w.ownStepChange(cleanFlow, step(name))
+		for _, turn := range []driver.Turn{{}, {Attempt: driver.Continued}, {Attempt: driver.Continued, Phase: driver.WaitPhase("serve")}, {Attempt: driver.Unknown, Phase: "follow"}} {
+			_, err := change(t.Context(), n, turn)
+			wantAs[*otherMachineError](t, err)
+		}
+	}
+	if got := m.kinds(); len(got) > 0 {
+		t.Errorf("%v was done to another machine", got)
+	}
+	wait := step("power.wait")
+	wait.Args = map[string]any{"seconds": 0}
+	if _, err := w.ownStepChange(cleanFlow, wait)(t.Context(), n, driver.Turn{}); err != nil {
+		t.Errorf("a step that calls no BMC: %v", err)
+	}
+}
+
 // TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne has another machine's BMC answer where none did when the
 // machine of failed work was checked.
 func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {

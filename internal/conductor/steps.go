@@ -188,13 +188,23 @@ func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 
 // ownStepChange returns the change that runs a step on the node that shows the step, where a client
 // may abort it meanwhile. It is not for a step that runs on a child node: such a step cannot be
-// aborted, and the child shows a step of its own work.
+// aborted, and the child shows a step of its own work. A step through the BMC begins with a check
+// which machine it is: the step may come days after the one before, such as after a hold.
 func (c *Conductor) ownStepChange(f flow, step node.Step) runner.Change {
-	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	change := func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		running, _ := node.StepOf(*f.shown(n))
 		step.AbortAfter = running.AbortAfter
 		return c.stepChange(f, step)(ctx, n, turn)
 	}
+	if byBMC(step) {
+		return afterCheck(c.refuseOtherMachine, change)
+	}
+	return change
+}
+
+// byBMC reports whether a step acts on the machine through its BMC.
+func byBMC(step node.Step) bool {
+	return step.CutsPower() || !step.Own() && !step.RequiresRamdisk && step.Interface != node.DeployInterface.String()
 }
 
 // waitChange returns the change that waits for the seconds of a step, or for a heartbeat if the

@@ -126,6 +126,17 @@ func TestFirmwareThatCannotBeFetchedReachesNoBMC(t *testing.T) {
 	}
 }
 
+// TestFileThatAnEarlierReleaseServesIsAskedFor has a row of an earlier release.
+func TestFileThatAnEarlierReleaseServesIsAskedFor(t *testing.T) {
+	s := newShelf(t, "ingot-firmware component=bmc version=9.9.1")
+	m, d := onShelf(t, "dell", s)
+	turn := driver.Turn{Attempt: driver.Continued, Phase: "serve", Handle: `{"update":{"item":0,"before":""}}`}
+	out, err := stepper(d, node.FirmwareInterface).RunStep(t.Context(), m.node, driver.CleanSteps, firmwareStep("bmc", "http://files.example/bmc.bin"), turn)
+	if err != nil || out.Phase != "send" || len(s.asked) > 0 {
+		t.Errorf("outcome = %+v, %v, fetched %q; want that the request is next", out, err, s.asked)
+	}
+}
+
 func TestFirmwareThatWasWithdrawnIsNotAskedFor(t *testing.T) {
 	s := newShelf(t, "ingot-firmware component=bmc version=9.9.1")
 	m, d := onShelf(t, "dell", s)

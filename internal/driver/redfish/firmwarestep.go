@@ -31,12 +31,16 @@ const (
 // Phases of an update. The phases of the restart are between follow and verify.
 const (
 	fetchPhase  = "fetch"  // the engine gets the file
-	servedPhase = "serve"  // the file is served; the BMC was not asked yet
 	sendPhase   = "send"   // what was there before is stored; the request is next
 	searchPhase = "search" // the outcome of the request is unknown
 	followPhase = "follow" // the BMC works on it
 
-	// earlierSearchPhase is the name under which earlier releases stored searchPhase.
+	// servedPhase follows the fetch, which may take long: the file is served, and the BMC was not
+	// asked yet. It is a driver.WaitPhase.
+	servedPhase = "serve waits"
+
+	// Names under which earlier releases stored servedPhase and searchPhase.
+	earlierServedPhase = "serve"
 	earlierSearchPhase = "look"
 )
 

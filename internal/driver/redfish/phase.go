@@ -13,10 +13,11 @@ type phaseKind struct {
 var phases = map[string]phaseKind{
 	// Operations that go on without a phase have sent nothing yet, except for SetBootDevice, whose
 	// request may be repeated.
-	"":          {before: true, unsent: true},
-	fetchPhase:  {before: true},
-	servedPhase: {before: true, unsent: true},
-	sendPhase:   {before: true, unsent: true},
+	"":                 {before: true, unsent: true},
+	fetchPhase:         {before: true},
+	servedPhase:        {before: true, unsent: true},
+	earlierServedPhase: {before: true, unsent: true},
+	sendPhase:          {before: true, unsent: true},
 
 	legRestart.phase:     {unsent: true},
 	legSoftRestart.phase: {unsent: true},

@@ -29,7 +29,7 @@ func (w updating) next() (driver.Outcome, error) {
 		return driver.Outcome{}, w.endLate(w.record, w.failed("it did not end within "+updateWithin.String()))
 	}
 	switch w.turn.Phase {
-	case "", fetchPhase, servedPhase:
+	case "", fetchPhase, servedPhase, earlierServedPhase:
 		return w.begin()
 	case sendPhase:
 		return w.send()
