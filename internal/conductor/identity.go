@@ -66,8 +66,14 @@ func afterCheck(check func(context.Context, *node.Node) error, change runner.Cha
 		if turn.Attempt == driver.Continued && turn.Phase != "" && !waits {
 			return change(ctx, n, turn)
 		}
-		unchecked := checkInPart(ctx, n, turn, check)
-		if unchecked != nil && (turn.Phase == "" || refuses(unchecked)) {
+		if turn.Phase == "" {
+			if err := check(ctx, n); err != nil {
+				return driver.Outcome{}, err
+			}
+			return change(ctx, n, turn)
+		}
+		unchecked := checkInPart(ctx, n, check)
+		if refuses(unchecked) {
 			return driver.Outcome{}, unchecked
 		}
 		out, err := change(ctx, n, turn)
@@ -78,16 +84,38 @@ func afterCheck(check func(context.Context, *node.Node) error, change runner.Cha
 	}
 }
 
-// checkInPart makes a check. If a change is under way, the check gets half of the time for the call,
-// so that a BMC that does not answer leaves time for the change.
-func checkInPart(ctx context.Context, n *node.Node, turn driver.Turn, check func(context.Context, *node.Node) error) error {
-	end, bounded := ctx.Deadline()
-	if !bounded || turn.Phase == "" {
-		return check(ctx, n)
+// checkInPart makes a check in half of the time for the call, so that a BMC that does not answer
+// leaves time for the change.
+func checkInPart(ctx context.Context, n *node.Node, check func(context.Context, *node.Node) error) error {
+	if end, bounded := ctx.Deadline(); bounded {
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		ctx = half
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Until(end)/2)
-	defer cancel()
 	return check(ctx, n)
+}
+
+// checkedInDoubt puts a check before each change of a list of operations when nobody knows what
+// became of the last attempt: the database may have gone back, and with it the address of the BMC.
+// Only another machine ends the work; without an answer, the change decides what to do.
+func checkedInDoubt(check func(context.Context, *node.Node) error, list func(runner.Task) ([]runner.Operation, error)) func(runner.Task) ([]runner.Operation, error) {
+	return func(t runner.Task) ([]runner.Operation, error) {
+		operations, err := list(t)
+		for i, o := range operations {
+			if o.Change == nil || o.ReadsOnly || o.Child != "" {
+				continue
+			}
+			operations[i].Change = func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+				if turn.Attempt == driver.Unknown {
+					if err := checkInPart(ctx, n, check); refuses(err) {
+						return driver.Outcome{}, err
+					}
+				}
+				return o.Change(ctx, n, turn)
+			}
+		}
+		return operations, err
+	}
 }
 
 // refuses reports whether a check has found another machine, or could not ask the database.

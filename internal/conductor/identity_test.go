@@ -203,6 +203,39 @@ func TestNoStepThroughTheBMCRunsOnAnotherMachine(t *testing.T) {
 	}
 }
 
+// TestNoChangeInDoubtGoesOnAtAnotherMachine has a database that went back to an older address of the
+// BMC in the middle of a change.
+func TestNoChangeInDoubtGoesOnAtAnotherMachine(t *testing.T) {
+	w, m, n := atAnotherMachine(t)
+	for _, kind := range []store.WorkKind{workClean, workDeploy, workService, workUndeploy, workRescue, workUnrescue, workSecureBoot} {
+		script, _ := w.Script(kind)
+		operations, err := script.Operations(runner.Task{Work: &store.Work{ID: 7, Kind: kind}, Node: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := 0
+		for _, o := range operations {
+			if o.Change == nil || o.Harmless {
+				continue
+			}
+			tried++
+			_, err := o.Change(t.Context(), n, driver.Turn{Attempt: driver.Unknown, Phase: "off sent"})
+			wantAs[*otherMachineError](t, err)
+		}
+		if tried == 0 || len(m.kinds()) > 0 {
+			t.Errorf("%s: tried %d changes; %v was done to another machine", kind, tried, m.kinds())
+		}
+	}
+	silent := func(context.Context, *node.Node) error { return &node.DriverError{Retryable: true} }
+	list := checkedInDoubt(silent, func(runner.Task) ([]runner.Operation, error) {
+		return []runner.Operation{w.switchTo(n, node.PowerOn)}, nil
+	})
+	operations, _ := list(runner.Task{})
+	if _, err := operations[0].Change(t.Context(), n, driver.Turn{Attempt: driver.Unknown}); err != nil {
+		t.Errorf("a change whose BMC is away: %v", err)
+	}
+}
+
 // TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne has another machine's BMC answer where none did when the
 // machine of failed work was checked.
 func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {

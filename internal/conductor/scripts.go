@@ -83,6 +83,12 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 	scripts[oldInspection] = scripts[workInspection]
 	for kind, script := range scripts {
 		script.Numbered = numberedOperations(kind)
+		switch kind {
+		case workClean, workDeploy, workService, workUndeploy, workRescue, workUnrescue:
+			script.Operations = checkedInDoubt(c.refuseOtherMachine, script.Operations)
+		case workBootMode, workSecureBoot, workMedia, workVendor:
+			script.Operations = checkedInDoubt(c.checkOwner, script.Operations)
+		}
 		scripts[kind] = script
 	}
 	return scripts
