@@ -46,9 +46,9 @@ func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
 	return afterCheck(c.checkOwner, change)
 }
 
-// ofSameMachine puts the check which machine it is before each attempt of an operation that leaves
-// the machine of failed work in order. checkBeforeLeaving does not suffice, because the BMC may not
-// have answered it.
+// ofSameMachine puts the check which machine it is before each attempt of an operation. In work that
+// leaves a machine in order, checkBeforeLeaving does not suffice, because the BMC may not have
+// answered it.
 func (c *Conductor) ofSameMachine(operation runner.Operation) runner.Operation {
 	operation.Change = afterCheck(c.refuseOtherMachine, operation.Change)
 	return operation

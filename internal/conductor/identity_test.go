@@ -128,7 +128,7 @@ func (m labelledMachine) Identity(context.Context, *node.Node) (node.MachineIden
 
 // atAnotherMachine returns a node whose BMC is that of the machine of another node, and that machine.
 // The conductor was not started.
-func atAnotherMachine(t *testing.T) (*world, *standIn, *node.Node) {
+func atAnotherMachine(t *testing.T, changes ...func(driver.Implementations)) (*world, *standIn, *node.Node) {
 	t.Helper()
 	another := node.MachineIdentity{SerialNumber: "S2"}
 	w := emptyWorld(t)
@@ -137,6 +137,9 @@ func atAnotherMachine(t *testing.T) (*world, *standIn, *node.Node) {
 		fake := built[node.ManagementInterface]["fake"]
 		built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), another}
 		built[node.InspectInterface]["agent"] = inBand{built[node.InspectInterface]["fake"].(driver.Inspector)}
+		for _, change := range changes {
+			change(built)
+		}
 	})
 	n := w.register(startedBy, func(n *node.Node) {
 		n.PowerState, n.InstanceInfo = node.PowerOn, node.ObjectOf(map[string]any{"capabilities": "secure_boot:true"})
@@ -182,6 +185,30 @@ func TestNoWorkCutsThePowerOfAnotherMachine(t *testing.T) {
 	}
 }
 
+// imageBoots is a boot interface that boots images, but must not be asked for that.
+type imageBoots struct {
+	driver.RamdiskBoot
+	driver.InstanceBoot
+	driver.ImageBoot
+}
+
+// TestNoImageThatWasFetchedIsPutIntoAnotherMachine has the address of the BMC given to that of
+// another machine during the fetch.
+func TestNoImageThatWasFetchedIsPutIntoAnotherMachine(t *testing.T) {
+	w, m, n := atAnotherMachine(t, func(built driver.Implementations) {
+		built[node.BootInterface]["fake"] = imageBoots{RamdiskBoot: built[node.BootInterface]["fake"].(driver.RamdiskBoot)}
+	})
+	instance := *n
+	instance.Interfaces[node.DeployInterface] = "ramdisk"
+	for _, o := range []runner.Operation{w.bootRamdiskOperation(n), w.bootInstance(&instance, "")} {
+		_, err := o.Change(t.Context(), n, driver.Turn{Attempt: driver.Continued})
+		wantAs[*otherMachineError](t, err)
+	}
+	if got := m.kinds(); len(got) > 0 {
+		t.Errorf("%v was done to another machine", got)
+	}
+}
+
 // TestNoStepThroughTheBMCRunsOnAnotherMachine has the address of the BMC given to that of another
 // machine while the node was on hold.
 func TestNoStepThroughTheBMCRunsOnAnotherMachine(t *testing.T) {
@@ -215,7 +242,7 @@ func TestNoChangeInDoubtGoesOnAtAnotherMachine(t *testing.T) {
 		}
 		tried := 0
 		for _, o := range operations {
-			if o.Change == nil || o.Harmless {
+			if o.Change == nil || o.ReadsOnly {
 				continue
 			}
 			tried++

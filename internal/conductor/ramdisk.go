@@ -271,12 +271,12 @@ func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
 }
 
 // bootRamdiskOperation returns the operation that makes the machine boot the ramdisk at its next
-// start.
+// start. It checks which machine it is after the images are fetched, which may take half an hour.
 func (c *Conductor) bootRamdiskOperation(n *node.Node) runner.Operation {
 	boot, err := c.bootWay(n)
 	byHand := !c.switches(n, node.PowerOn)
 	operation := runner.Operation{
-		Ref: runner.Ref{Name: bootRamdiskName}, Change: c.bootRamdisk(boot),
+		Ref: runner.Ref{Name: bootRamdiskName}, Change: afterCheck(c.refuseOtherMachine, c.bootRamdisk(boot)),
 		Skip: kept(n) || err != nil && byHand || boot == unmanagedBoot && !c.choosesNetwork(n),
 	}
 	if err != nil {

@@ -59,7 +59,8 @@ func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 	operation := changeBy(c, bootInstanceName, node.BootInterface, "booting an instance", driver.InstanceBoot.BootInstance)
 	if c.bootsImage(n) {
-		operation = changeBy(c, bootInstanceName, node.BootInterface, "booting an image", driver.ImageBoot.BootImage)
+		// The fetch of the image may take half an hour.
+		operation = c.ofSameMachine(changeBy(c, bootInstanceName, node.BootInterface, "booting an image", driver.ImageBoot.BootImage))
 	}
 	operation.Item = item
 	if _, err := driver.Ability[driver.InstanceBoot](c.drivers, n, node.BootInterface, "booting an instance"); err == nil {

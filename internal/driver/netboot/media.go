@@ -142,7 +142,7 @@ func (m mediaInterface) serve(ctx context.Context, n *node.Node, turn driver.Tur
 func (m mediaInterface) prepare(ctx context.Context, n *node.Node, boot node.RamdiskBoot, device string, turn driver.Turn) (driver.Outcome, error) {
 	wait, err := m.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
-		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
+		return driver.Outcome{Again: fetchPause}, err
 	}
 	apply := boot.StoreIn
 	// Only a medium that the engine makes, or one with the parameters, takes a token to the agent.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -409,6 +410,21 @@ func TestTimeOfFetchingDoesNotCountForTheBMC(t *testing.T) {
 	if len(d.attempts) != 2 || d.elapsed > 2*time.Second {
 		t.Errorf("after %d calls the BMC has had %s, want about a second", len(d.attempts), d.elapsed)
 	}
+}
+
+// TestMediumThatIsBeingFetchedHasNoPhase because the machine is checked in each turn before its first
+// change, which may come half an hour later.
+func TestMediumThatIsBeingFetchedHasNoPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config
+		c.URL, c.BootLoader = "https://192.0.2.1:6388", "http://images/esp"
+		for _, name := range []string{"redfish-virtual-media", "redfish-https", "http"} {
+			out, err := made(name, c, &cachedImages{late: true}, nil).BootRamdisk(t.Context(), inspected(nil, nil), driver.Turn{})
+			if err != nil || out.Done() || out.Phase != "" {
+				t.Errorf("%s: outcome %+v, %v; want another turn without a phase", name, out, err)
+			}
+		}
+	})
 }
 
 func TestPhasesOfEarlierReleasesAreRead(t *testing.T) {

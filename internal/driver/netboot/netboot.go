@@ -93,9 +93,9 @@ func (b bootInterface) Validate(n *node.Node) error {
 	return err
 }
 
-// Stages of booting a ramdisk, as they are stored in the phase of an outcome.
+// Stages of booting a ramdisk, as they are stored in the phase of an outcome. While the images are
+// fetched, there is no stage, because nothing was changed; earlier releases stored "fetch" then.
 const (
-	fetching  stage = "fetch"    // the images are being fetched
 	stored    stage = "store"    // what is served is stored; no BMC was called yet
 	ejecting  stage = "eject"    // media of other boots are being detached
 	inserting stage = "insert"   // the medium is being attached
@@ -162,7 +162,7 @@ func (b bootInterface) serve(ctx context.Context, n *node.Node, turn driver.Turn
 	}
 	wait, err := b.fetch(ctx, &boot, turn.Elapsed)
 	if err != nil || wait {
-		return driver.Outcome{Again: fetchPause, Phase: phase{stage: fetching}.String()}, err
+		return driver.Outcome{Again: fetchPause}, err
 	}
 	out := driver.Outcome{Apply: boot.StoreIn, Note: unusedNetwork(n, boot)}
 	devices, err := b.choices(n)

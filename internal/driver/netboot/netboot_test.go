@@ -263,7 +263,7 @@ func TestImagesThatTakeLongAreWaitedFor(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		out, err := boot.BootRamdisk(ctx, n, driver.Turn{})
-		if err != nil || out.Again <= 0 || out.Apply != nil || len(b.set) > 0 {
+		if err != nil || out.Again <= 0 || out.Apply != nil || out.Phase != "" || len(b.set) > 0 {
 			t.Fatalf("outcome %+v, %v, devices %+v; want another turn and nothing else", out, err, b.set)
 		}
 		turn := driver.Turn{Attempt: driver.Continued, Phase: out.Phase, Elapsed: 1 << 60}
