@@ -209,6 +209,31 @@ func TestNoImageThatWasFetchedIsPutIntoAnotherMachine(t *testing.T) {
 	}
 }
 
+// mediaInDrives is a boot interface that attaches media.
+type mediaInDrives struct{ driver.RamdiskBoot }
+
+func (mediaInDrives) DetachesMedia() bool { return true }
+
+func TestMediaOfAnotherMachineAreNotDetached(t *testing.T) {
+	for _, attaches := range []bool{false, true} {
+		w, _, n := atAnotherMachine(t, func(built driver.Implementations) {
+			if attaches {
+				built[node.BootInterface]["fake"] = mediaInDrives{built[node.BootInterface]["fake"].(driver.RamdiskBoot)}
+			}
+		})
+		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
+		for _, o := range []runner.Operation{w.leaveRamdisk(n), w.leaveRamdiskIfItCan(n), w.withdrawBoot(n)} {
+			if o.Skip {
+				t.Fatalf("%s is left out", o.Name)
+			}
+			_, err := o.Change(t.Context(), n, driver.Turn{})
+			if _, refused := errors.AsType[*otherMachineError](err); refused != attaches {
+				t.Errorf("attaches media: %v; %s: %v", attaches, o.Name, err)
+			}
+		}
+	}
+}
+
 // TestNoStepThroughTheBMCRunsOnAnotherMachine has the address of the BMC given to that of another
 // machine while the node was on hold.
 func TestNoStepThroughTheBMCRunsOnAnotherMachine(t *testing.T) {

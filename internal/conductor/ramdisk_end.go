@@ -23,10 +23,15 @@ func (c *Conductor) keepsRamdisk(n *node.Node) bool {
 }
 
 // leaveRamdisk returns the operation that withdraws what is served for the ramdisk. It skips the
-// image of an instance that is on no disk, because the instance boots from that image.
+// image of an instance that is on no disk, because the instance boots from that image. Before it
+// detaches media, it checks which machine it is, because media of another machine stay.
 func (c *Conductor) leaveRamdisk(n *node.Node) runner.Operation {
+	operation := changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk)
+	if media, err := driver.Ability[driver.MediaBoot](c.drivers, n, node.BootInterface, "virtual media"); err == nil && media.DetachesMedia() {
+		operation = c.ofSameMachine(operation)
+	}
 	boot, served := node.RamdiskBootOf(n)
-	return changeBy(c, leaveRamdiskName, node.BootInterface, "booting a ramdisk", driver.RamdiskBoot.LeaveRamdisk).SkipIf(!served || boot.Instance)
+	return operation.SkipIf(!served || boot.Instance)
 }
 
 // withdrawBoot is leaveRamdiskIfItCan for work after which there is no instance: it withdraws the

@@ -18,6 +18,13 @@ type RamdiskBoot interface {
 	LeaveRamdisk(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 }
 
+// MediaBoot is a RamdiskBoot that may put media into the machine through its BMC.
+type MediaBoot interface {
+	RamdiskBoot
+	// DetachesMedia reports whether LeaveRamdisk detaches media.
+	DetachesMedia() bool
+}
+
 // InstanceBoot is a boot interface that can boot the instance of a machine.
 type InstanceBoot interface {
 	// BootInstance makes the machine boot its instance at each start from now on.

@@ -115,6 +115,9 @@ func (h httpInterface) setURL(ctx context.Context, n *node.Node, p phase, turn d
 	return out, nil
 }
 
+// DetachesMedia reports that LeaveRamdisk detaches nothing.
+func (httpInterface) DetachesMedia() bool { return false }
+
 // LeaveRamdisk withdraws what is served. It leaves the boot device, which lasts for one boot unless
 // the node has force_persistent_boot_device Always.
 func (h httpInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {

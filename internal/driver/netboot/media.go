@@ -17,7 +17,7 @@ import (
 type mediaInterface struct{ bootInterface }
 
 var (
-	_ driver.RamdiskBoot  = mediaInterface{}
+	_ driver.MediaBoot    = mediaInterface{}
 	_ driver.InstanceBoot = mediaInterface{}
 	_ driver.ImageBoot    = mediaInterface{}
 )
@@ -254,6 +254,9 @@ func withoutSecret(err error, secret string) error {
 	masked.Op, masked.Reason = strings.ReplaceAll(failure.Op, secret, node.Mask), strings.ReplaceAll(failure.Reason, secret, node.Mask)
 	return &masked
 }
+
+// DetachesMedia reports that LeaveRamdisk detaches media.
+func (mediaInterface) DetachesMedia() bool { return true }
 
 // LeaveRamdisk detaches the media and withdraws them.
 func (m mediaInterface) LeaveRamdisk(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
