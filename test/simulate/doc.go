@@ -12,6 +12,6 @@
 // sockets. The scheduler decides about each request that changes something.
 //
 // "make simulate SEED=n" replays one run, "make simulate SEEDS=1000 FIRST=n" runs many. The folder
-// defects has patches that put back defects which the engine once had; "make simulate-defects"
-// shows the seed that catches each.
+// defects has patches with defects which the engine once had, or which show that a check can fail;
+// "make simulate-defects" shows the seed that catches each.
 package simulate

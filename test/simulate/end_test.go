@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,9 +50,15 @@ func endsOf(verb node.Trigger) map[node.State]bool {
 	return ends
 }
 
+// fallbacks are the stable states of nodes whose work has failed.
+var fallbacks = []node.State{node.Enroll, node.ErrorState}
+
+// arrival is how the sentence begins that says that a node has reached the state of its verb.
+func arrival(state node.State) string { return fmt.Sprintf("The node is %q", state) }
+
 // checkEnd checks that the node is in a state to which the last accepted verb may lead by the
-// table, and that the history has a sentence about it. Verbs that were asked for at the same time,
-// or whose answers were lost, may have been the last, too.
+// table, and that the history has a sentence about that end. Verbs that were asked for at the same
+// time, or whose answers were lost, may have been the last, too.
 func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
 	last := w.last(n.UUID, func(q *request) bool { return q.isVerb() && q.accepted })
 	if last == nil {
@@ -74,15 +81,17 @@ func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
 	if !alone {
 		return
 	}
-	told := func(severity node.Severity) bool {
+	told := func(severity node.Severity, begins string) bool {
 		return slices.ContainsFunc(events, func(e *node.Event) bool {
-			return e.Severity == severity && e.Message != "" && !e.CreatedAt.Before(last.at.Truncate(time.Microsecond))
+			return e.Severity == severity && e.Message != "" && strings.HasPrefix(e.Message, begins) && !e.CreatedAt.Before(last.at.Truncate(time.Microsecond))
 		})
 	}
 	switch verb, _ := node.VerbNamed(last.what); {
-	case n.ProvisionState == node.Enroll && !told(node.SeverityError):
-		w.violated("%s: request %d (%s) has failed without a word", m.name, last.id, last.what)
-	case n.ProvisionState.Class() == node.Stable && worksFor(verb.On) && !told(node.SeverityInfo):
+	case slices.Contains(fallbacks, n.ProvisionState):
+		if !told(node.SeverityError, "") {
+			w.violated("%s: request %d (%s) has failed without a word", m.name, last.id, last.what)
+		}
+	case n.ProvisionState.Class() == node.Stable && worksFor(verb.On) && !told(node.SeverityInfo, arrival(n.ProvisionState)):
 		w.violated("%s: request %d (%s) has ended in state %q without a word", m.name, last.id, last.what, n.ProvisionState)
 	}
 }
