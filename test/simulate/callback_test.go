@@ -33,10 +33,17 @@ func (b callbacks) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, errCut
 	}
 	written := httptest.NewRecorder()
-	task := fmt.Sprintf("%s of %s", what(q), b.c.name)
+	task, posted := fmt.Sprintf("%s of %s", what(q), b.c.name), b.c.notePost(q)
+	if posted != nil {
+		task = posted.task()
+	}
 	r.api().ServeHTTP(written, q.WithContext(runner.WithInfo(ctx, &runner.Info{Task: task})))
 	w.sched.note("%s answers %s: %d", r.name, task, written.Code)
-	if r.isDead() || v == answerLost {
+	lost := r.isDead() || v == answerLost
+	if posted != nil {
+		w.answer(posted, written.Code, !lost)
+	}
+	if lost {
 		return nil, errCut
 	}
 	answer := written.Result()

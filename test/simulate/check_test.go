@@ -49,8 +49,7 @@ func (w *world) help(uuid string) {
 	switch n.ProvisionState {
 	case node.CleanHold, node.DeployHold, node.ServiceHold:
 		w.askVerb(r, uuid, "unhold")
-	case node.InspectWait:
-		w.askVerb(r, uuid, "abort")
+	case node.InspectWait: // the inspection ends by itself if nobody posts
 	default:
 		w.restartRamdisk(r, n)
 	}
@@ -125,6 +124,9 @@ func (w *world) checkNode(uuid string) {
 		}
 		return
 	}
+	if q := w.last(uuid, func(q *request) bool { return q.what == "delete" && q.accepted }); q != nil {
+		w.violated("%s: request %d (%s) was accepted, and the node is there in state %q", m.name, q.id, q.what, n.ProvisionState)
+	}
 	works := w.works(n)
 	_, serves := node.RamdiskBootOf(n)
 	class := n.ProvisionState.Class()
@@ -154,7 +156,9 @@ func (w *world) checkNode(uuid string) {
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
 	w.checkEnd(n, m, events)
-	w.checkSettings(uuid)
+	w.checkFollowed(uuid)
+	w.checkLastInventory(n)
+	w.checkMaintenance(n, events)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
 			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)

@@ -27,8 +27,10 @@ type request struct {
 	accepted bool
 	// unsure says that nobody knows whether the request was accepted: its answer was lost, or never
 	// came.
-	unsure      bool
-	settingWork settingWork // the zero value for what is no setting
+	unsure    bool
+	setting   *setting // nil for what is no setting
+	inventory string   // that a ramdisk has posted; empty for what is no post
+	work      requestedWork
 	// lost says that the effect of the request is not in the copy of the database that was restored
 	// later.
 	lost bool
@@ -178,6 +180,10 @@ func (w *world) ask() {
 	if w.computerOf(uuid) != nil && n.ProvisionState.Class() == node.Waiting && s.chance(80) {
 		return // otherwise hardly any ramdisk would get to its work
 	}
+	if n.ProvisionState == node.InspectWait && len(w.computers) == 0 && s.chance(40) { // computers post by themselves
+		w.post(r, uuid)
+		return
+	}
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
@@ -301,12 +307,17 @@ func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(c
 	w.sendRequest(r, &request{node: uuid, what: what, steps: steps}, do)
 }
 
-// sendRequest is send for a request whose number is still to be set.
-func (w *world) sendRequest(r *replica, q *request, do func(context.Context) error) {
+// register gives a request its number.
+func (w *world) register(q *request) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	q.id, q.at = len(w.requests)+1, time.Now()
 	w.requests = append(w.requests, q)
-	w.mu.Unlock()
+}
+
+// sendRequest is send for a request whose number is still to be set.
+func (w *world) sendRequest(r *replica, q *request, do func(context.Context) error) {
+	w.register(q)
 	what, name := q.what, w.machines[q.node].name
 	w.sched.note("client asks %s for %q of %s (request %d)", r.name, what, name, q.id)
 	go func() {

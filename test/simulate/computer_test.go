@@ -167,10 +167,12 @@ func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
 	}
 	c.w.sched.note("%s boots the ramdisk from %s", c.name, source)
 	c.boots++
+	body, _ := document(c.mac, c.boots)
+	posted := func() []byte { return body }
 	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.boots))))
 	config := agent.Config{
 		Engine: params["ipa-api-url"], Client: &http.Client{Transport: callbacks{c}}, Downloads: &http.Client{Transport: files{}},
-		Disks: c.disks, UEFI: true, Journal: c, Document: c.document, Hostname: c.name, Address: c.address, Listen: c.listen, Random: random,
+		Disks: c.disks, UEFI: true, Journal: c, Document: posted, Hostname: c.name, Address: c.address, Listen: c.listen, Random: random,
 	}
 	if to := params["ipa-inspection-callback-url"]; to != "" {
 		config.CallbackURLs = []string{to}
@@ -262,13 +264,6 @@ func (c *computer) checkServed(n *node.Node) {
 // drawn returns a number that looks random and depends on the seed.
 func (c *computer) drawn(what string, number int) uint32 {
 	return c.w.drawn(fmt.Sprintf("%s %d", c.name, number), what)
-}
-
-// document is the inspection document.
-func (c *computer) document() []byte {
-	return []byte(`{"inventory":{"interfaces":[{"name":"eno1","mac_address":"` + c.mac + `","has_carrier":true}],` +
-		`"cpu":{"count":8,"architecture":"x86_64"},"memory":{"physical_mb":8192},"boot":{"current_boot_mode":"uefi"},` +
-		`"disks":[{"name":"/dev/sda","size":1000000000}]},"root_disk":{"name":"/dev/sda","size":1000000000}}`)
 }
 
 // start notes the handler of an agent that starts. Such an agent lists no commands yet. It is

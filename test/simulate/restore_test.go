@@ -87,13 +87,22 @@ func (w *world) putBack() {
 
 // forget makes the world forget the answers and commits that are lost.
 func (w *world) forget() {
-	copied := w.restored.copied
+	copied, rows := w.restored.copied, map[string]bool{}
+	for _, uuid := range w.nodes {
+		if n, err := w.node(uuid); err == nil {
+			for _, work := range w.works(n) {
+				rows[keyOf(work)] = true
+			}
+		}
+	}
 	w.mu.Lock()
 	for _, q := range w.requests {
 		if !q.answered || !q.until.Before(copied) {
 			q.lost, q.unsure, q.accepted = true, q.accepted || q.unsure || !q.answered, false
-			q.settingWork = settingWork{setting: q.settingWork.setting, ended: true}
+			q.work = requestedWork{ended: true}
 		}
+		q.work.ended = !rows[q.work.key]
+		q.work.done = q.work.done && q.work.ended
 	}
 	w.mu.Unlock()
 	for _, m := range w.machines {
@@ -153,7 +162,7 @@ func (w *world) resumeAll(r *replica) {
 }
 
 // withoutEffect are requests after which nothing has to be done to a machine.
-var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off", otherBMC}
+var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off", otherBMC, postedDocument}
 
 // suspensionProblem returns why an effect must not begin after a restoration, or "" if it may. Old
 // work waits until somebody lets it go on, and new work until somebody asks for it.

@@ -66,7 +66,7 @@ func (w *world) epoch(uuid string) int64 {
 
 // stored notes what a commit of work has made of its node.
 func (w *world) stored(info runner.Info) {
-	w.followSettings(info)
+	w.follow(info)
 	if info.Task == "claim" {
 		w.claimed()
 	}

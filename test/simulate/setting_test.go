@@ -7,11 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/store"
 )
@@ -34,15 +32,6 @@ type setting struct {
 	onNode func(*node.Node) bool
 }
 
-// settingWork is the work of a setting.
-type settingWork struct {
-	setting *setting
-	row     int64  // 0 when no work was stored
-	key     string // prefix of the requests that are made for the row, see driver.Origin
-	ended   bool
-	done    bool // it has ended without an error
-}
-
 // Kinds of work of settings, as rows have them.
 const (
 	bootModeWork   store.WorkKind = "boot mode"
@@ -56,7 +45,7 @@ const settingOperation = " change setting"
 // requestSetting has a client ask for a setting.
 func (w *world) requestSetting(r *replica, uuid string) {
 	v := w.drawSetting(uuid)
-	w.sendRequest(r, &request{node: uuid, what: v.what, settingWork: settingWork{setting: v}}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
+	w.sendRequest(r, &request{node: uuid, what: v.what, setting: v}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
 }
 
 func (w *world) drawSetting(uuid string) *setting {
@@ -75,10 +64,10 @@ func (w *world) drawSetting(uuid string) *setting {
 		return attachedMedium(node.Medium{DeviceType: device, ImageURL: fmt.Sprintf("http://images/%s/%d%s", device, len(w.requests), suffix)})
 	}
 	last := w.last(uuid, func(q *request) bool {
-		return q.settingWork.setting != nil && q.settingWork.setting.effect == fake.AttachMedium
+		return q.setting != nil && q.setting.effect == fake.AttachMedium
 	})
 	if last != nil && s.chance(80) {
-		return detachedMedia([]string{last.settingWork.setting.detail})
+		return detachedMedia([]string{last.setting.detail})
 	}
 	return detachedMedia(pick(s, [][]string{nil, nil, {"cdrom"}, {"floppy"}, {"disk"}, {"cdrom", "floppy"}}))
 }
@@ -137,112 +126,24 @@ func deviceTypeOf(image string) string {
 	return "cdrom"
 }
 
-// followSettings finds out what a commit has changed in the work of settings.
-func (w *world) followSettings(info runner.Info) {
-	w.mu.Lock()
-	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return q.settingWork.setting == nil })
-	w.mu.Unlock()
-	asked := askedBy(info, requests)
-	open := slices.DeleteFunc(slices.Clone(requests), func(q *request) bool { return q.settingWork.row == 0 || q.settingWork.ended })
-	if asked == nil && len(open) == 0 {
-		return
-	}
-	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
-		if asked != nil {
-			if err := asked.findRow(tx, open); err != nil {
-				return err
-			}
-		}
-		for _, q := range open {
-			if err := w.followSetting(tx, q, requests); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// askedBy returns the request to which a commit belongs, or nil if that is not one of some.
-func askedBy(info runner.Info, some []*request) *request {
-	i := slices.IndexFunc(some, func(q *request) bool { return info.Task == q.task() })
-	if i < 0 {
-		return nil
-	}
-	return some[i]
-}
-
-// findRow finds the work that a request has stored: the one that belongs to none of the others.
-func (q *request) findRow(tx *store.Tx, others []*request) error {
-	n, err := tx.Node(q.node)
-	if err != nil {
-		return err
-	}
-	works, err := tx.WorkOf(n.ID)
-	if err != nil {
-		return err
-	}
-	for _, work := range works {
-		if work.Kind == q.settingWork.setting.kind && !slices.ContainsFunc(others, func(o *request) bool { return o.settingWork.row == work.ID }) {
-			q.settingWork.row, q.settingWork.key = work.ID, fmt.Sprintf("%d-%d ", work.CreatedAt.UnixMicro(), work.ID)
-		}
-	}
-	return nil
-}
-
-// followSetting finds out whether the commit has ended the work of q, and how. all are the requests
-// for settings.
-func (w *world) followSetting(tx *store.Tx, q *request, all []*request) error {
-	n, err := tx.Node(q.node)
-	if err != nil {
-		q.settingWork.ended = true // with its node
-		return nil                 //nolint:nilerr // the node was deleted
-	}
-	works, err := tx.WorkOf(n.ID)
-	if err != nil || slices.ContainsFunc(works, func(work *store.Work) bool { return work.ID == q.settingWork.row }) {
-		return err
-	}
-	events, err := tx.Events(n.ID)
-	if err != nil {
-		return err
-	}
-	q.settingWork.ended = true
-	// Another work of the kind may have failed at the same time. Each failure belongs to one work.
-	failure := slices.IndexFunc(events, func(e *node.Event) bool {
-		return e.Severity == node.SeverityError && e.Type == string(q.settingWork.setting.kind) && e.Message != "" && !e.CreatedAt.Before(tx.Now().Truncate(time.Microsecond)) &&
-			!w.attributed[e.UUID]
-	})
-	failed := failure >= 0
-	if failed {
-		w.attributed[events[failure].UUID] = true
-	}
-	switch {
-	case failed && n.LastError == "":
-		w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.what)
-	case !failed:
-		q.settingWork.done = true
-		w.checkSetting(n, q, all)
-	}
-	return nil
-}
-
 // followsFailure reports whether other is an earlier request for the same setting of the node, and
 // has failed.
 func (q *request) followsFailure(other *request) bool {
-	mine, its := q.settingWork, other.settingWork
-	return other.node == q.node && its.setting.kind == mine.setting.kind && its.row != 0 && its.row < mine.row && its.ended && !its.done
+	mine, its := q.work, other.work
+	return other.node == q.node && other.setting != nil && other.setting.kind == q.setting.kind && its.row != 0 && its.row < mine.row && its.ended && !its.done
 }
 
 // checkSetting checks work that went well: the machine must have the setting, and no later request
 // for the same setting may have been done before. all are the requests for settings.
 func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
-	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.settingWork.setting
+	m, c, v := w.machines[n.UUID], w.computerOf(n.UUID), q.setting
 	var brought bool
 	switch {
 	case n.Driver == "manual-management": // nothing can be done to it
 	case c != nil:
 		// If the outcome of an earlier change is unknown, an iDRAC does not show what the job of
 		// that change will make of the setting: docs/redfish.md.
-		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.settingWork.key) ||
+		brought = v.onBMC(c.bmc) || v.kind == bootModeWork && c.deceived(q.work.key) ||
 			v.shown != nil && v.shown(c.bmc) && slices.ContainsFunc(all, q.followsFailure)
 	default:
 		brought = m.carriedOut(q)
@@ -254,7 +155,7 @@ func (w *world) checkSetting(n *node.Node, q *request, all []*request) {
 		w.violated("%s: request %d (%s) is said to have gone well, and the node does not have it", m.name, q.id, q.what)
 	}
 	for _, later := range all {
-		if later.node == q.node && later.settingWork.setting.kind == v.kind && later.settingWork.row > q.settingWork.row && later.settingWork.done {
+		if later.node == q.node && later.setting != nil && later.setting.kind == v.kind && later.work.row > q.work.row && later.work.done {
 			w.violated("%s: request %d (%s) is done after request %d (%s), which came later", m.name, q.id, q.what, later.id, later.what)
 		}
 	}
@@ -265,8 +166,8 @@ func (m *machine) carriedOut(q *request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.log, func(e effect) bool {
-		return e.kind == q.settingWork.setting.effect && e.detail == q.settingWork.setting.detail &&
-			strings.HasPrefix(e.origin.Request, q.settingWork.key) && m.taskOf(e.origin.Request).State == fake.Done
+		return e.kind == q.setting.effect && e.detail == q.setting.detail &&
+			strings.HasPrefix(e.origin.Request, q.work.key) && m.taskOf(e.origin.Request).State == fake.Done
 	})
 }
 
@@ -301,17 +202,3 @@ func (m *machine) repeats(e effect) bool {
 
 // powerEffects are effects that may be needed several times until the machine has a setting.
 var powerEffects = append([]fake.Kind{fake.PowerOn}, powerKinds...)
-
-// checkSettings checks that every setting that was accepted has become work, and that this work has
-// ended.
-func (w *world) checkSettings(uuid string) {
-	for _, q := range w.requests {
-		switch {
-		case q.node != uuid || q.settingWork.setting == nil || !q.accepted:
-		case q.settingWork.row == 0:
-			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.what)
-		case !q.settingWork.ended:
-			w.violated("%s: request %d (%s) was accepted and never ends", w.machines[uuid].name, q.id, q.what)
-		}
-	}
-}
