@@ -115,7 +115,7 @@ func (c *agentConn) exchange() (io.Reader, error) {
 	q.Request = q.WithContext(c.ctx)
 	p := &point{replica: c.r, kind: atRead, name: c.to.name + " agent " + q.what + " for " + taskName(c.ctx), call: "agent " + q.Method}
 	if q.changes {
-		p.kind, p.call = atEffect, "agent "+q.what
+		p.kind, p.call, p.rare = atEffect, "agent "+q.what, slices.Contains(once, kindOfOrder(q.what))
 	}
 	return c.carry(q, c.r.w.sched.wait(c.ctx, p))
 }

@@ -65,6 +65,7 @@ func (q *bmcRequest) point(r *replica) *point {
 	p := &point{replica: r, kind: atBMCRead, name: q.to.name + " " + q.Method + " " + q.URL.Path + " for " + taskName(q.Context()), call: "BMC GET"}
 	if q.changes {
 		p.kind, p.name, p.call = atEffect, q.to.name+" "+q.what+" for "+taskName(q.Context()), "BMC "+q.what
+		p.rare = strings.HasSuffix(q.what, "SimpleUpdate")
 	}
 	return p
 }

@@ -37,7 +37,7 @@ type request struct {
 }
 
 // task is the name of what is done for a request.
-func (q *request) task() string { return fmt.Sprintf("request %d", q.id) }
+func (q *request) task() string { return fmt.Sprintf("request %d: %s", q.id, q.what) }
 
 // diskVerbs are verbs whose work takes the most steps. Clients ask them more often of machines that
 // boot.

@@ -253,7 +253,7 @@ func (m *machine) taskOf(request string) fake.Task {
 
 // read asks the scheduler about a call that changes nothing.
 func (c connection) read(ctx context.Context, what string) error {
-	v := c.r.w.sched.at(ctx, c.r, atRead, c.m.name+" "+what+" for "+taskName(ctx))
+	v := c.r.w.sched.wait(ctx, &point{replica: c.r, kind: atRead, name: c.m.name + " " + what + " for " + taskName(ctx), call: what})
 	switch {
 	case c.r.isDead() || v == crashBefore:
 		c.r.die()
@@ -274,7 +274,7 @@ func (c connection) read(ctx context.Context, what string) error {
 
 func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	c.m.askAgain(e)
-	v := c.r.w.sched.at(ctx, c.r, atEffect, c.m.name+" "+string(e.Kind)+" for "+taskName(ctx))
+	v := c.r.w.sched.wait(ctx, &point{replica: c.r, kind: atEffect, name: c.m.name + " " + string(e.Kind) + " for " + taskName(ctx), call: string(e.Kind)})
 	if v == lies && e.Kind != fake.PowerOn && e.Kind != fake.PowerOff {
 		v = proceed // a lie must be noticed, so only what can be read back is lied about
 	}

@@ -122,7 +122,7 @@ func (r *replica) die() {
 // end stops the goroutines of a process.
 func (r *replica) end(patience time.Duration) {
 	defer close(r.stopped)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(runner.WithInfo(context.Background(), &runner.Info{Task: "stop"}), patience)
 	defer cancel()
 	err := r.Stop(ctx)
 	if err == nil && r.redfish != (redfish.Driver{}) { // otherwise no time is left
@@ -221,7 +221,7 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	if r.isDead() {
 		return errDead
 	}
-	v := r.w.sched.at(ctx, r, atCommit, taskName(ctx))
+	v := r.w.sched.wait(ctx, &point{replica: r, kind: atCommit, name: taskName(ctx), rare: runner.InfoOf(ctx).Operation.Name == "run hooks"})
 	switch {
 	case r.isDead(), v == crashBefore:
 		r.die()

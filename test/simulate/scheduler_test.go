@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -58,14 +57,21 @@ var odds = map[string][]struct {
 	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}, {requestLost, 20}},
 	atRead:   {{crashBefore, 5}, {refused, 50}, {hangs, 20}},
 	atPost:   {{answerLost, 40}, {requestLost, 40}},
+
+	rare + atCommit: {{crashBefore, 120}, {crashAfter, 120}, {away, 40}, {rolledBack, 40}, {answerLost, 60}},
+	rare + atEffect: {{crashBefore, 250}, {crashAfter, 220}, {refused, 50}, {answerLost, 60}, {hangs, 30}, {lies, 20}, {requestLost, 40}},
 }
+
+// rare begins the kinds of points with odds of their own, see point.
+const rare = "rare "
 
 // point is a goroutine that waits for the scheduler.
 type point struct {
 	replica *replica // whose goroutine it is; nil for that of a machine
 	kind    string
 	name    string
-	call    string // what is asked of a machine, if the name of the operation does not tell
+	call    string // what is asked of a machine
+	rare    bool   // few runs come here, and a fault here matters more than others
 	info    runner.Info
 	answer  chan verdict
 }
@@ -75,24 +81,6 @@ func (p *point) String() string {
 		return p.name
 	}
 	return p.replica.name + " " + p.kind + " " + p.name
-}
-
-// counted returns the row of the point in the table of what was met; "" means none.
-func (p *point) counted() string {
-	call := p.call
-	if call != "" {
-		call = ": " + call
-	}
-	if strings.Contains(p.info.Operation.Item, " on ") {
-		call = " on a child node" + call
-	}
-	switch {
-	case p.info.Work != "":
-		return fmt.Sprintf("%s/%s%s | %s", p.info.Work, p.info.Operation.Name, call, p.kind)
-	case p.kind == atPost:
-		return "agent" + call + " | " + p.kind
-	}
-	return ""
 }
 
 func comparePoints(a, b *point) int {
@@ -107,12 +95,12 @@ type scheduler struct {
 	free    bool // nothing goes wrong any more and nobody waits
 	began   time.Time
 	trace   []string
-	covered map[string]int
+	covered coverage
 	broke   []time.Time // when a process or the database failed, in order
 }
 
 func newScheduler(seed uint64) *scheduler {
-	return &scheduler{rng: rand.New(rand.NewPCG(seed, 0x1465)), began: time.Now(), covered: map[string]int{}}
+	return &scheduler{rng: rand.New(rand.NewPCG(seed, 0x1465)), began: time.Now(), covered: coverage{}}
 }
 
 // at waits for the scheduler's verdict. Like a paused process, it does not stop waiting when ctx
@@ -175,9 +163,7 @@ func (s *scheduler) release(p *point, v verdict) {
 	if v == crashBefore || v == crashAfter || v == away || v == rolledBack || v == answerLost {
 		s.broke = append(s.broke, time.Now())
 	}
-	if what := p.counted(); what != "" {
-		s.covered[fmt.Sprintf("%s | %s", what, v)]++
-	}
+	s.covered[fmt.Sprintf("%s | %s", p.counted(), v)]++
 	s.mu.Unlock()
 	p.answer <- v
 }
@@ -218,9 +204,12 @@ func (s *scheduler) failedWithin(from, to time.Time) bool {
 	return anyWithin(s.broke, from, to)
 }
 
-// choose draws a verdict for a kind of point.
-func (s *scheduler) choose(kind string) verdict {
-	at := s.rng.IntN(1000)
+// choose draws a verdict for a point.
+func (s *scheduler) choose(p *point) verdict {
+	at, kind := s.rng.IntN(1000), p.kind
+	if p.rare {
+		kind = rare + kind
+	}
 	for _, o := range odds[kind] {
 		if at -= o.weight; at < 0 {
 			return o.verdict

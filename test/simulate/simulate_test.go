@@ -1,13 +1,10 @@
 package simulate
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
-	"maps"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,7 +32,7 @@ func TestMain(m *testing.M) {
 type outcome struct {
 	problems string
 	trace    []string
-	covered  map[string]int
+	covered  coverage
 }
 
 // simulate runs one world from its seed to its end.
@@ -70,26 +67,25 @@ func simulate(t *testing.T, seed uint64) (out outcome) {
 // TestWhatMustHoldHolds runs many worlds.
 func TestWhatMustHoldHolds(t *testing.T) {
 	began := time.Now()
-	covered := map[string]int{}
-	runs := 0
+	covered, runs := coverage{}, 0
+	defer func() {
+		fmt.Printf("%d runs from seed %d in %s\n", runs, *first, time.Since(began).Round(time.Second))
+		covered.print()
+	}()
 	for seed := *first; ; seed++ {
 		if *seconds > 0 && time.Since(began) > time.Duration(*seconds)*time.Second || *seconds == 0 && runs >= *seeds {
 			break
 		}
 		out := simulate(t, seed)
 		runs++
+		covered.add(out.covered)
 		if *verbose {
 			fmt.Println(strings.Join(out.trace, "\n"))
 		}
 		if out.problems != "" {
 			t.Fatalf("seed %d: replay it with make simulate SEED=%d\n%s", seed, seed, out.problems)
 		}
-		for what, count := range out.covered {
-			covered[what] += count
-		}
 	}
-	fmt.Printf("%d runs from seed %d in %s\n", runs, *first, time.Since(began).Round(time.Second))
-	printCovered(covered)
 }
 
 // TestTheSameSeedGivesTheSameTrace runs a few worlds twice.
@@ -105,34 +101,5 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 					strings.Join(one.trace[max(0, i-3):min(len(one.trace), i+2)], "\n"), strings.Join(two.trace[max(0, i-3):min(len(two.trace), i+2)], "\n"))
 			}
 		}
-	}
-}
-
-// printCovered prints how often each operation met each fault at each point.
-func printCovered(covered map[string]int) {
-	if !testing.Verbose() {
-		return
-	}
-	verdicts := []verdict{proceed, crashBefore, crashAfter, away, rolledBack, answerLost, requestLost, refused, hangs, lies}
-	rows := map[string]map[verdict]int{}
-	for what, count := range covered {
-		at := strings.LastIndex(what, " | ")
-		row, v := what[:at], verdict(what[at+3:])
-		if rows[row] == nil {
-			rows[row] = map[verdict]int{}
-		}
-		rows[row][v] += count
-	}
-	fmt.Printf("%-72s", "operation | point")
-	for _, v := range verdicts {
-		fmt.Printf("%14s", v)
-	}
-	fmt.Println()
-	for _, row := range slices.SortedFunc(maps.Keys(rows), cmp.Compare) {
-		fmt.Printf("%-72s", row)
-		for _, v := range verdicts {
-			fmt.Printf("%14d", rows[row][v])
-		}
-		fmt.Println()
 	}
 }

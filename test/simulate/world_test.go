@@ -276,7 +276,7 @@ func (w *world) next(points []*point) *point {
 
 // decide gives a point its verdict.
 func (w *world) decide(p *point) {
-	v := w.sched.choose(p.kind)
+	v := w.sched.choose(p)
 	if p.kind == atCommit && w.outage > 0 {
 		w.outage--
 		v = away
