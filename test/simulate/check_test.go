@@ -9,7 +9,6 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
-	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
@@ -151,11 +150,10 @@ func (w *world) checkNode(uuid string) {
 			}
 		}
 	}
-	w.checkVerb(n, m)
 	events := w.events(n)
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
-	w.checkEnd(n, m, events)
+	w.checkEnd(n, m)
 	w.checkFollowed(uuid)
 	w.checkLastInventory(n)
 	w.checkMaintenance(n, events)
@@ -232,44 +230,6 @@ func (w *world) lastAccepted(uuid string, fits func(*request) bool) *request {
 		return nil
 	}
 	return last
-}
-
-// verbEnds has, for verbs that change the disks, the state that says that the verb went well.
-var verbEnds = map[string]node.State{"active": node.Active, "rebuild": node.Active, "deleted": node.Available, "clean": node.Manageable}
-
-// checkVerb checks the last verb that was accepted. If the node says that it went well, the machine
-// must have done what the verb asks for.
-func (w *world) checkVerb(n *node.Node, m *machine) {
-	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.isVerb() && q.what != "unhold" })
-	c := w.computerOf(n.UUID)
-	if q == nil || c == nil && n.Driver != "fake-hardware" {
-		return
-	}
-	w.checkFirmware(n, c, q)
-	want, destructive := verbEnds[q.what], slices.ContainsFunc(q.steps, func(s node.Step) bool { return strings.HasPrefix(s.Step, "erase_") && !s.ExecuteOnChildNodes })
-	if want == "" || n.ProvisionState != want || n.LastError != "" || q.what == "clean" && !destructive {
-		return
-	}
-	kind := fakeKinds[q.what]
-	if done := m.did(kind, q.at, time.Now()); !done || c != nil && !c.succeeded(kind, q.at) {
-		w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of no %s that did", m.name, q.id, q.what, kind)
-	}
-}
-
-// checkFirmware checks that the machine has the firmware versions of a request, if the node says
-// that the request went well.
-func (w *world) checkFirmware(n *node.Node, c *computer, q *request) {
-	ends := map[string]node.State{"clean": node.Manageable, "service": node.Active}[q.what]
-	if c == nil || c.bmc == nil || n.ProvisionState != ends || n.LastError != "" {
-		return
-	}
-	for _, step := range q.steps {
-		component, version, ok := firmwareOf(step)
-		has := func(b bmc.Component) bool { return b.ID == component && b.Version == version }
-		if ok && !slices.ContainsFunc(c.bmc.Components(), has) {
-			w.violated("%s: request %d (%s) is said to have gone well, and the firmware of %s is not %s", n.Name, q.id, q.what, component, version)
-		}
-	}
 }
 
 // checkOrder finds effects of an operation that come after those of a later operation

@@ -31,6 +31,7 @@ type request struct {
 	setting   *setting // nil for what is no setting
 	inventory string   // that a ramdisk has posted; empty for what is no post
 	work      requestedWork
+	stored    bool // a commit was made for it
 	// lost says that the effect of the request is not in the copy of the database that was restored
 	// later.
 	lost bool
@@ -291,7 +292,8 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 	}
 	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error {
 		if w.computerOf(uuid) != nil && (name == "active" || name == "rebuild") {
-			if _, err := r.UpdateNode(ctx, uuid, func(n *node.Node) error {
+			before := runner.WithInfo(ctx, &runner.Info{Task: "instance_info"})
+			if _, err := r.UpdateNode(before, uuid, func(n *node.Node) error {
 				n.InstanceInfo = instanceInfo
 				return nil
 			}); err != nil {

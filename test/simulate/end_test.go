@@ -57,19 +57,18 @@ var fallbacks = []node.State{node.Enroll, node.ErrorState}
 func arrival(state node.State) string { return fmt.Sprintf("The node is %q", state) }
 
 // checkEnd checks that the node is in a state to which the last accepted verb may lead by the
-// table, and that the history has a sentence about that end. Verbs that were asked for at the same
-// time, or whose answers were lost, may have been the last, too.
-func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
+// table. Verbs that were asked for at the same time, or whose answers were lost, may have been the
+// last, too.
+func (w *world) checkEnd(n *node.Node, m *machine) {
 	last := w.last(n.UUID, func(q *request) bool { return q.isVerb() && q.accepted })
 	if last == nil {
 		return
 	}
-	allowed, alone := map[node.State]bool{}, true
+	allowed := map[node.State]bool{}
 	for _, q := range w.requests {
 		if q.node != n.UUID || !q.isVerb() || !q.counts() || q.until.Before(last.at) {
 			continue
 		}
-		alone = alone && q == last
 		verb, _ := node.VerbNamed(q.what)
 		for state := range endsOf(verb.On) {
 			allowed[state] = true
@@ -78,29 +77,6 @@ func (w *world) checkEnd(n *node.Node, m *machine, events []*node.Event) {
 	if !allowed[n.ProvisionState] {
 		w.violated("%s: request %d (%s) was accepted and has ended in state %q, where it does not lead", m.name, last.id, last.what, n.ProvisionState)
 	}
-	if !alone {
-		return
-	}
-	told := func(severity node.Severity, begins string) bool {
-		return slices.ContainsFunc(events, func(e *node.Event) bool {
-			return e.Severity == severity && e.Message != "" && strings.HasPrefix(e.Message, begins) && !e.CreatedAt.Before(last.at.Truncate(time.Microsecond))
-		})
-	}
-	switch verb, _ := node.VerbNamed(last.what); {
-	case slices.Contains(fallbacks, n.ProvisionState):
-		if !told(node.SeverityError, "") {
-			w.violated("%s: request %d (%s) has failed without a word", m.name, last.id, last.what)
-		}
-	case n.ProvisionState.Class() == node.Stable && worksFor(verb.On) && !told(node.SeverityInfo, arrival(n.ProvisionState)):
-		w.violated("%s: request %d (%s) has ended in state %q without a word", m.name, last.id, last.what, n.ProvisionState)
-	}
-}
-
-// worksFor reports whether a verb always leads to work.
-func worksFor(verb node.Trigger) bool {
-	return !slices.ContainsFunc(node.Transitions(), func(t node.Transition) bool {
-		return t.On == verb && t.To.Class() != node.Working
-	})
 }
 
 // doubt records that a machine could not say what became of a request.

@@ -32,30 +32,39 @@ func (q *request) leadsTo(kind store.WorkKind) bool {
 	case q.inventory != "":
 		return kind == processWork
 	}
-	return false
+	return !slices.Contains(worksBeside, kind)
 }
 
 // follows reports whether the work of a request is followed.
-func (q *request) follows() bool { return q.setting != nil || q.inventory != "" }
+func (q *request) follows() bool { return q.setting != nil || q.inventory != "" || q.starts() }
 
 // follow finds out what a commit has changed in the work of requests.
 func (w *world) follow(info runner.Info) {
 	w.mu.Lock()
-	requests := slices.DeleteFunc(slices.Clone(w.requests), func(q *request) bool { return !q.follows() })
+	all := slices.Clone(w.requests)
 	w.mu.Unlock()
-	asked := askedBy(info, requests)
+	asked := askedBy(info, all)
+	requests := slices.DeleteFunc(all, func(q *request) bool { return !q.follows() })
 	open := slices.DeleteFunc(slices.Clone(requests), func(q *request) bool { return q.work.row == 0 || q.work.ended })
 	if asked == nil && len(open) == 0 {
 		return
 	}
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
 		if asked != nil {
+			asked.stored = true
+		}
+		if asked != nil && asked.follows() {
 			if err := asked.findRow(tx, open); err != nil {
 				return err
 			}
 		}
+		if asked != nil && asked.starts() {
+			if err := w.checkBegun(tx, asked); err != nil {
+				return err
+			}
+		}
 		for _, q := range open {
-			if err := w.followRow(tx, q, requests); err != nil {
+			if err := w.followRow(tx, q, asked, requests); err != nil {
 				return err
 			}
 		}
@@ -96,9 +105,9 @@ func writtenNow(tx *store.Tx, at time.Time) bool {
 	return !at.Before(tx.Now().Truncate(time.Microsecond))
 }
 
-// followRow finds out whether the commit has ended the work of q, and how. requests are all whose
-// work is followed.
-func (w *world) followRow(tx *store.Tx, q *request, requests []*request) error {
+// followRow finds out whether the commit has ended the work of q, and how. asked is the request that
+// made the commit, or nil; requests are all whose work is followed.
+func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) error {
 	n, err := tx.Node(q.node)
 	if err != nil {
 		q.work.ended = true // with its node
@@ -109,6 +118,9 @@ func (w *world) followRow(tx *store.Tx, q *request, requests []*request) error {
 		return err
 	}
 	q.work.ended = true
+	if q.starts() {
+		return w.endVerb(tx, n, q, asked)
+	}
 	events, err := tx.Events(n.ID)
 	if err != nil {
 		return err
@@ -137,7 +149,10 @@ func (w *world) followRow(tx *store.Tx, q *request, requests []*request) error {
 func (w *world) checkFollowed(uuid string) {
 	for _, q := range w.requests {
 		switch {
-		case q.node != uuid || !q.follows() || !q.accepted:
+		case q.node != uuid || !q.accepted:
+		case q.isVerb() && !q.stored:
+			w.violated("%s: request %d (%s) was accepted, and nothing was stored", w.machines[uuid].name, q.id, q.what)
+		case !q.follows() || q.starts() && q.work.row == 0: // it has ended with its commit, see checkBegun
 		case q.work.row == 0:
 			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.what)
 		case !q.work.ended:

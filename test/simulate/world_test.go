@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/agent"
-	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
@@ -342,6 +341,3 @@ func tempDir() string {
 	}
 	return os.TempDir()
 }
-
-// fakeKinds names the effects that clients' verbs must lead to.
-var fakeKinds = map[string]fake.Kind{"active": fake.Write, "rebuild": fake.Write, "deleted": fake.Wipe, "clean": fake.Wipe}
