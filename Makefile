@@ -168,7 +168,7 @@ attack: ## Attack and flood an engine and watch what others are answered (needs 
 FIRST ?= 1
 SEEDS ?= 1000
 SECONDS ?= 0
-SIMULATE_TIMEOUT ?= 60m
+SIMULATE_TIMEOUT ?= 180m
 .PHONY: simulate
 simulate: ## Simulate crashes, lost answers and lying machines (SEED=n, or SEEDS=n FIRST=m, or SECONDS=n)
 	CGO_ENABLED=0 go test ./test/simulate -count=1 -v -timeout $(SIMULATE_TIMEOUT) -run TestWhatMustHoldHolds \
