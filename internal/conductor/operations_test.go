@@ -82,9 +82,9 @@ func operationNames(t *testing.T) map[store.WorkKind][]string {
 				if err != nil {
 					continue // the node does not support the work
 				}
-				if script.LeaveInOrder != nil {
+				if script.CleanUp != nil {
 					task.Failing = "it failed"
-					operations = append(operations, script.LeaveInOrder(task)...)
+					operations = append(operations, script.CleanUp(task)...)
 				}
 				for _, o := range operations {
 					if !slices.Contains(names[kind], o.Name) {
