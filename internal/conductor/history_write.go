@@ -74,9 +74,10 @@ func (c *Conductor) awaitedEnd(n *node.Node) string {
 }
 
 // recordArrival writes into the history that the node has reached the state that its
-// verb leads to. A failure has its own row.
+// verb leads to. A failure of the verb has its own row; the error of a setting that failed
+// meanwhile is not one.
 func (c *Conductor) recordArrival(tx *store.Tx, w *store.Work, before, after *node.Node) error {
-	if after.ProvisionState == before.ProvisionState || after.ProvisionState.Class() != node.Stable || after.Failed() {
+	if after.ProvisionState == before.ProvisionState || after.ProvisionState.Class() != node.Stable || after.Failed() && after.LastError != before.LastError {
 		return nil
 	}
 	took := tx.Now().Sub(w.CreatedAt).Round(time.Millisecond)

@@ -112,3 +112,20 @@ func TestHistoryOfANodeIsBounded(t *testing.T) {
 		t.Errorf("history of the other node %q, want it left alone", rows)
 	}
 }
+
+// TestArrivalIsToldBesideTheErrorOfASetting has a setting fail while a verb waits.
+func TestArrivalIsToldBesideTheErrorOfASetting(t *testing.T) {
+	w := newWorld(t)
+	n := w.fake(node.Manageable, map[string]any{"fake_clean_wait": 60})
+	w.send(n, "clean", with(step("bios.factory_reset")))
+	w.arrive(n, node.CleanWait)
+	w.eventually("the step to wait without a lease", func() bool { return w.stored(n.UUID).Lease == node.Lease{} })
+	before := w.stored(n.UUID)
+	after := *before
+	after.LastError = "the virtual media were not attached"
+	w.update(before, &after)
+	w.passUntilDone()
+	if rows := w.history(n); !strings.HasPrefix(rows[len(rows)-1], `INFO clean: The node is "manageable", after `) {
+		t.Errorf("history = %q, want the arrival at its end", rows)
+	}
+}
