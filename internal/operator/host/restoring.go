@@ -81,9 +81,14 @@ func (p restoring) reconcile(ctx context.Context, s *scope) (result, error) {
 	s.host.Status, s.restored = *status, refusal == nil
 	s.host.Status.PowerOffHolds = nil // the machine was off then, which proves nothing now
 	// The HostFirmwareSettings and HostFirmwareComponents were moved as well, and have other UIDs
-	// and generations here. With the old ones they would count as other objects.
+	// and generations here. With the old ones they would count as other objects. Without its node
+	// the host may get another machine, which was given nothing.
 	for _, record := range []*v1alpha1.UpdateRecord{&s.host.Status.Updates.Settings, &s.host.Status.Updates.Components} {
-		*record = v1alpha1.UpdateRecord{RequestedDigest: record.RequestedDigest, AppliedDigest: record.AppliedDigest}
+		moved := v1alpha1.UpdateRecord{}
+		if refusal == nil {
+			moved.RequestedDigest, moved.AppliedDigest = record.RequestedDigest, record.AppliedDigest
+		}
+		*record = moved
 	}
 	s.host.Status.Operation.QueuedAt = nil // the former wait gives the host no place before those that wait here
 	if refusal == nil {

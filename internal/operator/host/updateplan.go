@@ -165,6 +165,9 @@ func (u updater) withdrawn(ctx context.Context, s *scope) error {
 		}
 	}
 	for _, record := range []*v1alpha1.UpdateRecord{&updates.Settings, &updates.Components} {
+		if isOpen(*record) {
+			record.AppliedDigest = "" // the machine may have a part of what was requested
+		}
 		record.Requested, record.RequestedDigest = 0, ""
 	}
 	updates.Firmware, updates.NodeID, updates.Service = nil, "", v1alpha1.OperationStatus{}

@@ -120,3 +120,58 @@ func TestStepsHaveOnlyWhatTheMachineLacks(t *testing.T) {
 		})
 	}
 }
+
+// TestRecordOfAppliedSettingsIsKeptForAMove has a host come from another cluster, where its machine
+// was given what HostFirmwareSettings asks for, or changes what is asked for before it leaves.
+func TestRecordOfAppliedSettingsIsKeptForAMove(t *testing.T) {
+	wanted := map[string]intstr.IntOrString{"BootTimeout": intstr.FromInt32(9)}
+	digest := fingerprint(settingsObject(1, true, wanted).Spec.Settings)
+	for name, tt := range map[string]struct {
+		object       *v1alpha1.HostFirmwareSettings
+		before, want v1alpha1.UpdateRecord
+	}{
+		"arrived": {
+			settingsObject(7, true, wanted),
+			v1alpha1.UpdateRecord{AppliedDigest: digest},
+			v1alpha1.UpdateRecord{UID: "s1", Applied: 7, AppliedDigest: digest},
+		},
+		"arrived, and other settings are wanted": {
+			settingsObject(7, true, wanted),
+			v1alpha1.UpdateRecord{AppliedDigest: "other"},
+			v1alpha1.UpdateRecord{},
+		},
+		"applied": {
+			settingsObject(7, true, wanted),
+			v1alpha1.UpdateRecord{UID: "s1", Applied: 7, AppliedDigest: digest},
+			v1alpha1.UpdateRecord{UID: "s1", Applied: 7, AppliedDigest: digest},
+		},
+		"the same settings are wanted once more": {
+			settingsObject(9, true, wanted),
+			v1alpha1.UpdateRecord{UID: "s1", Applied: 7, AppliedDigest: digest},
+			v1alpha1.UpdateRecord{UID: "s1", Applied: 7},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := testHost(func(h *v1alpha1.BareMetalHost) { h.Status.Updates.Settings = tt.before })
+			changesOf(updateObjects{settings: tt.object}, h).settings.keepRecord(&h.Status.Updates.Settings)
+			if diff := cmp.Diff(tt.want, h.Status.Updates.Settings); diff != "" {
+				t.Errorf("record (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSettingsOfWhichTheMachineMayHaveAPartDoNotCountAsApplied(t *testing.T) {
+	s := passOver(v1alpha1.StateProvisioned, func(s *scope) {
+		s.host.Status.Updates.Settings = v1alpha1.UpdateRecord{UID: "s1", Applied: 1, AppliedDigest: "first", Requested: 2, RequestedDigest: "second"}
+		s.host.Status.Updates.Components = v1alpha1.UpdateRecord{UID: "c1", Applied: 1, AppliedDigest: "first"}
+	})
+	if err := (updater{}).withdrawn(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	want := []v1alpha1.UpdateRecord{{UID: "s1", Applied: 1}, {UID: "c1", Applied: 1, AppliedDigest: "first"}}
+	got := []v1alpha1.UpdateRecord{s.host.Status.Updates.Settings, s.host.Status.Updates.Components}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records after the request was withdrawn (-want +got):\n%s", diff)
+	}
+}

@@ -26,7 +26,10 @@ type updateObjects struct {
 // read reads the objects from the shared cache and compares them with what the machine was given.
 func (u updater) read(ctx context.Context, h *v1alpha1.BareMetalHost) (changes, error) {
 	objects, err := u.objects(ctx, h)
-	return changesOf(objects, h), err
+	c := changesOf(objects, h)
+	c.settings.keepRecord(&h.Status.Updates.Settings)
+	c.components.keepRecord(&h.Status.Updates.Components)
+	return c, err
 }
 
 func (u updater) objects(ctx context.Context, h *v1alpha1.BareMetalHost) (updateObjects, error) {
@@ -169,6 +172,18 @@ func (c change) of(obj client.Object, conditions []metav1.Condition, clean bool)
 // machine was given what it asks for.
 func (c change) movedApplied() bool {
 	return isMoved(c.record) && c.digest != "" && c.record.AppliedDigest == c.digest && !isOpen(c.record)
+}
+
+// keepRecord keeps in a host's record what a move of the host needs: that an object which came from
+// another cluster is that of the record, so that its next generation is a new one, and that what an
+// object asks for has to be applied, although the machine was given the same before.
+func (c change) keepRecord(record *v1alpha1.UpdateRecord) {
+	if isMoved(*record) && c.record.Applied != 0 {
+		*record = c.record
+	}
+	if c.state == changeWanted {
+		record.AppliedDigest = ""
+	}
 }
 
 // isMoved reports whether a record is of an object in the cluster that the host came from.
