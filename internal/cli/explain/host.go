@@ -131,7 +131,11 @@ func (h *Host) operatorMessage() string {
 		return ""
 	}
 	for _, s := range messageConditions {
-		if c, ok := h.Conditions[s.kind]; ok && c.Message != "" && c.True == s.status {
+		c, ok := h.Conditions[s.kind]
+		if c.Reason == v1alpha1.NotAvailableReason {
+			continue // its message only repeats the state
+		}
+		if ok && c.Message != "" && c.True == s.status {
 			return c.Message
 		}
 	}

@@ -558,6 +558,11 @@ func TestTheMostSpecificConditionIsShown(t *testing.T) {
 	if got := h.operatorMessage(); got != "preparing" {
 		t.Errorf("got %q, want what is being done", got)
 	}
+	h.Conditions[v1alpha1.ProgressingCondition] = Condition{Message: "kept powered off"}
+	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{Reason: v1alpha1.NotAvailableReason, Message: "in state provisioned"}
+	if got := h.operatorMessage(); got != "kept powered off" {
+		t.Errorf("got %q, want what a deployed host does, and not its state once more", got)
+	}
 	h.Conditions[v1alpha1.AvailableForProvisioningCondition] = Condition{True: true}
 	if got := h.operatorMessage(); got != "" {
 		t.Errorf("got %q of an available host", got)
