@@ -255,6 +255,23 @@ func TestNoStepThroughTheBMCRunsOnAnotherMachine(t *testing.T) {
 	}
 }
 
+// TestNoStepOfAParentRunsOnAnotherMachineThanThatOfItsChild has the address of the child's BMC given
+// to that of another machine.
+func TestNoStepOfAParentRunsOnAnotherMachineThanThatOfItsChild(t *testing.T) {
+	w, m, child := atAnotherMachine(t)
+	child.Interfaces[node.BIOSInterface] = "fake"
+	for _, name := range []string{"bios.factory_reset", "power.reboot", "power.power_off"} {
+		operation := w.stepOperation(runner.Task{Node: &node.Node{}}, cleanFlow, 0, onChildren(name, child.UUID))[0]
+		for _, turn := range []driver.Turn{{}, {Attempt: driver.Continued}, {Attempt: driver.Continued, Phase: driver.WaitPhase("serve")}, {Attempt: driver.Unknown, Phase: "follow"}} {
+			_, err := operation.Change(t.Context(), child, turn)
+			wantAs[*otherMachineError](t, err)
+		}
+	}
+	if got := m.kinds(); len(got) > 0 {
+		t.Errorf("%v was done to another machine", got)
+	}
+}
+
 // TestNoChangeInDoubtGoesOnAtAnotherMachine has a database that went back to an older address of the
 // BMC in the middle of a change.
 func TestNoChangeInDoubtGoesOnAtAnotherMachine(t *testing.T) {

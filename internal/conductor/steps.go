@@ -165,8 +165,18 @@ func stepRef(i int, step node.Step, child string) runner.Ref {
 	return runner.Ref{Name: stepName, Item: item}
 }
 
-// stepChange returns the change that runs a step on a node.
+// stepChange returns the change that runs a step on a node, which may be a child of the node of the
+// work. A step through the BMC begins with a check which machine it is: the step may come days after
+// the one before, such as after a hold, and nothing else checks the machine of a child.
 func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
+	change := c.uncheckedStep(f, step)
+	if byBMC(step) {
+		return afterCheck(c.refuseOtherMachine, change)
+	}
+	return change
+}
+
+func (c *Conductor) uncheckedStep(f flow, step node.Step) runner.Change {
 	switch step.Step {
 	case node.StepReboot:
 		return c.powerChange(node.Rebooting, 0)
@@ -188,18 +198,13 @@ func (c *Conductor) stepChange(f flow, step node.Step) runner.Change {
 
 // ownStepChange returns the change that runs a step on the node that shows the step, where a client
 // may abort it meanwhile. It is not for a step that runs on a child node: such a step cannot be
-// aborted, and the child shows a step of its own work. A step through the BMC begins with a check
-// which machine it is: the step may come days after the one before, such as after a hold.
+// aborted, and the child shows a step of its own work.
 func (c *Conductor) ownStepChange(f flow, step node.Step) runner.Change {
-	change := func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 		running, _ := node.StepOf(*f.shown(n))
 		step.AbortAfter = running.AbortAfter
 		return c.stepChange(f, step)(ctx, n, turn)
 	}
-	if byBMC(step) {
-		return afterCheck(c.refuseOtherMachine, change)
-	}
-	return change
 }
 
 // byBMC reports whether a step acts on the machine through its BMC.
