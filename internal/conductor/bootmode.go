@@ -13,7 +13,8 @@ import (
 // matchBootMode gives a machine the boot mode that its instance asks for, or else its node,
 // before the machine boots a ramdisk or an image. In another mode the machine may fail to start
 // it, or the instance that is written to its disk afterwards. A machine that shows another mode is
-// switched off first, because the change would restart it otherwise. A machine whose mode the
+// switched off first, because the change would restart it otherwise. A change that waits before that
+// restart may wait long, so each attempt begins with a check which machine it is. A machine whose mode the
 // engine cannot set is left as it is. If its BMC refuses the change, the node's history says so
 // and the work goes on: some modes can be set in the firmware alone, and the machine may start all
 // the same.
@@ -22,10 +23,10 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	_, err := c.bootModes(n)
 	off := c.switchTo(n, node.PowerOff)
 	off.Name = "power off for boot mode"
-	match := changeBy(c, "match boot mode", node.ManagementInterface, "boot modes",
+	match := c.ofSameMachine(changeBy(c, "match boot mode", node.ManagementInterface, "boot modes",
 		func(modes driver.BootModes, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			return modes.SetBootMode(ctx, n, asked, turn)
-		})
+		}))
 	match.Shown = true
 	match.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("The boot mode could not be set", "node", n.UUID, "mode", asked, "err", cause)
@@ -48,16 +49,16 @@ func (c *Conductor) withoutSecureBoot(n *node.Node) []runner.Operation {
 
 // changeSecureBoot enables the secure boot that the instance asks for, from the next start of the
 // machine on. If on is false, it disables secure boot: for a ramdisk, or when the instance is
-// removed.
+// removed. The change may restart the machine, so it begins with a check which machine it is.
 func (c *Conductor) changeSecureBoot(n *node.Node, on bool) runner.Operation {
 	name := "disable secure boot"
 	if on {
 		name = "enable secure boot"
 	}
-	operation := changeBy(c, name, node.ManagementInterface, "secure boot",
+	operation := c.ofSameMachine(changeBy(c, name, node.ManagementInterface, "secure boot",
 		func(secure driver.SecureBoot, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			return secure.SetSecureBoot(ctx, n, on, turn)
-		})
+		}))
 	operation.Shown = true
 	_, err := c.secureBoot(n)
 	return operation.SkipIf(!n.AsksSecureBoot() || err != nil) // n.SecureBoot may be out of date

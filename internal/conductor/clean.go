@@ -90,7 +90,7 @@ func (c *Conductor) cleanUpServicing(t runner.Task) []runner.Operation {
 		return []runner.Operation{
 			logs, c.checkBeforeLeaving(t.Node), c.leaveRamdiskIfItCan(t.Node),
 			c.ofSameMachine(c.bootInstance(t.Node, "")).SkipIf(!c.bootsImage(t.Node)), // the ramdisk was served in place of the image
-			c.ofSameMachine(c.secureAgain(t.Node)).SkipIf(!startedRamdisk(t.Node, workMark(t.Work))),
+			c.secureAgain(t.Node).SkipIf(!startedRamdisk(t.Node, workMark(t.Work))),
 			c.leftIn(t.Node, node.PowerOn), read,
 		}
 	}

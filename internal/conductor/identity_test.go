@@ -116,11 +116,15 @@ func TestMachinesThatEarlierReleasesNotedAreClaimedAtTheStart(t *testing.T) {
 type labelledMachine struct {
 	driver.Management
 	secureBoots
+	bootModes
 	node.MachineIdentity
 }
 
-// secureBoots embeds the ability, which has a method of its own name.
-type secureBoots interface{ driver.SecureBoot }
+// secureBoots and bootModes embed abilities, whose names are used otherwise.
+type (
+	secureBoots interface{ driver.SecureBoot }
+	bootModes   interface{ driver.BootModes }
+)
 
 func (m labelledMachine) Identity(context.Context, *node.Node) (node.MachineIdentity, error) {
 	return m.MachineIdentity, nil
@@ -135,7 +139,7 @@ func atAnotherMachine(t *testing.T, changes ...func(driver.Implementations)) (*w
 	w.Conductor = w.idle("conductor-1")
 	m := w.standIn(func(built driver.Implementations) {
 		fake := built[node.ManagementInterface]["fake"]
-		built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), another}
+		built[node.ManagementInterface]["fake"] = labelledMachine{fake.(driver.Management), fake.(driver.SecureBoot), fake.(driver.BootModes), another}
 		built[node.InspectInterface]["agent"] = inBand{built[node.InspectInterface]["fake"].(driver.Inspector)}
 		for _, change := range changes {
 			change(built)
@@ -269,6 +273,36 @@ func TestNoStepOfAParentRunsOnAnotherMachineThanThatOfItsChild(t *testing.T) {
 	}
 	if got := m.kinds(); len(got) > 0 {
 		t.Errorf("%v was done to another machine", got)
+	}
+}
+
+// TestNoChangeOfBootSettingsRestartsAnotherMachine has the address of the BMC given to that of
+// another machine while the change waited for the end of a firmware update.
+func TestNoChangeOfBootSettingsRestartsAnotherMachine(t *testing.T) {
+	w, m, n := atAnotherMachine(t)
+	n.Properties = node.ObjectOf(map[string]any{"capabilities": "boot_mode:bios"})
+	operations := append(w.matchBootMode(n), w.changeSecureBoot(n, true), w.changeSecureBoot(n, false))
+	for kind, value := range map[store.WorkKind]any{workBootMode: "bios", workSecureBoot: true} {
+		script, _ := w.Script(kind)
+		asked, err := script.Operations(runner.Task{Work: &store.Work{ID: 7, Kind: kind, Intent: node.ObjectOf(map[string]any{valueIntent: value})}, Node: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		operations = append(operations, asked...)
+	}
+	tried := 0
+	for _, o := range operations {
+		if o.Skip {
+			continue
+		}
+		tried++
+		for _, turn := range []driver.Turn{{}, {Attempt: driver.Continued}, {Attempt: driver.Continued, Phase: driver.WaitPhase("off")}} {
+			_, err := o.Change(t.Context(), n, turn)
+			wantAs[*otherMachineError](t, err)
+		}
+	}
+	if got := m.kinds(); tried != 5 || len(got) > 0 {
+		t.Errorf("tried %d changes, want 5; %v was done to another machine", tried, got)
 	}
 }
 

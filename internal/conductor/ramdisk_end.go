@@ -85,7 +85,7 @@ func (c *Conductor) bootInstance(n *node.Node, item string) runner.Operation {
 func (c *Conductor) backToInstance(n *node.Node, mark string) []runner.Operation {
 	started, noAgent := startedRamdisk(n, mark), agent.EndpointOf(n).URL == ""
 	operations := append([]runner.Operation{c.checkBeforeLeaving(n), c.leaveRamdiskIfItCan(n)}, skipIf(!started,
-		c.leftIn(n, node.PowerOff), c.ofSameMachine(c.changeSecureBoot(n, true)), c.ofSameMachine(c.bootInstance(n, "")),
+		c.leftIn(n, node.PowerOff), c.changeSecureBoot(n, true), c.ofSameMachine(c.bootInstance(n, "")),
 		c.restartByAgent(n).SkipIf(noAgent), // nothing has started the ramdisk yet
 	)...)
 	return append(operations, c.ofSameMachine(c.startInstance(n, started)))

@@ -63,10 +63,12 @@ func (c *Conductor) bootModes(n *node.Node) (driver.BootModes, error) {
 
 func (c *Conductor) bootModeOperations(t runner.Task) ([]runner.Operation, error) {
 	mode := t.Work.Intent.Text(valueIntent)
-	return []runner.Operation{changeBy(c, setName, node.ManagementInterface, "boot modes",
+	set := changeBy(c, setName, node.ManagementInterface, "boot modes",
 		func(modes driver.BootModes, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			return modes.SetBootMode(ctx, n, mode, turn)
-		})}, nil
+		})
+	set.Change = c.ofOwnMachine(set.Change) // it may restart the machine
+	return []runner.Operation{set}, nil
 }
 
 // setName is the name of the only operation of work that changes one setting.
@@ -90,10 +92,12 @@ func (c *Conductor) secureBoot(n *node.Node) (driver.SecureBoot, error) {
 func (c *Conductor) secureBootOperations(t runner.Task) ([]runner.Operation, error) {
 	var on bool
 	t.Work.Intent.Get(valueIntent, &on)
-	return []runner.Operation{changeBy(c, setName, node.ManagementInterface, "secure boot",
+	set := changeBy(c, setName, node.ManagementInterface, "secure boot",
 		func(secure driver.SecureBoot, ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			return secure.SetSecureBoot(ctx, n, on, turn)
-		})}, nil
+		})
+	set.Change = c.ofOwnMachine(set.Change) // it may restart the machine
+	return []runner.Operation{set}, nil
 }
 
 // Keys of the intent of virtual media work.
