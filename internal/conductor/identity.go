@@ -67,12 +67,13 @@ func afterCheck(check func(context.Context, *node.Node) error, change runner.Cha
 			return change(ctx, n, turn)
 		}
 		if turn.Phase == "" {
-			if err := check(ctx, n); err != nil {
+			ctx, err := checkOnce(ctx, n, check)
+			if err != nil {
 				return driver.Outcome{}, err
 			}
 			return change(ctx, n, turn)
 		}
-		unchecked := checkInPart(ctx, n, check)
+		ctx, unchecked := checkOnce(ctx, n, inPart(check))
 		if refuses(unchecked) {
 			return driver.Outcome{}, unchecked
 		}
@@ -84,16 +85,34 @@ func afterCheck(check func(context.Context, *node.Node) error, change runner.Cha
 	}
 }
 
-// checkInPart makes a check in half of the time for the call, so that a BMC that does not answer
-// leaves time for the change.
-func checkInPart(ctx context.Context, n *node.Node, check func(context.Context, *node.Node) error) error {
-	if end, bounded := ctx.Deadline(); bounded {
-		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
-		defer cancel()
-		ctx = half
+// inPart bounds a check to half of the time for the call, so that a BMC that does not answer leaves
+// time for the change.
+func inPart(check func(context.Context, *node.Node) error) func(context.Context, *node.Node) error {
+	return func(ctx context.Context, n *node.Node) error {
+		if end, bounded := ctx.Deadline(); bounded {
+			half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+			defer cancel()
+			ctx = half
+		}
+		return check(ctx, n)
 	}
-	return check(ctx, n)
 }
+
+// checkOnce makes a check and notes its result in the context that it returns. If one was made in
+// this attempt already, it returns that result: where checks are around each other, the outer one is
+// as strict as the inner ones, and each would take its part of the time for the change.
+func checkOnce(ctx context.Context, n *node.Node, check func(context.Context, *node.Node) error) (context.Context, error) {
+	if made, ok := ctx.Value(checkKey{}).(checkResult); ok {
+		return ctx, made.err
+	}
+	err := check(ctx, n)
+	return context.WithValue(ctx, checkKey{}, checkResult{err}), err
+}
+
+// checkKey is the key of a checkResult in the context of an attempt.
+type checkKey struct{}
+
+type checkResult struct{ err error }
 
 // checkedInDoubt puts a check before each change of a list of operations when nobody knows what
 // became of the last attempt: the database may have gone back, and with it the address of the BMC.
@@ -107,9 +126,11 @@ func checkedInDoubt(check func(context.Context, *node.Node) error, list func(run
 			}
 			operations[i].Change = func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 				if turn.Attempt == driver.Unknown {
-					if err := checkInPart(ctx, n, check); refuses(err) {
+					checked, err := checkOnce(ctx, n, inPart(check))
+					if refuses(err) {
 						return driver.Outcome{}, err
 					}
+					ctx = checked
 				}
 				return o.Change(ctx, n, turn)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -448,6 +449,47 @@ func TestChangeUnderWayGoesOnWhenItsCheckGetsNoAnswer(t *testing.T) {
 		if out, err := change(t.Context(), nil, test.turn); !errors.Is(err, test.want) || err == nil && out.Phase != test.next {
 			t.Errorf("turn %+v, check %v: outcome %+v, %v; want %v", test.turn, test.found, out, err, test.want)
 		}
+	}
+}
+
+// TestMachineIsCheckedOnceInAnAttempt has a BMC that is away for as long as a check may take.
+func TestMachineIsCheckedOnceInAnAttempt(t *testing.T) {
+	const limit = 8 * time.Second
+	silent := &node.DriverError{Op: checkMachine, Retryable: true, Reason: "the BMC did not answer in time"}
+	waits := driver.WaitPhase("off")
+	for name, tc := range map[string]struct {
+		phase string
+		found error
+		left  time.Duration // time for the change; zero if it is not begun
+		want  error
+	}{
+		"a change under way":             {phase: "off sent", found: silent, left: limit / 2},
+		"a change that waits":            {phase: waits, found: silent, left: limit / 2, want: silent},
+		"a change that has not begun":    {found: silent, want: silent},
+		"a BMC that answers at the last": {left: limit / 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			checks, left := 0, time.Duration(0)
+			check := func(ctx context.Context, _ *node.Node) error {
+				checks++
+				<-ctx.Done()
+				return tc.found
+			}
+			inner := func(ctx context.Context, _ *node.Node, _ driver.Turn) (driver.Outcome, error) {
+				end, _ := ctx.Deadline()
+				left = time.Until(end)
+				return driver.Outcome{}, nil
+			}
+			operations, _ := checkedInDoubt(check, func(runner.Task) ([]runner.Operation, error) {
+				return []runner.Operation{{Change: afterCheck(check, afterCheck(check, inner))}}, nil
+			})(runner.Task{})
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := operations[0].Change(ctx, nil, driver.Turn{Attempt: driver.Unknown, Phase: tc.phase})
+			if checks != 1 || left != tc.left || !errors.Is(err, tc.want) {
+				t.Errorf("%s: %d checks, %s left, %v; want 1, %s, %v", name, checks, left, err, tc.left, tc.want)
+			}
+		})
 	}
 }
 
