@@ -28,11 +28,11 @@ func (w updating) noted(out driver.Outcome) driver.Outcome {
 	}
 	// In every other phase the update is about to be requested, or under way.
 	over := out.Phase == "" || strings.HasPrefix(out.Phase, switchOffPhase)
+	if !over && (i < 0 || out.Phase == sendPhase) {
+		mine.AskedAt = w.bmc.clock().UTC()
+	}
 	if over && i < 0 || !over && i >= 0 && stored[i].Equal(mine) {
 		return out
-	}
-	if i < 0 || out.Phase == sendPhase {
-		mine.AskedAt = w.bmc.clock().UTC()
 	}
 	apply := out.Apply
 	out.Apply = func(n *node.Node) {

@@ -406,6 +406,45 @@ func TestUpdateWhoseAnswerWasLostIsAwaited(t *testing.T) {
 	})
 }
 
+// TestRecordOfAnUpdateSaysWhenTheBMCWasLastAskedForIt has a BMC that does not show at once what it was
+// asked for, and a record of the update that was stored well before the last request.
+func TestRecordOfAnUpdateSaysWhenTheBMCWasLastAskedForIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		first   driver.Turn
+		prepare func(*machine)
+		repeat  bool
+	}{
+		"after a doubt":         {first: driver.Turn{Attempt: driver.Unknown}, prepare: isOn},
+		"when it is sent again": {prepare: flashedBefore, repeat: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, _ := newMachine(t, "dell")
+			d := redfish.New(redfish.Options{Clock: m.Now})
+			t.Cleanup(func() { _ = d.Close(context.Background()) })
+			test.prepare(m)
+			f := &flashing{m: m, d: d, step: firmwareStep("bios", redfishtest.Serve(t, "ingot-firmware component=bios version=9.9.2")), turn: test.first}
+			f.turn.Origin.Request = "update"
+			send := func() {
+				for first := true; first || f.turn.Phase != "send"; first = false {
+					out, err := f.next()
+					if err != nil {
+						t.Fatal(err)
+					}
+					apply(m, out)
+				}
+			}
+			send()
+			if test.repeat {
+				f.turn.Attempt = driver.Unknown
+				send()
+			}
+			if out, err := d.SetPower(t.Context(), m.node, node.PowerOff, driver.Turn{Origin: driver.Origin{Request: "another"}}); err != nil || !out.Waits {
+				t.Errorf("outcome = %+v, %v, noted is %+v; want that the power stays", out, err, node.FirmwareUpdatesOf(m.node))
+			}
+		})
+	}
+}
+
 func TestRequestThatTheBMCRefusedDelaysPowerChangesOnlyShortly(t *testing.T) {
 	m, d := leftUpdating(t, "dell")
 	node.StoreFirmwareUpdates(m.node, []node.FirmwareUpdate{{
