@@ -160,6 +160,22 @@ func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsAwaited(t *testing.T) {
 	}
 }
 
+func TestUpdateThatEndedWhileItWasAwaitedIsNotRequestedAgain(t *testing.T) {
+	f := wentBack(t, "bmc", "bios")
+	m := f.m
+	for done := false; !done; {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(m, out)
+		done = out.Done()
+	}
+	if left := node.FirmwareUpdatesOf(m.node); len(m.Effects()) > 0 || len(m.Writing()) > 0 || versions(m)["bios"] != "9.9.2" || len(left) != 0 {
+		t.Errorf("effects %q, versions %v, and the node has %+v; want no request beside the one of before", m.Effects(), versions(m), left)
+	}
+}
+
 // TestAbortWaitsForAnUpdateThatAnOlderDatabaseKnowsNothingOf has a client abort while the component
 // is followed that the row has.
 func TestAbortWaitsForAnUpdateThatAnOlderDatabaseKnowsNothingOf(t *testing.T) {

@@ -47,7 +47,7 @@ const (
 // update is how far the update of one component has come.
 type update struct {
 	Item   int    `json:"item"`   // position in the argument settings
-	Before string `json:"before"` // version when it began
+	Before string `json:"before"` // version when it began, or when a wait for it in doubt began
 	// Tasks are the tasks that the BMC listed when the update began. Before that, they are the
 	// tasks that were known from the component before.
 	Tasks []string `json:"tasks,omitempty"`

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -84,13 +85,18 @@ func (w updating) begin() (driver.Outcome, error) {
 		case err != nil:
 			return driver.Outcome{}, err
 		case shown == working: // it may be this update
+			w.record.Update.Before = cmp.Or(w.record.Update.Before, version)
 			return w.in(servedPhase), nil
 		case shown == waiting:
 			return driver.Outcome{}, w.unknown()
 		}
+		w.record.Update.Doubted = false
+		if before := w.record.Update.Before; before != "" && version != before { // it was this update
+			return w.done()
+		}
 		w.record.Update.Began = w.turn.Elapsed.Seconds() // the wait does not count
 	}
-	w.record.Update.Before, w.record.Update.Tasks, w.record.Update.Doubted = version, tasks, false
+	w.record.Update.Before, w.record.Update.Tasks = version, tasks
 	return w.record.from(w.turn).outcome(driver.Outcome{Again: driver.NextTurn, Phase: sendPhase}), nil
 }
 
