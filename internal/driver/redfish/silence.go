@@ -26,10 +26,16 @@ func silence(n *node.Node) time.Duration {
 	return defaultSilence
 }
 
-// withRecord makes a turn of a change that takes several turns. If the turn follows a request and
-// fails for a reason that may end, as when the BMC does not answer, the turn is made again, for as
-// long as the BMC may be silent. It is also made again if refused credentials are soon to be tried
-// again.
+// outlastsSilence reports whether a turn in a phase is made again if the BMC does not answer: the
+// change was requested, or the BMC may have been asked for it before, and may restart for it.
+func (r record) outlastsSilence(phase string) bool {
+	return follows(phase) || phase == servedPhase && r.Update != nil && r.Update.Doubted
+}
+
+// withRecord makes a turn of a change that takes several turns. If the turn follows a request, or
+// what may have been one, and fails for a reason that may end, as when the BMC does not answer, the
+// turn is made again, for as long as the BMC may be silent. It is also made again if refused
+// credentials are soon to be tried again.
 func (d Driver) withRecord(
 	ctx context.Context, n *node.Node, op string, turn driver.Turn, r record, do func(*call, record) (driver.Outcome, error),
 ) (driver.Outcome, error) {
@@ -44,13 +50,13 @@ func (d Driver) withRecord(
 		changed = c.trace.mayHaveChanged()
 		refused = err != nil && c.bmc.tries.Refused()
 		// A BMC that starts does not serve all resources.
-		if statusOf(err) == http.StatusNotFound && follows(turn.Phase) {
+		if statusOf(err) == http.StatusNotFound && r.outlastsSilence(turn.Phase) {
 			err = &node.DriverError{Op: op, Retryable: true, Reason: node.CutText(c.cleaned(reason(err)))}
 		}
 		return err
 	})
 	var failure *node.DriverError
-	if !errors.As(err, &failure) || !failure.Retryable || !follows(turn.Phase) || errors.Is(ctx.Err(), context.Canceled) {
+	if !errors.As(err, &failure) || !failure.Retryable || !r.outlastsSilence(turn.Phase) || errors.Is(ctx.Err(), context.Canceled) {
 		return out, err
 	}
 	before, unread := recordOf(turn) // without what this turn has noted

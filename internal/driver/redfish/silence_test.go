@@ -102,6 +102,33 @@ func TestChangeUnderWayOutlastsABMCThatIsAway(t *testing.T) {
 	}
 }
 
+// TestWaitForAnUpdateInDoubtOutlastsABMCThatIsAway has a step whose row says that it may have begun,
+// and a BMC that writes its own firmware.
+func TestWaitForAnUpdateInDoubtOutlastsABMCThatIsAway(t *testing.T) {
+	for away, outlasted := range map[time.Duration]bool{4 * time.Minute: true, 6 * time.Minute: false} {
+		m, d := newMachine(t, "dell")
+		flashedBefore(m)
+		m.before = len(m.Server.Effects())
+		file := redfishtest.Serve(t, "ingot-firmware component=bmc version=9.9.1")
+		m.SlowTasks()
+		if _, err := m.Update(t.Context(), &bmc.Call{}, file, "bmc"); err != nil { // whose row was lost
+			t.Fatal(err)
+		}
+		m.Heal()
+		silent, err := outlasting(m, "serve waits", away, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+			if turn.Phase == "" {
+				turn.Attempt = driver.Unknown
+			}
+			out, err := stepper(d, node.FirmwareInterface).RunStep(ctx, m.node, driver.CleanSteps, firmwareStep("bmc", file), turn)
+			apply(m, out)
+			return out, err
+		})
+		if silent == 0 || (err == nil) != outlasted || !slices.Equal(m.Effects(), []string{"flash"}) {
+			t.Errorf("away for %s: error = %v after %d turns, effects %q; want that it goes on: %t, with the first flash alone", away, err, silent, m.Effects(), outlasted)
+		}
+	}
+}
+
 // TestResetWhoseAnswerWasLostIsNotRepeatedBlindlyAfterTheSilence has a machine that must not be
 // switched off.
 func TestResetWhoseAnswerWasLostIsNotRepeatedBlindlyAfterTheSilence(t *testing.T) {
