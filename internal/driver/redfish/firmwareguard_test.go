@@ -250,6 +250,65 @@ func TestRestartWhoseAnswerWasLostIsNotRepeatedAfterTheWriteThatItBegan(t *testi
 	}
 }
 
+// buttonOnly returns a machine that is switched off with its power button alone, and whose BMC writes
+// firmware until written is set. pushes counts what the button was asked for.
+func buttonOnly(t *testing.T) (m *machine, d redfish.Driver, written *atomic.Bool, pushes *atomic.Int64) {
+	t.Helper()
+	m, d = newMachine(t, "dell")
+	isOn(m)
+	written, pushes = &atomic.Bool{}, &atomic.Int64{}
+	const task, system = "/redfish/v1/TaskService/Tasks/1", "/redfish/v1/Systems/System.Embedded.1"
+	node.StoreFirmwareUpdates(m.node, []node.FirmwareUpdate{{Request: "update", Component: "bmc", Task: task}})
+	m.behind(func(w http.ResponseWriter, r *http.Request, bmc http.Handler) {
+		switch path := strings.TrimRight(r.URL.Path, "/"); {
+		case path == task && written.Load():
+			said(w, http.StatusOK, `{"@odata.id": "`+task+`", "TaskState": "Completed", "TaskStatus": "OK"}`)
+		case path == task:
+			said(w, http.StatusOK, `{"@odata.id": "`+task+`", "TaskState": "Running"}`)
+		case r.Method == http.MethodGet && path == system:
+			state := "On"
+			if pushes.Load() > 0 {
+				state = "Off"
+			}
+			said(w, http.StatusOK, `{"@odata.id": "`+system+`", "PowerState": "`+state+`", "Actions": {"#ComputerSystem.Reset": {
+				"target": "`+system+`/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": ["PushPowerButton"]}}}`)
+		case strings.HasSuffix(path, "/ComputerSystem.Reset"):
+			pushes.Add(1)
+			said(w, http.StatusOK, `{}`)
+		default:
+			bmc.ServeHTTP(w, r)
+		}
+	})
+	return m, d, written, pushes
+}
+
+func TestPowerButtonIsNotPushedAgainAfterAWaitForFirmware(t *testing.T) {
+	for _, phase := range []string{"", "soft off"} {
+		m, d, _, pushes := buttonOnly(t)
+		out, err := d.SetPower(t.Context(), m.node, node.SoftPowerOff, driver.Turn{Attempt: driver.Unknown, Phase: phase})
+		if err == nil || !strings.Contains(err.Error(), "outcome unknown") || pushes.Load() != 0 {
+			t.Errorf("in phase %q: outcome = %+v, %v; want that the outcome is unknown", phase, out, err)
+		}
+	}
+}
+
+func TestPowerButtonThatWaitsForTheWriteIsPushedOnceWhenATurnIsLost(t *testing.T) {
+	m, d, written, pushes := buttonOnly(t)
+	turns := 0
+	waited, _, err := changed(m, func(ctx context.Context, turn driver.Turn) (driver.Outcome, error) {
+		if driver.IsWaitPhase(turn.Phase) { // the engine stops in it
+			turn.Attempt = driver.Unknown
+		}
+		if turns++; turns > 1 {
+			defer written.Store(true)
+		}
+		return d.SetPower(ctx, m.node, node.SoftPowerOff, turn)
+	})
+	if err != nil || waited == 0 || pushes.Load() != 1 {
+		t.Errorf("error = %v after %s of waiting and %d pushes, want one push", err, waited, pushes.Load())
+	}
+}
+
 // TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost has machines that must not be switched off.
 func TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost(t *testing.T) {
 	bios := func(kind driver.StepKind) func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {

@@ -61,7 +61,8 @@ type leg struct {
 func (l leg) sent() string { return l.phase + " sent" }
 
 // waits is the phase in which a leg that cuts power waits while firmware is being written. No reset
-// has been sent yet. A leg that begins a power change, and is no restart, waits without a phase.
+// has been sent yet. A leg that begins a power change waits without a phase if its reset may be
+// repeated.
 // Earlier releases waited in the phase in which the reset is sent.
 func (l leg) waits() string { return driver.WaitPhase(l.phase) }
 
@@ -86,6 +87,16 @@ var legs = []leg{legOn, legOff, legSoftOff, legRestart, legSoftRestart}
 
 // cutsPower reports whether the leg ends what runs on the machine.
 func (l leg) cutsPower() bool { return l.restarts || l.goal == schemas.OffPowerState }
+
+// once reports whether the reset of the leg must not be repeated while nobody knows whether it took
+// effect. Pushing the power button twice is not at all.
+func (l leg) once(system *schemas.ComputerSystem) bool {
+	if l.restarts {
+		return true
+	}
+	kind, err := chooseReset(system, l.resets)
+	return err == nil && kind == schemas.PushPowerButtonResetType
+}
 
 // is reports whether a phase belongs to the leg.
 func (l leg) is(phase string) bool {
@@ -159,14 +170,14 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
 	waits := turn.Phase == now.waits()
 	// This comes before any wait: after a wait, nobody would know that the outcome is unknown.
-	if resets && now.restarts && !waits && turn.Attempt == driver.Unknown {
+	if resets && now.cutsPower() && !waits && turn.Attempt == driver.Unknown && now.once(system) {
 		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
 	}
 	var out driver.Outcome
 	if resets && now.cutsPower() {
 		out, err = c.awaitFirmware(n, turn)
 		switch {
-		case err == nil && !out.Done() && (now.restarts || turn.Phase != ""):
+		case err == nil && !out.Done() && (turn.Phase != "" || now.once(system)):
 			out.Phase = now.waits()
 		case err == nil && waits: // the reset has a turn of its own, whose outcome may be unknown
 			out.Again, out.Phase = driver.NextTurn, now.phase
