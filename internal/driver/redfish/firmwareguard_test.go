@@ -309,6 +309,22 @@ func TestPowerButtonThatWaitsForTheWriteIsPushedOnceWhenATurnIsLost(t *testing.T
 	}
 }
 
+func TestPowerButtonIsPushedAfterAReadThatFailedBeforeIt(t *testing.T) {
+	m, d, written, pushes := buttonOnly(t)
+	written.Store(true)
+	turn := driver.Turn{Attempt: driver.Continued, Phase: "soft off"} // after the wait for a write
+	m.RefuseReads()
+	_, err := d.SetPower(t.Context(), m.node, node.SoftPowerOff, turn)
+	if failure, ok := errors.AsType[*node.DriverError](err); !ok || !failure.Retryable || !failure.Refused || pushes.Load() != 0 {
+		t.Fatalf("error = %v after %d pushes, want one that says that nothing was sent", err, pushes.Load())
+	}
+	m.Heal()
+	turn.Attempt = driver.Refused // as the engine stores it
+	if _, err := d.SetPower(t.Context(), m.node, node.SoftPowerOff, turn); err != nil || pushes.Load() != 1 {
+		t.Errorf("error = %v after %d pushes, want one push", err, pushes.Load())
+	}
+}
+
 // TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost has machines that must not be switched off.
 func TestRestartThatWaitsForTheWriteGoesOnWhenATurnIsLost(t *testing.T) {
 	bios := func(kind driver.StepKind) func(*machine, redfish.Driver) func(context.Context, driver.Turn) (driver.Outcome, error) {

@@ -21,6 +21,7 @@ var phases = map[string]phaseKind{
 
 	legRestart.phase:     {unsent: true},
 	legSoftRestart.phase: {unsent: true},
+	legSoftOff.phase:     {unsent: true},
 
 	searchPhase:        {watches: true},
 	earlierSearchPhase: {watches: true},
