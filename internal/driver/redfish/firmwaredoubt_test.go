@@ -90,14 +90,7 @@ func TestUpdateOfOthersLeavesNoRecordAfterADoubt(t *testing.T) {
 		}, w, r, bmc)
 	})
 	f.turn.Attempt = driver.Unknown
-	for done := false; !done; {
-		out, err := f.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		apply(m, out)
-		done = out.Done()
-	}
+	f.finish(t)
 	if left := node.FirmwareUpdatesOf(m.node); len(left) != 0 {
 		t.Errorf("after the step the node has %+v", left)
 	}
@@ -163,14 +156,7 @@ func TestNextUpdateThatAnOlderDatabaseKnowsNothingOfIsAwaited(t *testing.T) {
 func TestUpdateThatEndedWhileItWasAwaitedIsNotRequestedAgain(t *testing.T) {
 	f := wentBack(t, "bmc", "bios")
 	m := f.m
-	for done := false; !done; {
-		out, err := f.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		apply(m, out)
-		done = out.Done()
-	}
+	f.finish(t)
 	if left := node.FirmwareUpdatesOf(m.node); len(m.Effects()) > 0 || len(m.Writing()) > 0 || versions(m)["bios"] != "9.9.2" || len(left) != 0 {
 		t.Errorf("effects %q, versions %v, and the node has %+v; want no request beside the one of before", m.Effects(), versions(m), left)
 	}
@@ -182,14 +168,7 @@ func TestAbortWaitsForAnUpdateThatAnOlderDatabaseKnowsNothingOf(t *testing.T) {
 	f := wentBack(t, "bmc", "bios")
 	m := f.m
 	f.step.AbortAfter = true
-	for done := false; !done; {
-		out, err := f.next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		apply(m, out)
-		done = out.Done()
-	}
+	f.finish(t)
 	if left := node.FirmwareUpdatesOf(m.node); len(m.Writing()) > 0 || len(m.Effects()) > 0 || versions(m)["bios"] != "9.9.2" || len(left) != 0 {
 		t.Errorf("the BMC writes %q after the step, effects %q, versions %v, and the node has %+v", m.Writing(), m.Effects(), versions(m), left)
 	}

@@ -38,6 +38,22 @@ func (f *flashing) next() (driver.Outcome, error) {
 	return out, err
 }
 
+// finish makes turns until the step is done, and stores their outcomes in the node.
+func (f *flashing) finish(t *testing.T) {
+	t.Helper()
+	for range 2000 {
+		out, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(f.m, out)
+		if out.Done() {
+			return
+		}
+	}
+	t.Fatal("the step does not end")
+}
+
 // until makes turns to a phase; none means to the end.
 func (f *flashing) until(phase string) error {
 	for range 2000 {
@@ -538,14 +554,7 @@ func TestAbortLeavesOutAnUpdateThatTheBMCDidNotGet(t *testing.T) {
 			t.Fatalf("in phase %q, %d updates are noted, want one", phase, len(noted))
 		}
 		f.step.AbortAfter = true
-		for done := false; !done; {
-			out, err := f.next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			apply(m, out)
-			done = out.Done()
-		}
+		f.finish(t)
 		if noted := node.FirmwareUpdatesOf(m.node); len(m.Effects()) != 0 || len(noted) != 0 {
 			t.Errorf("aborted in phase %q: effects %q, and noted is %+v; want neither", phase, m.Effects(), noted)
 		}
