@@ -338,13 +338,14 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	if waits {
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})
 	}
-	w, err := c.leasedWork(tx, n, workProcess, node.ObjectOf(intent))
-	if err != nil {
-		return err
-	}
+	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workProcess, Intent: node.ObjectOf(intent)}
 	p.job = runner.NewJob(w, n, nil)
 	if documentSize(p.document) <= keptDocument {
-		p.job = runner.NewJob(w, n, p.document)
+		ports, err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs())
+		if err != nil {
+			return err
+		}
+		p.job = runner.NewJob(w, n, &processHint{document: p.document, posted: tx.Now(), ports: ports})
 	}
 	if err := c.runner.Begin(tx, p.job, p.asked); err != nil {
 		return err

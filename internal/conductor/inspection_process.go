@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/inspect"
 	"github.com/ingot-metal/ingot/internal/inventory"
@@ -27,12 +28,32 @@ const (
 // its BMC.
 type processing struct {
 	documentID int64
-	node       *node.Node // as it was when the work began
+	node       *node.Node          // as it was when the work began
+	ports      *store.MachinePorts // nil until they are read
 	input      inspect.Input
 	kept       map[string]string // MAC addresses that other nodes keep, with their UUIDs
 	previous   string            // key of the object with the node's last result; empty unless it is needed
 	// failed turns a cause into the error with which the inspection fails.
 	failed func(cause error) error
+}
+
+// processHint is what the post of a document leaves in memory for its processing.
+type processHint struct {
+	document *inventory.Document
+	posted   time.Time
+	ports    *store.MachinePorts // as they were then; nil when they were not read
+}
+
+// portsFor is how long after a post its ports are good enough for the hooks. Clients may create
+// ports meanwhile, so what took longer, such as switching the machine off, reads them anew.
+const portsFor = time.Second
+
+// portsAt returns the ports if they are good enough, else nil.
+func (h *processHint) portsAt(now time.Time) *store.MachinePorts {
+	if now.Sub(h.posted) > portsFor {
+		return nil
+	}
+	return h.ports
 }
 
 // processOperations returns the operations that switch the machine off, withdraw its ramdisk, which
@@ -53,7 +74,9 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 		Ref: runner.Ref{Name: "run hooks"}, Processor: true,
 		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) {
 			in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}, failed: failedInspection}
-			in.input.Document, _ = t.Hint.(*inventory.Document)
+			if hint, ok := t.Hint.(*processHint); ok {
+				in.input.Document, in.ports = hint.document, hint.portsAt(c.store.Now())
+			}
 			t.Work.Intent.Get(keptIntent, &in.kept)
 			if !t.Work.Intent.Get(documentIntent, &in.documentID) {
 				return nil, failedInspection(errors.New("the stored work has no document"))
@@ -107,44 +130,55 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 			return err
 		}
 	}
-	if err := c.storePorts(tx, n, result); err != nil {
+	if err := c.storePorts(tx, n, in.ports, result); err != nil {
 		return err
 	}
 	return c.storeResult(tx, n, in, result)
 }
 
-// readInspection reads the input of the hooks.
+// readInspection reads the input of the hooks, but for what is known already.
 func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
-	err := c.store.ReadSingle(ctx, func(tx *store.Tx) (err error) {
-		if in.input.Document == nil {
-			if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
-				return err
-			}
-		}
-		in.input.Properties = in.node.Properties
-		own, others, err := tx.OwnAndOtherPorts(in.node.ID, in.input.Document.Hardware.MACs())
-		if err != nil {
+	reinspected := c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero()
+	if in.input.Document == nil || in.ports == nil || reinspected || in.node.Provisional {
+		if err := c.store.ReadSingle(ctx, func(tx *store.Tx) error { return readProcessing(tx, in, reinspected) }); err != nil {
 			return err
 		}
-		in.input.Ports, in.input.Taken = inspectedPorts(own), map[string]string{}
-		maps.Copy(in.input.Taken, in.kept)
-		for _, p := range others {
-			in.input.Taken[p.Address] = p.NodeUUID
-		}
-		if c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero() { // it was inspected before
-			if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
-				return err
-			}
-		}
-		if in.node.Provisional {
-			in.input.Claimed, err = claimedMACs(tx, in.node.ID)
-		}
-		return err
-	})
-	if err != nil || in.previous == "" {
-		return err
 	}
-	in.input.Previous, err = c.fetchPrevious(ctx, in)
+	in.input.Properties = in.node.Properties
+	in.input.Ports, in.input.Taken = inspectedPorts(in.ports.Own), map[string]string{}
+	maps.Copy(in.input.Taken, in.kept)
+	for _, p := range in.ports.Others {
+		in.input.Taken[p.Address] = p.NodeUUID
+	}
+	if in.previous == "" {
+		return nil
+	}
+	previous, err := c.fetchPrevious(ctx, in)
+	in.input.Previous = previous
+	return err
+}
+
+// readProcessing reads the document, the ports and, when it was inspected before, what is known of
+// the machine from then.
+func readProcessing(tx *store.Tx, in *processing, reinspected bool) (err error) {
+	if in.input.Document == nil {
+		if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
+			return err
+		}
+	}
+	if in.ports == nil {
+		if in.ports, err = tx.MachinePorts(in.node.ID, in.input.Document.Hardware.MACs()); err != nil {
+			return err
+		}
+	}
+	if reinspected {
+		if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
+			return err
+		}
+	}
+	if in.node.Provisional {
+		in.input.Claimed, err = claimedMACs(tx, in.node.ID)
+	}
 	return err
 }
 
@@ -219,8 +253,8 @@ func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventor
 	return hardware, nil
 }
 
-// storePorts writes the ports that hooks created, changed and deleted.
-func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Result) error {
+// storePorts writes what hooks did to the ports that they saw.
+func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, seen *store.MachinePorts, result *inspect.Result) error {
 	wanted := result.PortsToCreate
 	if n.Provisional { // a registered node may have taken addresses since the hooks ran
 		claimed, err := claimedMACs(tx, n.ID)
@@ -237,7 +271,7 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 	if err := tx.AddPorts(n.ID, created); err != nil {
 		return err
 	}
-	if err := updatePorts(tx, n, result.PortsToUpdate); err != nil {
+	if err := updatePorts(tx, seen.Own, result.PortsToUpdate); err != nil {
 		return err
 	}
 	for _, gone := range result.PortsToDelete {
@@ -252,23 +286,16 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, result *inspect.Resul
 	return nil
 }
 
-// updatePorts stores in the ports of a node what hooks decided about them.
-func updatePorts(tx *store.Tx, n *node.Node, decided []inspect.Port) error {
-	if len(decided) == 0 {
-		return nil
-	}
-	ports, err := tx.PortsOf(n.ID)
-	if err != nil {
-		return err
-	}
+// updatePorts stores what hooks decided about ports.
+func updatePorts(tx *store.Tx, seen []*node.Port, decided []inspect.Port) error {
 	for _, changed := range decided {
-		i := slices.IndexFunc(ports, func(p *node.Port) bool { return p.UUID == changed.UUID })
+		i := slices.IndexFunc(seen, func(p *node.Port) bool { return p.UUID == changed.UUID })
 		if i < 0 {
 			return &node.NotFoundError{Kind: "Port", Ident: changed.UUID}
 		}
-		after := *ports[i]
+		after := *seen[i]
 		setPort(&after, changed)
-		if err := tx.UpdatePort(ports[i], &after); err != nil {
+		if err := tx.UpdatePort(seen[i], &after); err != nil {
 			return err
 		}
 	}

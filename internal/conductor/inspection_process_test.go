@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
 	"github.com/ingot-metal/ingot/internal/store"
+	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
 // wiringWorld is a world whose inspections find out how ports are wired.
@@ -124,6 +126,54 @@ func TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt(t *testing.T) {
 	}
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) {
 		t.Errorf("effects %q, want the machine switched off once", got)
+	}
+}
+
+// TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected lets the BMC answer late: the hooks see
+// the ports that there are then, not those of the time of the post.
+func TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected(t *testing.T) {
+	w := emptyWorld(t)
+	c, m, n := postedTo(w, w.store)
+	m.answer = func(context.Context, int) (fake.Task, error) {
+		w.clock.Advance(2 * portsFor)
+		_, err := w.CreatePort(t.Context(), &node.Port{NodeUUID: n.UUID, Address: unknown(1).macs[1], PXEEnabled: true})
+		return fake.Task{State: fake.Done}, err
+	}
+	if !c.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
+	}
+	w.arrive(n, node.Manageable)
+	wantPorts(t, w, n, map[string]bool{unknown(1).macs[0]: true, unknown(1).macs[1]: false})
+}
+
+// readCounter counts the reads of a database.
+type readCounter struct {
+	Database
+	reads atomic.Int64
+}
+
+func (r *readCounter) Read(ctx context.Context, fn func(*store.Tx) error) error {
+	r.reads.Add(1)
+	return r.Database.Read(ctx, fn)
+}
+
+func (r *readCounter) ReadSingle(ctx context.Context, fn func(*store.Tx) error) error {
+	r.reads.Add(1)
+	return r.Database.ReadSingle(ctx, fn)
+}
+
+func TestInspectionOnAServerReadsWhatItNeedsWithThePost(t *testing.T) {
+	storetest.NeedsServer(t)
+	w := emptyWorld(t)
+	db := &readCounter{Database: w.store}
+	c, _, n := postedTo(w, db)
+	before := db.reads.Load()
+	if !c.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
+	}
+	w.arrive(n, node.Manageable)
+	if reads := db.reads.Load() - before; reads > 0 {
+		t.Errorf("%d reads between the post and its result, want none", reads)
 	}
 }
 

@@ -355,10 +355,10 @@ func TestHooksThatRanBeforeANodeYieldedMakeNoPorts(t *testing.T) {
 	n := w.enrol(unknown(1))
 	w.write(func(tx *store.Tx) error { return tx.ReleaseMACs(n.ID, unknown(1).macs[:1]) })
 	result := &inspect.Result{PortsToCreate: []inspect.Port{{Address: unknown(1).macs[0]}}}
-	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, result) })
+	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
 	wantPorts(t, w, n, map[string]bool{unknown(1).macs[1]: false})
 	n.Provisional = false
-	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, result) })
+	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
 	wantPorts(t, w, n, map[string]bool{unknown(1).macs[0]: false, unknown(1).macs[1]: false})
 }
 

@@ -54,12 +54,24 @@ func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
 // ended while a call to the machine may still be under way. Otherwise it replaces an old lease by a
 // new one with a new epoch.
 func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
+	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)})
+}
+
+// AcquireBusyLease is AcquireLease for a call to the machine that follows the commit. It stores like
+// SetBusy that the call may be under way until within from now, and the lease lasts at least for
+// margin beyond that.
+func (tx *Tx) AcquireBusyLease(nodeID int64, owner string, ttl, within, margin time.Duration) (node.Lease, error) {
+	busy := time.UnixMicro(tx.Now().Add(within).UnixMicro()).UTC()
+	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(max(ttl, within+margin)), BusyUntil: busy})
+}
+
+// acquire grants a lease with these times and this owner.
+func (tx *Tx) acquire(nodeID int64, lease node.Lease) (node.Lease, error) {
 	if !tx.free[nodeID] { // otherwise this write has locked it
 		if err := tx.lockNode("id", nodeID); err != nil {
 			return node.Lease{}, err
 		}
 	}
-	lease := node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)}
 	granted, err := tx.grant(nodeID, &lease)
 	if err == nil && granted && tx.created != nodeID {
 		// Nobody else may claim the node's work while the lease lasts.
@@ -88,15 +100,16 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 	}
 	defer func() { tx.epochs.add(lease.Epoch) }()
 	if tx.free[nodeID] {
-		lease.Epoch, err = tx.insertNext("leases", "epoch", "node_id, owner, expires_at", "?, ?, ?", nodeID, lease.Owner, lease.ExpiresAt.UnixMicro())
+		lease.Epoch, err = tx.insertNext("leases", "epoch", "node_id, owner, expires_at, busy_until", "?, ?, ?, ?",
+			nodeID, lease.Owner, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
 		delete(tx.free, nodeID)
 		return true, err
 	}
 	if err := tx.exec("DELETE FROM leases WHERE node_id = ? AND expires_at <= ?", nodeID, tx.Now().UnixMicro()); err != nil {
 		return false, err
 	}
-	lease.Epoch, granted, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at) VALUES (?, ?, ?) ON CONFLICT (node_id) DO NOTHING",
-		nodeID, lease.Owner, lease.ExpiresAt.UnixMicro())
+	lease.Epoch, granted, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at, busy_until) VALUES (?, ?, ?, ?) ON CONFLICT (node_id) DO NOTHING",
+		nodeID, lease.Owner, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
 	return granted, err
 }
 

@@ -132,12 +132,28 @@ func (tx *Tx) prepareChange(args []any) error {
 	return tx.beforeChange()
 }
 
+// queryFunc is the type of query and queryLater.
+type queryFunc func(scan func(row) error, query string, args ...any) error
+
 // query calls scan for each row.
 func (tx *Tx) query(scan func(row) error, query string, args ...any) error {
 	if err := checkText(args); err != nil {
 		return err
 	}
 	return tx.db.query(scan, query, args)
+}
+
+// queryLater is query for a result that is needed only after the write. On PostgreSQL the query goes
+// with the next trip to the server, the trip of the commit at the latest.
+func (tx *Tx) queryLater(scan func(row) error, query string, args ...any) error {
+	if tx.shared == nil {
+		return tx.query(scan, query, args...)
+	}
+	if err := checkText(args); err != nil {
+		return err
+	}
+	tx.shared.session.queue(scan, tx.shared.session.texts.numbered(query), args...)
+	return nil
 }
 
 // one scans the first row and reports whether there was one.

@@ -30,15 +30,20 @@ type Work struct {
 // for it. That saves a trip to the server.
 func (tx *Tx) ExpectWork() { tx.expectsWork = true }
 
-// AddWork stores work for a node and sets its key. The zero NotBefore means now.
+// AddWork stores work for a node and sets its key. The zero NotBefore means now. Without a lease of
+// its own, the work belongs to the lease that the node has, if any.
 func (tx *Tx) AddWork(w *Work) error {
 	if w.NotBefore.IsZero() {
 		w.NotBefore = tx.Now()
 	}
 	w.CreatedAt = tx.Now()
+	epoch, granted := "?", any(w.Lease.Epoch)
+	if w.Lease.Epoch == 0 {
+		epoch, granted = "(SELECT epoch FROM leases WHERE node_id = ?)", w.NodeID
+	}
 	id, err := tx.insertNext("work", "id",
-		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, (SELECT epoch FROM leases WHERE node_id = ?)",
-		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), w.NodeID)
+		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, "+epoch,
+		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), granted)
 	w.ID = id
 	tx.note.added(w)
 	return err

@@ -11,6 +11,7 @@ import (
 
 var holdBehaviours = []behaviour{
 	{"a hold reads back with its lease and makes it last", checkHoldReadsBack},
+	{"a lease can begin with a hold", checkLeaseWithHold},
 	{"renewing does not shorten a lease that a hold made longer", checkHoldOutlastsRenewal},
 	{"a lease that is over takes no hold", checkHoldNeedsLease},
 	{"a node of a dropped lease is free when its call has ended", checkHoldAfterDrop},
@@ -62,6 +63,26 @@ func checkHoldReadsBack(t *testing.T, e *env) {
 	e.clock.Advance(time.Microsecond)
 	e.wantLost(n, lease)
 	e.acquire(n, there)
+}
+
+func checkLeaseWithHold(t *testing.T, e *env) {
+	for _, within := range []time.Duration{time.Second, 2 * ttl} {
+		n := e.createNode()
+		var lease node.Lease
+		e.write(func(tx *store.Tx) (err error) {
+			lease, err = tx.AcquireBusyLease(n.ID, here, ttl, within, margin)
+			return err
+		})
+		now := e.clock.Now()
+		want := node.Lease{Owner: here, Epoch: lease.Epoch, ExpiresAt: now.Add(max(ttl, within+margin)), BusyUntil: now.Add(within)}
+		if lease != want {
+			t.Errorf("lease with a hold of %v = %+v, want %+v", within, lease, want)
+		}
+		if got := e.node(n.UUID).Lease; got != want {
+			t.Errorf("lease of the node = %+v, want %+v", got, want)
+		}
+		e.wantLocked(n)
+	}
 }
 
 func checkHoldOutlastsRenewal(t *testing.T, e *env) {
