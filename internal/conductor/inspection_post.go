@@ -341,11 +341,11 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workProcess, Intent: node.ObjectOf(intent)}
 	p.job = runner.NewJob(w, n, nil)
 	if documentSize(p.document) <= keptDocument {
-		ports, err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs())
-		if err != nil {
+		hint := &processHint{document: p.document, posted: tx.Now()}
+		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), func(ports *store.MachinePorts) { hint.ports = ports }); err != nil {
 			return err
 		}
-		p.job = runner.NewJob(w, n, &processHint{document: p.document, posted: tx.Now(), ports: ports})
+		p.job = runner.NewJob(w, n, hint)
 	}
 	if err := c.runner.Begin(tx, p.job, p.asked); err != nil {
 		return err

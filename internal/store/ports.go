@@ -78,15 +78,18 @@ func (tx *Tx) MachinePorts(nodeID int64, macs []string) (*MachinePorts, error) {
 	return found, err
 }
 
-// PrefetchMachinePorts is MachinePorts for a reader that follows the write. The result is complete
-// after the commit. It is nil on SQLite, where a read beside the write costs less than one in it.
-func (tx *Tx) PrefetchMachinePorts(nodeID int64, macs []string) (*MachinePorts, error) {
+// PrefetchMachinePorts is MachinePorts for a reader that follows the write. It calls found when the
+// commit is answered at the latest. It never calls it if the answer to the commit was lost, or on
+// SQLite, where a read beside the write costs less than one in it.
+func (tx *Tx) PrefetchMachinePorts(nodeID int64, macs []string, found func(*MachinePorts)) error {
 	if tx.shared == nil {
-		return nil, nil
+		return nil
 	}
-	found := &MachinePorts{}
-	err := tx.machinePorts(tx.queryLater, nodeID, macs, found)
-	return found, err
+	ports := &MachinePorts{}
+	later := func(scan func(row) error, query string, args ...any) error {
+		return tx.queryLater(func() { found(ports) }, scan, query, args...)
+	}
+	return tx.machinePorts(later, nodeID, macs, ports)
 }
 
 func (tx *Tx) machinePorts(query queryFunc, nodeID int64, macs []string, into *MachinePorts) error {

@@ -47,6 +47,28 @@ func TestCommitWhoseAnswerIsLostCountsOnce(t *testing.T) {
 	}
 }
 
+// TestPortsAreNotPrefetchedInPart loses the answer to the batch that both commits and reads ports.
+func TestPortsAreNotPrefetchedInPart(t *testing.T) {
+	p, database := storetest.ThroughProxy(t, storetest.Postgres(t))
+	s := openURL(t, database, nil)
+	n := createNode(t, s, "a")
+	for i, arm := range []func(string){func(string) {}, p.Lose} {
+		arm("COMMIT\x00")
+		prefetched := 0
+		if err := s.Write(t.Context(), func(tx *store.Tx) error {
+			err := tx.AddPorts(n.ID, []*node.Port{{UUID: uuid.NewString(), Address: fmt.Sprintf("52:54:00:00:00:%02x", i)}})
+			return errors.Join(err, tx.PrefetchMachinePorts(n.ID, nil, func(ports *store.MachinePorts) {
+				prefetched = len(ports.Own)
+			}))
+		}); err != nil {
+			t.Fatalf("write: %v", err)
+		}
+		if want := 1 - i; prefetched != want {
+			t.Errorf("prefetched %d ports, want %d", prefetched, want)
+		}
+	}
+}
+
 func TestCommitWithUnknownOutcomeSaysSo(t *testing.T) {
 	t.Parallel() // it waits out the time to ask
 	p, database := storetest.ThroughProxy(t, storetest.Postgres(t))

@@ -22,8 +22,8 @@ type postgresSession struct {
 	conn   *pgx.Conn
 	texts  *statementTexts
 	queued pgx.Batch
-	scans  map[int]func(row) error // readers of rows, by position in the queue
-	cause  error                   // the first failure; after it, nothing more runs in this transaction
+	reads  map[int]reader // readers of results, by position in the queue
+	cause  error          // the first failure; after it, nothing more runs in this transaction
 	// connect takes a connection, for the first trip or in place of a dead connection. It is nil
 	// when there is no other connection, and as soon as the server has answered anything on the
 	// present one.
@@ -83,13 +83,23 @@ func (s *postgresSession) query(scan func(row) error, query string, args []any) 
 // errSecondQuery ends a read without a transaction that turns out to need one.
 var errSecondQuery = errors.New("a read of one statement asked for a second one")
 
+// reader reads the result of a statement.
+type reader struct {
+	scan func(row) error // called for each row; nil drops the rows
+	end  func()          // called after the last row; may be nil
+}
+
 // queue puts a statement off until the next trip to the server. Scan is then called for each row of
 // its result; an error of scan ends the transaction.
 func (s *postgresSession) queue(scan func(row) error, query string, args ...any) {
-	if s.scans == nil {
-		s.scans = map[int]func(row) error{}
+	s.queueRead(reader{scan: scan}, query, args...)
+}
+
+func (s *postgresSession) queueRead(read reader, query string, args ...any) {
+	if s.reads == nil {
+		s.reads = map[int]reader{}
 	}
-	s.scans[s.queued.Len()] = scan
+	s.reads[s.queued.Len()] = read
 	s.queued.Queue(query, args...)
 }
 
@@ -147,7 +157,7 @@ func (s *postgresSession) commit() (tag string, err error) {
 
 // send sends everything that is queued in one trip.
 func (s *postgresSession) send() error {
-	last := s.scans[s.queued.Len()-1]
+	last := s.reads[s.queued.Len()-1]
 	return s.sendWith(func(results pgx.BatchResults) error { return take(results, last) })
 }
 
@@ -162,15 +172,15 @@ func (s *postgresSession) sendWith(last func(pgx.BatchResults) error) error {
 			return s.cause
 		}
 	}
-	batch, scans := s.queued, s.scans
-	s.queued, s.scans = pgx.Batch{}, nil
-	answered, err := s.sendBatch(&batch, scans, last)
+	batch, reads := s.queued, s.reads
+	s.queued, s.reads = pgx.Batch{}, nil
+	answered, err := s.sendBatch(&batch, reads, last)
 	// A connection may have died while it waited in the pool.
 	for tries := 0; err != nil && !answered && s.connect != nil && s.conn.IsClosed() && s.ctx.Err() == nil && tries < maxConnects; tries++ {
 		if err = s.connect(); err != nil {
 			break
 		}
-		answered, err = s.sendBatch(again(&batch), scans, last)
+		answered, err = s.sendBatch(again(&batch), reads, last)
 	}
 	if answered {
 		s.connect = nil
@@ -191,12 +201,12 @@ const maxConnects = 20
 
 // sendBatch sends the statements and reads their results. Answered reports whether the server has
 // answered anything.
-func (s *postgresSession) sendBatch(batch *pgx.Batch, scans map[int]func(row) error, last func(pgx.BatchResults) error) (answered bool, err error) {
+func (s *postgresSession) sendBatch(batch *pgx.Batch, reads map[int]reader, last func(pgx.BatchResults) error) (answered bool, err error) {
 	began := time.Now()
 	defer func() { s.trips, s.longest = s.trips+1, max(s.longest, time.Since(began)) }()
 	results := s.conn.SendBatch(s.ctx, batch)
 	for i := range batch.Len() - 1 {
-		if err = take(results, scans[i]); err != nil {
+		if err = take(results, reads[i]); err != nil {
 			break
 		}
 		answered = true
@@ -212,9 +222,9 @@ func (s *postgresSession) sendBatch(batch *pgx.Batch, scans map[int]func(row) er
 	return answered, err
 }
 
-// take reads the result of the next statement; a nil scan drops its rows.
-func take(results pgx.BatchResults, scan func(row) error) error {
-	if scan == nil {
+// take reads the result of the next statement.
+func take(results pgx.BatchResults, read reader) error {
+	if read.scan == nil {
 		_, err := results.Exec()
 		return err
 	}
@@ -223,11 +233,14 @@ func take(results pgx.BatchResults, scan func(row) error) error {
 		return err
 	}
 	for err == nil && rows.Next() {
-		err = scan(rows)
+		err = read.scan(rows)
 	}
 	rows.Close()
 	if err == nil {
 		err = rows.Err()
+	}
+	if err == nil && read.end != nil {
+		read.end()
 	}
 	return err
 }

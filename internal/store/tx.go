@@ -132,7 +132,7 @@ func (tx *Tx) prepareChange(args []any) error {
 	return tx.beforeChange()
 }
 
-// queryFunc is the type of query and queryLater.
+// queryFunc is the type of Tx.query.
 type queryFunc func(scan func(row) error, query string, args ...any) error
 
 // query calls scan for each row.
@@ -144,15 +144,20 @@ func (tx *Tx) query(scan func(row) error, query string, args ...any) error {
 }
 
 // queryLater is query for a result that is needed only after the write. On PostgreSQL the query goes
-// with the next trip to the server, the trip of the commit at the latest.
-func (tx *Tx) queryLater(scan func(row) error, query string, args ...any) error {
+// with the next trip to the server, the trip of the commit at the latest, and end is called after
+// the last row. If the answer to the commit is lost, end may not be called.
+func (tx *Tx) queryLater(end func(), scan func(row) error, query string, args ...any) error {
 	if tx.shared == nil {
-		return tx.query(scan, query, args...)
+		err := tx.query(scan, query, args...)
+		if err == nil {
+			end()
+		}
+		return err
 	}
 	if err := checkText(args); err != nil {
 		return err
 	}
-	tx.shared.session.queue(scan, tx.shared.session.texts.numbered(query), args...)
+	tx.shared.session.queueRead(reader{scan, end}, tx.shared.session.texts.numbered(query), args...)
 	return nil
 }
 

@@ -224,8 +224,8 @@ func checkMachinePorts(t *testing.T, e *env) {
 			return found
 		},
 		"with a write": func(macs []string) (found *store.MachinePorts) {
-			e.write(func(tx *store.Tx) (err error) {
-				found, err = tx.PrefetchMachinePorts(n.ID, macs)
+			e.write(func(tx *store.Tx) error {
+				err := tx.PrefetchMachinePorts(n.ID, macs, func(ports *store.MachinePorts) { found = ports })
 				return errors.Join(err, tx.ClaimInventory(n.ID, nil))
 			})
 			return found
