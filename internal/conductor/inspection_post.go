@@ -342,7 +342,7 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	p.job = runner.NewJob(w, n, nil)
 	if documentSize(p.document) <= keptDocument {
 		hint := &processHint{document: p.document, posted: tx.Now()}
-		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), func(ports *store.MachinePorts) { hint.ports = ports }); err != nil {
+		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), hint.keepPorts); err != nil {
 			return err
 		}
 		p.job = runner.NewJob(w, n, hint)

@@ -44,13 +44,22 @@ type processHint struct {
 	ports    *store.MachinePorts // as they were then; nil when they were not read
 }
 
-// portsFor is how long after a post its ports are good enough for the hooks. Clients may create
+// portsLast is how long after a post its ports are good enough for the hooks. Clients may create
 // ports meanwhile, so what took longer, such as switching the machine off, reads them anew.
-const portsFor = time.Second
+const portsLast = time.Second
+
+// keptPorts is how many ports stay in memory until the hooks run.
+const keptPorts = 64
+
+func (h *processHint) keepPorts(ports *store.MachinePorts) {
+	if len(ports.Own)+len(ports.Others) <= keptPorts {
+		h.ports = ports
+	}
+}
 
 // portsAt returns the ports if they are good enough, else nil.
 func (h *processHint) portsAt(now time.Time) *store.MachinePorts {
-	if now.Sub(h.posted) > portsFor {
+	if now.Sub(h.posted) > portsLast {
 		return nil
 	}
 	return h.ports
@@ -138,9 +147,12 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 
 // readInspection reads the input of the hooks, but for what is known already.
 func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
-	reinspected := c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero()
-	if in.input.Document == nil || in.ports == nil || reinspected || in.node.Provisional {
-		if err := c.store.ReadSingle(ctx, func(tx *store.Tx) error { return readProcessing(tx, in, reinspected) }); err != nil {
+	missing := missingInput{
+		document: in.input.Document == nil, ports: in.ports == nil, claims: in.node.Provisional,
+		previous: c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero(),
+	}
+	if missing != (missingInput{}) {
+		if err := c.store.ReadSingle(ctx, func(tx *store.Tx) error { return missing.read(tx, in) }); err != nil {
 			return err
 		}
 	}
@@ -158,25 +170,32 @@ func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 	return err
 }
 
-// readProcessing reads the document, the ports and, when it was inspected before, what is known of
-// the machine from then.
-func readProcessing(tx *store.Tx, in *processing, reinspected bool) (err error) {
-	if in.input.Document == nil {
+// missingInput says what must be read before hooks can run.
+type missingInput struct {
+	document bool // of a large document, or after a restart
+	ports    bool
+	claims   bool // of a provisional node
+	previous bool // the result of the inspection before, for hooks that use it
+}
+
+// read reads what is missing. It may be called again after a failure, as in store.Store.ReadSingle.
+func (m missingInput) read(tx *store.Tx, in *processing) (err error) {
+	if m.document {
 		if in.input.Document, err = storedDocument(tx, in.documentID); err != nil {
 			return err
 		}
 	}
-	if in.ports == nil {
+	if m.ports {
 		if in.ports, err = tx.MachinePorts(in.node.ID, in.input.Document.Hardware.MACs()); err != nil {
 			return err
 		}
 	}
-	if reinspected {
+	if m.previous {
 		if in.input.Previous, in.previous, err = previousInventory(tx, in.node); err != nil {
 			return err
 		}
 	}
-	if in.node.Provisional {
+	if m.claims {
 		in.input.Claimed, err = claimedMACs(tx, in.node.ID)
 	}
 	return err
@@ -253,7 +272,7 @@ func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventor
 	return hardware, nil
 }
 
-// storePorts writes what hooks did to the ports that they saw.
+// storePorts writes the ports that hooks created, changed and deleted. Seen are the ports that they saw.
 func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, seen *store.MachinePorts, result *inspect.Result) error {
 	wanted := result.PortsToCreate
 	if n.Provisional { // a registered node may have taken addresses since the hooks ran

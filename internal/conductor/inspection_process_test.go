@@ -130,12 +130,12 @@ func TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt(t *testing.T) {
 }
 
 // TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected lets the BMC answer late: the hooks see
-// the ports that there are then, not those of the time of the post.
+// the ports that there are then, and not those that PostgreSQL has sent with the commit of the post.
 func TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected(t *testing.T) {
 	w := emptyWorld(t)
 	c, m, n := postedTo(w, w.store)
 	m.answer = func(context.Context, int) (fake.Task, error) {
-		w.clock.Advance(2 * portsFor)
+		w.clock.Advance(2 * portsLast)
 		_, err := w.CreatePort(t.Context(), &node.Port{NodeUUID: n.UUID, Address: unknown(1).macs[1], PXEEnabled: true})
 		return fake.Task{State: fake.Done}, err
 	}
@@ -144,6 +144,26 @@ func TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected(t *testing.T) {
 	}
 	w.arrive(n, node.Manageable)
 	wantPorts(t, w, n, map[string]bool{unknown(1).macs[0]: true, unknown(1).macs[1]: false})
+}
+
+// TestPortsOfALargeDocumentAreInspected posts a document that does not stay in memory until its hooks
+// run.
+func TestPortsOfALargeDocumentAreInspected(t *testing.T) {
+	w := emptyWorld(t)
+	c := w.idle("conductor-1")
+	w.Conductor = c
+	n := w.fake(node.InspectWait, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "agent" })
+	m := unknown(1)
+	m.padding = keptDocument + 1
+	w.addPort(n, m.macs[0])
+	if _, err := send(t, c, m); err != nil {
+		t.Fatal(err)
+	}
+	if !c.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
+	}
+	w.arrive(n, node.Manageable)
+	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: false})
 }
 
 // readCounter counts the reads of a database.

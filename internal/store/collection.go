@@ -223,7 +223,7 @@ func (c *Collection[T]) Update(tx *Tx, before, after *T) error {
 		return err
 	}
 	*c.identity(after).updated = tx.Now().Truncate(time.Microsecond).UTC()
-	_, err := c.table.update(tx, *self.id, before, after)
+	_, err := c.table.update(tx, before, after, "id = ?", *self.id)
 	return err
 }
 

@@ -57,9 +57,9 @@ func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.
 	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)})
 }
 
-// AcquireBusyLease is AcquireLease for a call to the machine that follows the commit. It stores like
-// SetBusy that the call may be under way until within from now, and the lease lasts at least for
-// margin beyond that.
+// AcquireBusyLease is AcquireLease for a call to the machine that follows the commit. Like SetBusy, it
+// stores that the call may be under way, for the time within from now, and the lease lasts at least
+// for margin beyond that.
 func (tx *Tx) AcquireBusyLease(nodeID int64, owner string, ttl, within, margin time.Duration) (node.Lease, error) {
 	busy := time.UnixMicro(tx.Now().Add(within).UnixMicro()).UTC()
 	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(max(ttl, within+margin)), BusyUntil: busy})

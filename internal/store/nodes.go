@@ -311,7 +311,7 @@ func (tx *Tx) UpdateNode(before, after *node.Node) error {
 	}
 	after.UpdatedAt = tx.Now().Truncate(time.Microsecond).UTC()
 	tx.note.updated(before, after)
-	_, err := nodeTable.update(tx, before.ID, before, after)
+	_, err := nodeTable.update(tx, before, after, "id = ?", before.ID)
 	return err
 }
 

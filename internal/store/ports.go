@@ -74,13 +74,15 @@ type MachinePorts struct {
 // addresses.
 func (tx *Tx) MachinePorts(nodeID int64, macs []string) (*MachinePorts, error) {
 	found := &MachinePorts{}
-	err := tx.machinePorts(tx.query, nodeID, macs, found)
-	return found, err
+	if err := tx.machinePorts(tx.query, nodeID, macs, found); err != nil {
+		return nil, err
+	}
+	return found, nil
 }
 
 // PrefetchMachinePorts is MachinePorts for a reader that follows the write. It calls found when the
-// commit is answered at the latest. It never calls it if the answer to the commit was lost, or on
-// SQLite, where a read beside the write costs less than one in it.
+// commit is answered at the latest. It never calls found if the write changes nothing, if the answer
+// to the commit was lost, or on SQLite, where a read beside the write costs less than one in it.
 func (tx *Tx) PrefetchMachinePorts(nodeID int64, macs []string, found func(*MachinePorts)) error {
 	if tx.shared == nil {
 		return nil
@@ -233,7 +235,8 @@ const ownersOfList = `SELECT asked.address, owner.uuid FROM unnest(?::text[]) AS
 	CROSS JOIN LATERAL (SELECT node_id FROM ports WHERE ports.address = asked.address OFFSET 0) AS port
 	CROSS JOIN LATERAL (SELECT uuid FROM nodes WHERE nodes.id = port.node_id OFFSET 0) AS owner`
 
-// UpdatePort stores the changes from before to after. If there are any, it sets after.UpdatedAt.
+// UpdatePort stores the changes from before to after. If there are any, it sets after.UpdatedAt. A
+// port that another node has got since it was read stays as it is.
 func (tx *Tx) UpdatePort(before, after *node.Port) error {
 	if before.Address != after.Address || before.Name != after.Name {
 		if err := tx.uniquePort(after, before.ID); err != nil {
@@ -245,7 +248,7 @@ func (tx *Tx) UpdatePort(before, after *node.Port) error {
 		return nil
 	}
 	after.UpdatedAt = tx.Now().Truncate(time.Microsecond).UTC()
-	_, err := portTable.update(tx, before.ID, before, after)
+	_, err := portTable.update(tx, before, after, "id = ? AND node_id = ?", before.ID, before.NodeID)
 	return err
 }
 

@@ -39,6 +39,11 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 		after.Description = text
 		return tx.UpdateNode(before, &after)
 	}
+	prefetched := false
+	finish := func(tx *store.Tx) error {
+		return errors.Join(change(tx, "inspected"), tx.AddPorts(n.ID, []*node.Port{{UUID: uuid.NewString(), Address: "52:54:00:00:00:01"}}),
+			tx.FinishInspection(n.ID, document, []byte("{}")), event(tx), tx.FinishWork(w), tx.EndLease(w.Lease))
+	}
 	for _, test := range []struct {
 		name  string
 		trips int
@@ -54,10 +59,24 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 			document, err = tx.AddDocument(n.ID, node.InspectionData{Inventory: []byte("{}"), PluginData: []byte("{}")})
 			return errors.Join(err, tx.ClaimInventory(n.ID, claims), start(tx))
 		}},
-		{"end of an inspection", 2, func(tx *store.Tx) error {
-			return errors.Join(change(tx, "inspected"), tx.AddPorts(n.ID, []*node.Port{{UUID: uuid.NewString(), Address: "52:54:00:00:00:01"}}),
-				tx.FinishInspection(n.ID, document, []byte("{}")), event(tx), tx.FinishWork(w), tx.ReleaseLease(w.Lease))
+		{"end of an inspection", 2, finish},
+		{"post of a known machine whose work begins with a call", 3, func(tx *store.Tx) (err error) {
+			if _, err = tx.MatchClaims(claims); err != nil {
+				return err
+			}
+			tx.ExpectWork()
+			if err = change(tx, "posted"); err != nil {
+				return err
+			}
+			if document, err = tx.AddDocument(n.ID, node.InspectionData{Inventory: []byte("{}"), PluginData: []byte("{}")}); err != nil {
+				return err
+			}
+			if w.Lease, err = tx.AcquireBusyLease(n.ID, "here", time.Minute, time.Second, 0); err != nil {
+				return err
+			}
+			return errors.Join(tx.AddWork(w), tx.PrefetchMachinePorts(n.ID, nil, func(*store.MachinePorts) { prefetched = true }))
 		}},
+		{"end of a second inspection", 2, finish},
 		{"manage", 2, func(tx *store.Tx) error {
 			tx.ExpectWork()
 			if _, err := tx.Node(n.UUID); err != nil {
@@ -88,6 +107,9 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 		if trips != test.trips {
 			t.Errorf("%s took %d trips to the server, want %d", test.name, trips, test.trips)
 		}
+	}
+	if !prefetched {
+		t.Error("the post has not brought the ports of its node")
 	}
 }
 

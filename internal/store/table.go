@@ -57,9 +57,9 @@ func (t *table[T]) insert(tx *Tx, record *T) (int64, error) {
 	return id, err
 }
 
-// update stores the columns that differ between before and after, and reports whether there are
-// any.
-func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
+// update stores the columns that differ between before and after in the row that matches a
+// condition, and reports whether there are any.
+func (t *table[T]) update(tx *Tx, before, after *T, where string, key ...any) (bool, error) {
 	var sets []string
 	var args []any
 	for _, c := range t.columns[1:] {
@@ -71,7 +71,7 @@ func (t *table[T]) update(tx *Tx, id int64, before, after *T) (bool, error) {
 	if len(sets) == 0 {
 		return false, nil
 	}
-	err := tx.exec("UPDATE "+t.name+" SET "+strings.Join(sets, ", ")+" WHERE id = ?", append(args, id)...)
+	err := tx.exec("UPDATE "+t.name+" SET "+strings.Join(sets, ", ")+" WHERE "+where, append(args, key...)...)
 	return true, err
 }
 

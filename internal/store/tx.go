@@ -143,17 +143,10 @@ func (tx *Tx) query(scan func(row) error, query string, args ...any) error {
 	return tx.db.query(scan, query, args)
 }
 
-// queryLater is query for a result that is needed only after the write. On PostgreSQL the query goes
-// with the next trip to the server, the trip of the commit at the latest, and end is called after
-// the last row. If the answer to the commit is lost, end may not be called.
+// queryLater is query for a result that is needed only after the write. The query goes with the next
+// trip to the server, the trip of the commit at the latest, and end is called after the last row. If
+// the answer to the commit is lost, end may not be called. It is for writes on PostgreSQL.
 func (tx *Tx) queryLater(end func(), scan func(row) error, query string, args ...any) error {
-	if tx.shared == nil {
-		err := tx.query(scan, query, args...)
-		if err == nil {
-			end()
-		}
-		return err
-	}
 	if err := checkText(args); err != nil {
 		return err
 	}

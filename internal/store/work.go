@@ -37,13 +37,13 @@ func (tx *Tx) AddWork(w *Work) error {
 		w.NotBefore = tx.Now()
 	}
 	w.CreatedAt = tx.Now()
-	epoch, granted := "?", any(w.Lease.Epoch)
+	epoch, epochArg := "?", any(w.Lease.Epoch)
 	if w.Lease.Epoch == 0 {
-		epoch, granted = "(SELECT epoch FROM leases WHERE node_id = ?)", w.NodeID
+		epoch, epochArg = "(SELECT epoch FROM leases WHERE node_id = ?)", w.NodeID
 	}
 	id, err := tx.insertNext("work", "id",
 		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, "+epoch,
-		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), granted)
+		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), epochArg)
 	w.ID = id
 	tx.note.added(w)
 	return err

@@ -22,6 +22,7 @@ var portBehaviours = []behaviour{
 	{"ports added together skip addresses that others have", checkAddPorts},
 	{"thousands of ports are added at once", checkAddManyPorts},
 	{"owners of addresses are found", checkPortOwners},
+	{"a port that has moved to another node is not changed for the node before", checkMovedPort},
 	{"the ports of a machine are those of its node and others with its addresses", checkMachinePorts},
 	{"unknown ports are not found", checkPortNotFound},
 }
@@ -195,6 +196,20 @@ func checkPortOwners(t *testing.T, e *env) {
 	want := map[string]string{"02:00:00:00:00:01": n.UUID, "02:00:00:00:0f:ff": other.UUID}
 	if diff := cmp.Diff(want, owners); diff != "" {
 		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+}
+
+func checkMovedPort(t *testing.T, e *env) {
+	n, other := e.createNode(), e.createNode()
+	before := e.createPort(n, "02:00:00:00:00:01")
+	moved := *before
+	moved.NodeID, moved.NodeUUID = other.ID, other.UUID
+	e.write(func(tx *store.Tx) error { return tx.UpdatePort(before, &moved) })
+	late := *before
+	late.PhysicalNetwork = "of the node before"
+	e.write(func(tx *store.Tx) error { return tx.UpdatePort(before, &late) })
+	if got := e.port(before.UUID); got.NodeUUID != other.UUID || got.PhysicalNetwork != "" {
+		t.Errorf("port = %+v, want it unchanged at node %s", got, other.UUID)
 	}
 }
 
