@@ -88,8 +88,8 @@ func (d *deafToLease) Write(ctx context.Context, fn func(*store.Tx) error) error
 		return err
 	}
 	return d.Read(ctx, func(tx *store.Tx) error {
-		lease, err := tx.LeaseOf(d.node)
-		if err != nil || lease.Epoch == 0 {
+		leases, err := tx.LeasesOf([]string{d.node})
+		if err != nil || len(leases) == 0 {
 			return err
 		}
 		d.lost = true

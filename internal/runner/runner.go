@@ -120,7 +120,7 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 	r := &Runner{
 		cfg: cfg, db: db, owner: owner, gate: gate, log: log,
 		processors: semaphore.NewWeighted(int64(cfg.Processors)),
-		leases:     newLeases(), exclusive: newExclusive(), freed: newWaiters(), ignored: newIgnored(),
+		leases:     newLeases(), exclusive: newExclusive(), freed: newWaiters(db), ignored: newIgnored(),
 		claim: make(chan struct{}, 1),
 		ended: ended, end: sync.OnceFunc(func() { close(ended) }),
 	}

@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,59 +12,173 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// waiters are requests that wait for the lease of a node to end.
+// waiters are the requests of this process that wait for leases to end. This process says itself
+// when it gives a node back. For the leases of other processes, one goroutine polls the database,
+// for all nodes that are waited for at once. It starts with the first who waits, and ends when the
+// last one leaves, or after the read that it makes then. Processes do not NOTIFY each other on
+// PostgreSQL, because there all commits that notify wait for each other.
 type waiters struct {
-	mu    sync.Mutex
-	nodes map[int64]*waiting
+	db Database
+
+	mu     sync.Mutex
+	nodes  map[string]*waiting // by UUID
+	count  int                 // requests that wait, for any node
+	end    context.CancelFunc  // ends the poller
+	joined chan struct{}       // tells the poller that one more node is waited for
+	polled time.Time           // when the poller last got an answer
 }
 
+// waiting are the requests that wait for one node.
 type waiting struct {
-	freed chan struct{} // closed when this process gives the node's lease back
+	freed chan struct{} // closed when the node may be free
 	count int
+	poll  time.Time     // when to read the lease next
+	pause time.Duration // from that read to the next one
 }
 
-func newWaiters() *waiters { return &waiters{nodes: map[int64]*waiting{}} }
+// Pauses between reads of a lease, from the end of one to the next.
+const (
+	firstPoll   = 25 * time.Millisecond // doubles; also the least pause between reads of any leases
+	longestPoll = 400 * time.Millisecond
+)
 
-// join returns a channel that is closed when this process gives the node's lease back. The caller
-// calls leave once.
-func (w *waiters) join(nodeID int64) (freed <-chan struct{}, leave func()) {
+func newWaiters(db Database) *waiters {
+	return &waiters{db: db, nodes: map[string]*waiting{}}
+}
+
+// join returns a channel that is closed when the node may be free: when this process gives it back,
+// or when the database shows no lease in force, or does not answer. The caller calls leave once.
+func (w *waiters) join(uuid string) (freed <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	own, ok := w.nodes[nodeID]
+	if w.count++; w.count == 1 {
+		var ctx context.Context
+		ctx, w.end = context.WithCancel(WithInfo(context.Background(), &Info{Task: "poll leases"}))
+		w.joined = make(chan struct{}, 1)
+		go w.poll(ctx, w.joined)
+	}
+	own, ok := w.nodes[uuid]
 	if !ok {
-		own = &waiting{freed: make(chan struct{})}
-		w.nodes[nodeID] = own
+		own = &waiting{freed: make(chan struct{}), poll: time.Now(), pause: firstPoll}
+		w.nodes[uuid] = own
+		select {
+		case w.joined <- struct{}{}:
+		default:
+		}
 	}
 	own.count++
-	return own.freed, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if own.count--; own.count == 0 && w.nodes[nodeID] == own {
-			delete(w.nodes, nodeID)
-		}
+	return own.freed, func() { w.leave(uuid, own) }
+}
+
+// leave undoes join.
+func (w *waiters) leave(uuid string, own *waiting) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own.count--; own.count == 0 && w.nodes[uuid] == own {
+		delete(w.nodes, uuid)
+	}
+	if w.count--; w.count == 0 {
+		w.end()
 	}
 }
 
 // free wakes the requests that wait for a node.
-func (w *waiters) free(nodeID int64) {
+func (w *waiters) free(uuid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if own, ok := w.nodes[nodeID]; ok {
+	w.wake(uuid)
+}
+
+// wake is free for a caller that holds the lock.
+func (w *waiters) wake(uuid string) {
+	if own, ok := w.nodes[uuid]; ok {
 		close(own.freed)
-		delete(w.nodes, nodeID)
+		delete(w.nodes, uuid)
 	}
 }
 
-// Pauses between queries whether another process has given a node back.
-const (
-	firstPoll   = 25 * time.Millisecond // doubles
-	longestPoll = 400 * time.Millisecond
-)
+// poll reads the leases of all nodes that are waited for, until ctx ends. It wakes the requests that
+// wait for a node without a lease in force, and all of them when the database does not answer,
+// because their next tries report that.
+func (w *waiters) poll(ctx context.Context, joined <-chan struct{}) {
+	for ctx.Err() == nil {
+		if pause := w.untilPoll(); pause > 0 {
+			timer := time.NewTimer(pause)
+			select {
+			case <-ctx.Done():
+			case <-joined:
+			case <-timer.C:
+			}
+			timer.Stop()
+			continue
+		}
+		asked := w.all()
+		inForce := w.inForce(ctx, slices.Sorted(maps.Keys(asked)))
+		if ctx.Err() == nil {
+			w.answer(asked, inForce)
+		}
+	}
+}
+
+// untilPoll returns the time until the next read.
+func (w *waiters) untilPoll() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := time.Now().Add(longestPoll)
+	for _, own := range w.nodes {
+		if own.poll.Before(next) {
+			next = own.poll
+		}
+	}
+	if least := w.polled.Add(firstPoll); next.Before(least) {
+		next = least
+	}
+	return time.Until(next)
+}
+
+// all returns the nodes that are waited for.
+func (w *waiters) all() map[string]*waiting {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.nodes)
+}
+
+// inForce returns the nodes whose leases are in force; none when the database does not answer.
+func (w *waiters) inForce(ctx context.Context, uuids []string) map[string]bool {
+	inForce := map[string]bool{}
+	err := w.db.ReadSingle(ctx, func(tx *store.Tx) error {
+		leases, err := tx.LeasesOf(uuids)
+		for uuid, lease := range leases {
+			inForce[uuid] = lease.InForce(tx.Now())
+		}
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	return inForce
+}
+
+// answer wakes the requests for those nodes that were asked for and have no lease in force.
+func (w *waiters) answer(asked map[string]*waiting, inForce map[string]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.polled = time.Now()
+	for uuid, own := range asked {
+		switch {
+		case w.nodes[uuid] != own: // these requests do not wait any more
+		case inForce[uuid]:
+			own.poll, own.pause = w.polled.Add(own.pause), min(2*own.pause, longestPoll)
+		default:
+			w.wake(uuid)
+		}
+	}
+}
 
 // WhenFree repeats a request that was refused with a *node.LockedError until the node is free, but
 // for no longer than wait. Passes reports whether an error is such a refusal. Between the tries it
-// only reads. It wakes up when this process gives the node back, and polls with growing pauses when
-// another process has the node.
+// waits until this process gives the node back, or until the poller of all such requests finds that
+// another process has.
 func (r *Runner) WhenFree(ctx context.Context, wait time.Duration, passes func(error) bool, request func() error) error {
 	err := request()
 	if err == nil || !passes(err) || wait <= 0 {
@@ -78,50 +194,18 @@ func (r *Runner) WhenFree(ctx context.Context, wait time.Duration, passes func(e
 	return err
 }
 
-// awaitFree waits until nobody works on the node that a refusal names. It returns false when ctx
-// ended first, or when the refusal names no node.
+// awaitFree waits until the node that a refusal names may be free. It returns false when ctx ended
+// first, or when the refusal names no node.
 func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	var locked *node.LockedError
 	if !errors.As(refusal, &locked) {
 		return false
 	}
-	var key store.NodeKey
-	err := r.db.Read(ctx, func(tx *store.Tx) (err error) {
-		key, err = tx.NodeKey(locked.Node)
-		return err
-	})
-	if err != nil {
-		return ctx.Err() == nil // the next request reports the error
+	freed, leave := r.freed.join(locked.Node)
+	defer leave()
+	select {
+	case <-ctx.Done():
+	case <-freed:
 	}
-	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
-		freed, leave := r.freed.join(key.ID)
-		inForce := r.leaseInForce(ctx, locked.Node)
-		if inForce {
-			timer := time.NewTimer(poll)
-			select {
-			case <-ctx.Done():
-			case <-freed:
-			case <-timer.C:
-			}
-			timer.Stop()
-		}
-		leave()
-		switch {
-		case ctx.Err() != nil:
-			return false
-		case !inForce:
-			return true
-		}
-	}
-}
-
-// leaseInForce reports whether the database has a lease in force on a node.
-func (r *Runner) leaseInForce(ctx context.Context, ident string) bool {
-	inForce := false
-	err := r.db.ReadSingle(ctx, func(tx *store.Tx) error {
-		lease, err := tx.LeaseOf(ident)
-		inForce = err == nil && lease.InForce(tx.Now())
-		return err
-	})
-	return err == nil && inForce
+	return ctx.Err() == nil
 }

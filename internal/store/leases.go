@@ -34,20 +34,36 @@ func (r *leaseRow) lease() node.Lease {
 	return lease
 }
 
-// LeaseOf returns the lease of the node with this UUID or name, the zero value when there is none,
-// or a *node.NotFoundError. It reads less than Node and locks nothing. Requests that wait for a
-// node use it.
-func (tx *Tx) LeaseOf(ident string) (node.Lease, error) {
-	for _, column := range identColumns(ident) {
-		var lease leaseRow
-		found, err := tx.one("SELECT "+leaseColumns+" FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id WHERE nodes."+column+" = ?",
-			[]any{ident}, lease.targets()...)
-		if found || err != nil {
-			return lease.lease(), err
-		}
+// LeasesOf returns, by UUID, the leases of those nodes with these UUIDs that have one. It is one
+// statement for any number of nodes and locks nothing. Requests that wait for nodes use it.
+func (tx *Tx) LeasesOf(uuids []string) (map[string]node.Lease, error) {
+	leases := make(map[string]node.Lease, len(uuids))
+	query, asked := leasesOfList, any(uuids)
+	if !tx.takesLists {
+		list, _ := json.Marshal(uuids) // strings cannot fail
+		query, asked = leasesOfJSON, string(list)
 	}
-	return node.Lease{}, &node.NotFoundError{Kind: "Node", Ident: ident}
+	err := tx.query(func(r row) error {
+		var uuid string
+		var lease leaseRow
+		if err := r.Scan(append([]any{&uuid}, lease.targets()...)...); err != nil {
+			return fmt.Errorf("read leases of nodes: %w", err)
+		}
+		leases[uuid] = lease.lease()
+		return nil
+	}, query, asked)
+	return leases, err
 }
+
+// leasesOfList and leasesOfJSON are the queries of LeasesOf. OFFSET 0 and CROSS JOIN make the
+// databases find each node and each lease by its index, see matchLists.
+const (
+	leasesOfList = "SELECT asked.uuid, " + leaseColumns + ` FROM unnest(CAST(? AS TEXT[])) AS asked (uuid)
+	CROSS JOIN LATERAL (SELECT id FROM nodes WHERE nodes.uuid = asked.uuid OFFSET 0) AS owner
+	CROSS JOIN LATERAL (SELECT epoch, owner, expires_at, busy_until FROM leases WHERE leases.node_id = owner.id OFFSET 0) AS leases`
+	leasesOfJSON = "SELECT nodes.uuid, " + leaseColumns + ` FROM json_each(?) AS asked
+	CROSS JOIN nodes ON nodes.uuid = asked.value CROSS JOIN leases ON leases.node_id = nodes.id`
+)
 
 // AcquireLease gives the node to owner until ttl from now. It returns a *node.LockedError or a
 // *node.SuspendedError when a lease is in force, whoever holds it. That includes a lease that has

@@ -58,8 +58,8 @@ func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 				_, err := tx.AllocationCandidates(&node.Allocation{ResourceClass: "x"}, 10)
 				return err
 			}, []string{"nodes_free"}},
-			"lease of a node": {func(tx *store.Tx) error {
-				_, err := tx.LeaseOf("node-7")
+			"leases of some nodes": {func(tx *store.Tx) error {
+				_, err := tx.LeasesOf([]string{"node-7", "node-8", "node-9"})
 				return err
 			}, []string{"nodes_uuid", "leases_node"}},
 			"changed nodes": {func(tx *store.Tx) error {

@@ -480,7 +480,7 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
 		if err := tx.EndBusy(&ended); err != nil {
 			return err
 		}
-		_, err := tx.LeaseOf(n.UUID) // sends it
+		_, err := tx.LeasesOf([]string{n.UUID}) // sends it
 		return err
 	})
 	dropped := make(chan error, 1)
@@ -499,8 +499,10 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
 func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
 	stores := replicas(t, 2)
 	var leases [2]node.Lease
+	var uuids [2]string
 	for i := range leases {
 		n := createNode(t, stores[0], fmt.Sprint("node-", i))
+		uuids[i] = n.UUID
 		if err := stores[0].Write(t.Context(), func(tx *store.Tx) (err error) {
 			leases[i], err = tx.AcquireLease(n.ID, "here", time.Minute)
 			return err
@@ -524,8 +526,8 @@ func TestLeasesAreRenewedBesideAWriteThatIsAtOne(t *testing.T) {
 	}
 	at.finish(t)
 	if err := stores[0].Read(t.Context(), func(tx *store.Tx) error {
-		renewed, err := tx.LeaseOf("node-1")
-		if renewed.ExpiresAt.Sub(leases[1].ExpiresAt) < 30*time.Minute {
+		found, err := tx.LeasesOf(uuids[1:])
+		if renewed := found[uuids[1]]; renewed.ExpiresAt.Sub(leases[1].ExpiresAt) < 30*time.Minute {
 			t.Errorf("the other lease is %+v, want it renewed", renewed)
 		}
 		return err

@@ -38,6 +38,7 @@ func (b callbacks) RoundTrip(q *http.Request) (*http.Response, error) {
 		task = posted.task()
 	}
 	r.api().ServeHTTP(written, q.WithContext(runner.WithInfo(ctx, &runner.Info{Task: task})))
+	w.sched.at(ctx, r, atTurn, task) // others may be answered at the same time
 	w.sched.note("%s answers %s: %d", r.name, task, written.Code)
 	lost := r.isDead() || v == answerLost
 	if posted != nil {

@@ -326,9 +326,10 @@ func (w *world) sendRequest(r *replica, q *request, do func(context.Context) err
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		err := do(runner.WithInfo(ctx, &runner.Info{Task: q.task()}))
+		answer, until := class(err), time.Now()
+		w.sched.at(ctx, r, atTurn, q.task()) // others may be answered at the same time
 		w.mu.Lock()
-		answer := class(err)
-		q.answered, q.until = true, time.Now()
+		q.answered, q.until = true, until
 		q.accepted, q.unsure = answer == accepted && !q.lost, answer == noAnswer || answer == unavailable || q.lost
 		w.mu.Unlock()
 		w.sched.note("request %d (%q of %s): %s", q.id, what, name, answer)

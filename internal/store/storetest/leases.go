@@ -21,7 +21,7 @@ var leaseBehaviours = []behaviour{
 	{"releasing a lease that passed on does nothing", checkReleaseOldLease},
 	{"a conductor drops its own leases only", checkDropLeases},
 	{"a lease is good for its node alone", checkLeaseOfOtherNode},
-	{"a lease is found by what stands for its node", checkLeaseOf},
+	{"the leases of nodes are read together", checkLeasesOf},
 }
 
 const (
@@ -203,21 +203,31 @@ func checkLeaseOfOtherNode(_ *testing.T, e *env) {
 	e.wantLost(n, node.Lease{})
 }
 
-func checkLeaseOf(t *testing.T, e *env) {
-	n, free := e.createNode(func(n *node.Node) { n.Name = "rack4-u7" }), e.createNode()
-	lease := e.acquire(n, here)
-	for ident, want := range map[string]node.Lease{n.UUID: lease, n.Name: lease, free.UUID: {}} {
-		e.read(func(tx *store.Tx) error {
-			got, err := tx.LeaseOf(ident)
-			if got != want {
-				t.Errorf("lease of %s = %+v, want %+v", ident, got, want)
+func checkLeasesOf(t *testing.T, e *env) {
+	n, free, other := e.createNode(), e.createNode(), e.createNode()
+	want := map[string]node.Lease{n.UUID: e.acquire(n, here)}
+	e.acquire(other, there) // nobody asks for it
+	asked := []string{free.UUID, "nobody", n.UUID}
+	for range 40 {
+		many := e.createNode()
+		asked, want[many.UUID] = append(asked, many.UUID), e.acquire(many, there)
+	}
+	busy := want[n.UUID]
+	e.write(func(tx *store.Tx) error { return tx.SetBusy(&busy, e.clock.Now().Add(ttl/2), 0) })
+	want[n.UUID] = busy
+	e.clock.Advance(ttl)
+	for _, test := range []struct {
+		asked []string
+		want  map[string]node.Lease
+	}{{asked, want}, {nil, map[string]node.Lease{}}} {
+		if err := e.store.ReadSingle(e.t.Context(), func(tx *store.Tx) error {
+			got, err := tx.LeasesOf(test.asked)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("leases of %d nodes (-want +got):\n%s", len(test.asked), diff)
 			}
 			return err
-		})
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
-	e.read(func(tx *store.Tx) error {
-		_, err := tx.LeaseOf("nobody")
-		wantIs(t, err, node.ErrNotFound)
-		return nil
-	})
 }
