@@ -114,7 +114,7 @@ func (c *Conductor) Scope(tx *store.Tx) (store.WorkScope, error) {
 		if !other.Alive || other.Hostname == c.cfg.Hostname {
 			continue
 		}
-		scope.Kinds = c.kinds()
+		scope.Kinds = c.Kinds()
 		if other.Group != c.cfg.Group && !slices.Contains(scope.NotGroups, other.Group) {
 			scope.NotGroups = append(scope.NotGroups, other.Group)
 		}

@@ -354,6 +354,36 @@ func TestMachineThatWaitedForItsTurnIsHeldAnew(t *testing.T) {
 // are sessions for it.
 func TestHooksDoNotWaitBehindMachinesThatHang(t *testing.T) {
 	w := emptyWorld(t)
+	w.hang(sessionsPerCall + 2)
+	w.eventually("work to wait for a session", func() bool { return w.runner.Load().Waiting > 0 })
+	found, err := send(t, w.Conductor, unknown(1))
+	if err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	w.eventually("the hooks to run", func() bool { return !w.stored(found.Node.UUID).InspectionFinishedAt.IsZero() })
+}
+
+// TestHooksOfADeadProcessDoNotWaitBehindMachinesThatHang has so much work with machines that do not
+// answer that no more of it is claimed.
+func TestHooksOfADeadProcessDoNotWaitBehindMachinesThatHang(t *testing.T) {
+	const hang, waiting = 200, 64 // the runner claims work until so many jobs wait
+	w := emptyWorld(t)
+	w.hang(hang)
+	w.eventually("work to wait for a session", func() bool { return w.runner.Load().Waiting >= waiting })
+	found, err := send(t, w.idle("conductor-2"), unknown(1)) // it dies
+	if err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	w.pass(w.cfg.LeaseTTL)
+	w.eventually("the hooks to run", func() bool { return !w.stored(found.Node.UUID).InspectionFinishedAt.IsZero() })
+	if got := w.runner.Load().Waiting; got >= hang-sessionsPerCall {
+		t.Errorf("%d pieces of work were claimed that wait for a session", got)
+	}
+}
+
+// hang starts a conductor with this much work whose machines do not answer.
+func (w *world) hang(machines int) {
+	w.t.Helper()
 	w.Conductor = w.idle("conductor-1", func(c *Config) { c.Calls = 1 })
 	answer := make(chan struct{})
 	w.scripts["paint"] = runner.Script{End: keepNode, Operations: func(runner.Task) ([]runner.Operation, error) {
@@ -362,16 +392,10 @@ func TestHooksDoNotWaitBehindMachinesThatHang(t *testing.T) {
 			return driver.Outcome{}, nil
 		}}}, nil
 	}}
-	for range sessionsPerCall + 2 {
+	for range machines {
 		n := w.register()
 		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "paint"}) })
 	}
 	w.run(w.Conductor)
-	t.Cleanup(func() { close(answer) }) // before the conductor stops
-	w.eventually("work to wait for a session", func() bool { return w.runner.Load().Waiting > 0 })
-	found, err := send(t, w.Conductor, unknown(1))
-	if err != nil {
-		t.Fatalf("post: %v", err)
-	}
-	w.eventually("the hooks to run", func() bool { return !w.stored(found.Node.UUID).InspectionFinishedAt.IsZero() })
+	w.t.Cleanup(func() { close(answer) }) // before the conductor stops
 }

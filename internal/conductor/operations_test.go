@@ -73,7 +73,7 @@ func operationNames(t *testing.T) map[store.WorkKind][]string {
 	t.Helper()
 	c, _, _ := withRamdisk(t)
 	names := map[store.WorkKind][]string{}
-	for _, kind := range c.kinds() {
+	for _, kind := range c.Kinds() {
 		script, _ := c.Script(kind)
 		for _, n := range nodesOfAllSorts(t, c) {
 			for _, intent := range intentsOfAllSorts {

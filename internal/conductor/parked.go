@@ -61,5 +61,5 @@ func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string
 
 // dropParked removes the parked work of a node when something else has ended that work.
 func (c *Conductor) dropParked(tx *store.Tx, nodeID int64) error {
-	return tx.DropWork(nodeID, slices.DeleteFunc(c.kinds(), func(kind store.WorkKind) bool { return !c.drivesState(kind) }))
+	return tx.DropWork(nodeID, slices.DeleteFunc(c.Kinds(), func(kind store.WorkKind) bool { return !c.drivesState(kind) }))
 }

@@ -97,9 +97,6 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 // drivesState reports whether work of a kind decides the provision state of its node.
 func (c *Conductor) drivesState(kind store.WorkKind) bool { return c.scripts[kind].DrivesState }
 
-// kinds are the kinds of work that this version knows.
-func (c *Conductor) kinds() []store.WorkKind { return slices.Sorted(maps.Keys(c.scripts)) }
-
 // moveDone ends work whose only result is the next provision state.
 func (c *Conductor) moveDone(tx *store.Tx, _ runner.Task, n *node.Node) error {
 	return c.Move(tx, n, node.OnDone)
@@ -108,7 +105,7 @@ func (c *Conductor) moveDone(tx *store.Tx, _ runner.Task, n *node.Node) error {
 // keepNode ends work whose operations have already stored its whole result.
 func keepNode(*store.Tx, runner.Task, *node.Node) error { return nil }
 
-// Script, BMC, Scope, Move, Failed, Noted and Ended are the methods that the runner calls.
+// Script, Kinds, BMC, Scope, Move, Failed, Noted and Ended are the methods that the runner calls.
 var _ runner.Owner = (*Conductor)(nil)
 
 // Script returns the script of a kind of work; false for a kind that this version
@@ -117,6 +114,9 @@ func (c *Conductor) Script(kind store.WorkKind) (runner.Script, bool) {
 	script, ok := c.scripts[kind]
 	return script, ok
 }
+
+// Kinds returns the kinds of work that this version knows.
+func (c *Conductor) Kinds() []store.WorkKind { return slices.Sorted(maps.Keys(c.scripts)) }
 
 // BMC names the BMC that calls for the node go to.
 func (c *Conductor) BMC(n *node.Node) string { return c.drivers.BMC(n) }

@@ -13,9 +13,12 @@ import (
 const (
 	retryAfter = 2 * time.Second       // first wait before work is tried again; doubles
 	idlePoll   = 2 * time.Second       // longest pause of the loop, because other processes may leave work
-	busyPoll   = 10 * time.Millisecond // pause while the queue has no room
-	claimBatch = 64                    // rows claimed in one transaction
+	busyPoll   = 10 * time.Millisecond // pause while a lane of the queue is full
+	claimBatch = 64                    // rows claimed in one transaction, and waiting jobs that fill a lane
 	claimPause = 20 * time.Millisecond // least pause between two queries, however much work ends
+	// partPoll is the least pause between two queries for some lanes alone. They may read past all
+	// due rows of a lane that is full.
+	partPoll = 100 * time.Millisecond
 )
 
 // claimLoop claims work without a lease: work of an earlier process, work that failed or waited and
@@ -52,12 +55,13 @@ func (r *Runner) WakeClaim() {
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	r.uptime.look(time.Now(), r.cfg.LeaseTTL)
 	wakeAt, sleeping := r.queue.wake(r.db.Now())
-	if r.queue.waiting() >= claimBatch {
+	open := r.queue.open(time.Now())
+	if len(open) == 0 {
 		return busyPoll
 	}
-	wait, due := r.untilDue(ctx)
+	wait, due := r.untilDue(ctx, open)
 	if due {
-		claimed, err := r.claimRows(ctx)
+		claimed, err := r.claimRows(ctx, open)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			r.uptime.interrupt()
@@ -71,13 +75,17 @@ func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	if sleeping {
 		wait = min(wait, max(wakeAt.Sub(r.db.Now()), time.Millisecond))
 	}
+	if len(open) < int(lanes) {
+		wait = min(wait, busyPoll)
+	}
 	return wait
 }
 
-func (r *Runner) claimRows(ctx context.Context) (int, error) {
+// claimRows claims due work of these lanes and returns how many pieces.
+func (r *Runner) claimRows(ctx context.Context, open []lane) (int, error) {
 	var claimed []*store.Work
 	err := r.db.Write(ctx, func(tx *store.Tx) error {
-		scope, err := r.scope(tx)
+		scope, err := r.scope(tx, open)
 		if err != nil {
 			return err
 		}
@@ -95,11 +103,11 @@ func (r *Runner) claimRows(ctx context.Context) (int, error) {
 	return len(claimed), nil
 }
 
-// untilDue returns the time until work is due, and whether some is due now.
-func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
+// untilDue returns the time until work of these lanes is due, and whether some is due now.
+func (r *Runner) untilDue(ctx context.Context, open []lane) (wait time.Duration, due bool) {
 	wait = idlePoll
 	err := r.db.Read(ctx, func(tx *store.Tx) error {
-		scope, err := r.scope(tx)
+		scope, err := r.scope(tx, open)
 		if err != nil {
 			return err
 		}
@@ -121,12 +129,16 @@ func (r *Runner) untilDue(ctx context.Context) (wait time.Duration, due bool) {
 }
 
 // scope returns what this process may work on: what its owner allows, without rows that only a
-// newer version can read, and without work that this process already has. After a break in which no
-// process could renew its leases, it gives each process the time to renew them.
-func (r *Runner) scope(tx *store.Tx) (store.WorkScope, error) {
+// newer version can read, and without work that this process already has. If only some lanes are
+// open, it has the known kinds of work in these. After a break in which no process could renew its
+// leases, it gives each process the time to renew them.
+func (r *Runner) scope(tx *store.Tx, open []lane) (store.WorkScope, error) {
 	now := r.db.Now()
 	scope, err := r.owner.Scope(tx)
 	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.settles(now, r.cfg.LeaseTTL/2)
+	if len(open) < int(lanes) {
+		scope.Kinds = slices.DeleteFunc(r.owner.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(open, r.laneOf(kind)) })
+	}
 	return scope, err
 }
 

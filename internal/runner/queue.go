@@ -52,7 +52,8 @@ type queue struct {
 	arrived [lanes]*sync.Cond
 	arrival uint64 // of the newest job
 	closed  bool
-	asleep  []*Job // due at NotBefore of their work
+	asleep  []*Job    // due at NotBefore of their work
+	parted  time.Time // when open last returned some of the lanes
 }
 
 func newQueue(laneOf func(store.WorkKind) lane) *queue {
@@ -143,6 +144,26 @@ func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 	clear(q.asleep[len(still):])
 	q.asleep = still
 	return next, ok
+}
+
+// open returns the lanes that have room for claimed jobs. While another one has none, it returns
+// them only once per partPoll.
+func (q *queue) open(now time.Time) []lane {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var open []lane
+	for l := range lanes {
+		if len(q.jobs[l]) < claimBatch {
+			open = append(open, l)
+		}
+	}
+	if len(open) < int(lanes) {
+		if now.Sub(q.parted) < partPoll {
+			return nil
+		}
+		q.parted = now
+	}
+	return open
 }
 
 func (q *queue) close() {

@@ -56,6 +56,8 @@ type Owner interface {
 	// Script returns the script of a kind of work; false for a kind that this version
 	// does not know.
 	Script(kind store.WorkKind) (Script, bool)
+	// Kinds returns a new list of the kinds that have a script; each lane has some.
+	Kinds() []store.WorkKind
 	// BMC returns the name of the BMC that calls for the node go to.
 	BMC(n *node.Node) string
 	// Scope says which work to leave to other processes.

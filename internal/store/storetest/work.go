@@ -233,6 +233,13 @@ func checkWorkScope(t *testing.T, e *env) {
 	if got := kinds(claimed); !slices.Equal(got, []store.WorkKind{"verify", "verify"}) {
 		t.Errorf("claimed %v, want the two within the scope, though others were due before", got)
 	}
+	e.write(func(tx *store.Tx) (err error) {
+		claimed, err = tx.ClaimWork(here, ttl, 2, store.WorkScope{Kinds: []store.WorkKind{"polish"}})
+		return err
+	})
+	if got := kinds(claimed); !slices.Equal(got, []store.WorkKind{"polish"}) {
+		t.Errorf("claimed %v, want the only one of that kind, though another was due before", got)
+	}
 }
 
 func checkWorkFreed(t *testing.T, e *env) {
