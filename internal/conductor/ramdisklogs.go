@@ -52,13 +52,16 @@ const logsWithin = 45 * time.Second
 // machine that nothing else can switch on is asked for logs only after a failure: this agent has to
 // restart the machine at the end, and that fails when the list of its command results, with the
 // logs among them, is too long to be read.
+//
+// The machine stays as it is, but its agent runs a command, and can be asked for logs only once. So
+// this is a Change: nobody asks the agent beside a process that has the lease of its node.
 func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 	policy := c.cfg.Logs.Collect
 	wanted := failed && policy == CollectOnFailure || policy == CollectAlways && (failed || c.switches(t.Node, node.PowerOn))
 	return runner.Operation{
 		Ref: runner.Ref{Name: "collect logs"}, Within: logsWithin,
 		Skip:      !wanted || c.cfg.Logs.Folder == nil || !c.agentLives(t.Node),
-		Read:      c.keepLogs(t),
+		Change:    c.keepLogs,
 		OnFailure: c.noteMissingLogs(t),
 	}
 }
@@ -69,25 +72,21 @@ func (c *Conductor) agentLives(n *node.Node) bool {
 	return ok && agent.EndpointOf(n).URL != "" && n.DriverInternalInfo.Text(agent.TokenKey) != "" && ramdisk.Running(n)
 }
 
-// keepLogs returns the function that asks the agent for its logs and keeps them.
-func (c *Conductor) keepLogs(t runner.Task) runner.Read {
-	return func(ctx context.Context, n *node.Node) (runner.Write, error) {
-		source, err := driver.Ability[driver.LogSource](c.drivers, n, node.DeployInterface, "logs of the ramdisk")
-		if err != nil {
-			return nil, err
-		}
-		archive, err := source.Logs(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())
-		if err := c.cfg.Logs.Folder.Keep(ctx, name, archive, node.Secrets(n)); err != nil {
-			return nil, err
-		}
-		return func(tx *store.Tx, n *node.Node) error {
-			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), c.keptLogs(name))
-		}, nil
+// keepLogs asks the agent for its logs and keeps them.
+func (c *Conductor) keepLogs(ctx context.Context, n *node.Node, _ driver.Turn) (driver.Outcome, error) {
+	source, err := driver.Ability[driver.LogSource](c.drivers, n, node.DeployInterface, "logs of the ramdisk")
+	if err != nil {
+		return driver.Outcome{}, err
 	}
+	archive, err := source.Logs(ctx, n)
+	if err != nil {
+		return driver.Outcome{}, err
+	}
+	name := ramdisklog.Name(n.UUID, n.InstanceUUID, c.store.Now())
+	if err := c.cfg.Logs.Folder.Keep(ctx, name, archive, node.Secrets(n)); err != nil {
+		return driver.Outcome{}, err
+	}
+	return driver.Outcome{Note: c.keptLogs(name)}, nil
 }
 
 // keptLogs returns the text for the history about where the logs are.

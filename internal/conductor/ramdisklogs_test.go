@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
+	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	"github.com/ingot-metal/ingot/internal/fairqueue"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/runner"
@@ -207,5 +210,83 @@ func TestLogsThatCannotBeHadEndNothing(t *testing.T) {
 	w.write(func(tx *store.Tx) error { return operation.OnFailure(errors.New("Agent is busy"))(tx, n) })
 	if rows := w.history(n); !strings.Contains(rows[len(rows)-1], "could not be kept: Agent is busy") {
 		t.Errorf("history %q", rows)
+	}
+}
+
+// askedAgents are agents that are asked for logs.
+type askedAgents struct {
+	busyAgents
+	asked func(context.Context)
+}
+
+func (a askedAgents) Execute(ctx context.Context, _ *node.Node, _ string, _ map[string]any, _ bool) (agent.Command, error) {
+	a.asked(ctx)
+	return agent.Command{ID: "c1", Status: agent.CommandSucceeded, Result: []byte(`{"system_logs":"bG9ncw=="}`)}, ctx.Err()
+}
+
+// collecting returns a conductor that was not started and has work that collects logs, after an
+// operation that reads, and what keeps the logs.
+func collecting(w *world, read func(), asked func(context.Context), changes ...func(*Config)) (c *Conductor, n *node.Node, kept *shelf) {
+	w.t.Helper()
+	kept = &shelf{}
+	c = w.idle("conductor-1", append(changes, func(cfg *Config) {
+		cfg.Logs = RamdiskLogs{Collect: CollectOnFailure, Folder: kept}
+	})...)
+	drivers, err := builtin.New(driver.Config{}, builtin.Dependencies{
+		Ramdisk: ramdisk.New(ramdisk.Options{Agents: askedAgents{asked: asked}, Running: func(*node.Node) bool { return true }}),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c.drivers = drivers
+	c.scripts["polish"] = runner.Script{End: keepNode, Operations: func(t runner.Task) ([]runner.Operation, error) {
+		return []runner.Operation{{Ref: runner.Ref{Name: "look"}, Read: func(context.Context, *node.Node) (runner.Write, error) {
+			read()
+			return nil, nil
+		}}, c.collectLogs(t, true)}, nil
+	}}
+	n = w.register(withAgent, func(n *node.Node) { n.Interfaces[node.DeployInterface] = "direct" })
+	w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "polish"}) })
+	c.runner.ClaimDue(w.t.Context())
+	return c, n, kept
+}
+
+func TestAgentIsAskedForLogsUnderALeaseInForceOnly(t *testing.T) {
+	w := emptyWorld(t)
+	ends, asked := true, 0
+	c, n, kept := collecting(w, func() {
+		if ends {
+			w.clock.Advance(30 * time.Second)
+		}
+	}, func(context.Context) { asked++ })
+	if !c.runner.RunNext(t.Context()) || asked != 0 {
+		t.Fatalf("the agent was asked %d times after the end of the lease", asked)
+	}
+	ends = false
+	c.runner.ClaimDue(t.Context())
+	if !c.runner.RunNext(t.Context()) || asked != 1 || len(kept.names) != 1 {
+		t.Errorf("the agent was asked %d times, files %q; want the logs kept under the next lease", asked, kept.names)
+	}
+	if rows := w.history(n); len(rows) != 1 || !strings.Contains(rows[0], "The logs of the ramdisk are in the file "+n.UUID) {
+		t.Errorf("history %q, want where the logs are", rows)
+	}
+}
+
+func TestAgentIsNoLongerAskedForLogsWhenTheLeaseIsLost(t *testing.T) {
+	w := emptyWorld(t)
+	began, ended := make(chan struct{}), make(chan error, 1)
+	c, n, kept := collecting(w, func() {}, func(ctx context.Context) {
+		close(began)
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+	}, func(cfg *Config) { cfg.LeaseTTL = 300 * time.Millisecond })
+	w.Conductor = w.run(c)
+	<-began
+	w.loseLease(n)
+	if cause := <-ended; !errors.Is(cause, node.ErrLeaseLost) {
+		t.Errorf("the call ended with %v, want %v", cause, node.ErrLeaseLost)
+	}
+	if len(kept.names) != 0 {
+		t.Errorf("files %q, want none", kept.names)
 	}
 }
