@@ -53,7 +53,7 @@ func (r *Runner) WakeClaim() {
 // ClaimDue claims due work, as much as there is room for, and returns how long to wait before the
 // next call.
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
-	r.uptime.look(time.Now(), r.cfg.LeaseTTL)
+	r.uptime.tick(time.Now(), r.cfg.LeaseTTL)
 	wakeAt, sleeping := r.queue.wake(r.db.Now())
 	open := r.queue.open(time.Now())
 	if len(open) == 0 {
@@ -135,7 +135,7 @@ func (r *Runner) untilDue(ctx context.Context, open []lane) (wait time.Duration,
 func (r *Runner) scope(tx *store.Tx, open []lane) (store.WorkScope, error) {
 	now := r.db.Now()
 	scope, err := r.owner.Scope(tx)
-	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.settles(now, r.cfg.LeaseTTL/2)
+	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.recovering(now, r.cfg.LeaseTTL/2)
 	if len(open) < int(lanes) {
 		scope.Kinds = slices.DeleteFunc(r.owner.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(open, r.laneOf(kind)) })
 	}

@@ -16,17 +16,17 @@ func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
 		happens func(*uptime)
 		want    time.Time
 	}{
-		"nothing":           {func(u *uptime) { u.look(noon.Add(longest), longest) }, noon},
+		"nothing":           {func(u *uptime) { u.tick(noon.Add(longest), longest) }, noon},
 		"database was away": {func(u *uptime) { u.interrupt() }, later},
 		"process was suspended": {func(u *uptime) {
-			u.look(noon.Add(longest+time.Second), longest)
-			u.look(noon.Add(longest+2*time.Second), longest)
+			u.tick(noon.Add(longest+time.Second), longest)
+			u.tick(noon.Add(longest+2*time.Second), longest)
 		}, later},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var u uptime
 			u.begin(noon)
-			u.look(noon, longest)
+			u.tick(noon, longest)
 			tc.happens(&u)
 			u.resume(later)
 			u.resume(later.Add(time.Minute))
@@ -37,13 +37,13 @@ func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
 	}
 }
 
-func TestABreakSettlesAWhileAfterItsEnd(t *testing.T) {
+func TestProcessRecoversForAWhileAfterABreak(t *testing.T) {
 	const while = 15 * time.Second
 	var u uptime
 	want := func(now time.Time, want bool) {
 		t.Helper()
-		if got := u.settles(now, while); got != want {
-			t.Errorf("settles %v at %s, want %v", got, now, want)
+		if got := u.recovering(now, while); got != want {
+			t.Errorf("recovering %v at %s, want %v", got, now, want)
 		}
 	}
 	u.begin(noon)
