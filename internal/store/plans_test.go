@@ -42,7 +42,6 @@ func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 			}
 		}
 		scope := store.WorkScope{Kinds: []store.WorkKind{"test", "other"}, NotGroups: []string{"row1"}, Held: []int64{1, 2, 3}}
-		rare := store.WorkScope{Kinds: []store.WorkKind{"other"}, NotIDs: []int64{7}}
 		for name, test := range map[string]struct {
 			run  func(*store.Tx) error
 			want []string
@@ -51,14 +50,6 @@ func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 				_, err := tx.ClaimWork("here", time.Minute, 64, scope)
 				return err
 			}, []string{"work_free", "leases_expiry"}},
-			"claim work of a rare kind": {func(tx *store.Tx) error {
-				_, err := tx.ClaimWork("here", time.Minute, 64, rare)
-				return err
-			}, []string{"work_free_kind", "leases_expiry"}},
-			"next due of a rare kind": {func(tx *store.Tx) error {
-				_, _, err := tx.NextDue(rare)
-				return err
-			}, []string{"work_free_kind", "leases_expiry"}},
 			"next due": {func(tx *store.Tx) error {
 				_, _, err := tx.NextDue(scope)
 				return err

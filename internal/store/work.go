@@ -92,12 +92,8 @@ func (s WorkScope) condition() (condition string, args []any) {
 	if len(s.NotIDs) > 0 {
 		condition += " AND work.id NOT IN (" + marks(len(s.NotIDs)) + ")"
 	}
-	switch len(s.Kinds) {
-	case 0:
-	case 1:
-		condition += " AND work.kind = ?"
-	default: // the cast keeps SQLite from reading kind by kind, and then sorting
-		condition += " AND CAST(work.kind AS TEXT) IN (" + marks(len(s.Kinds)) + ")"
+	if len(s.Kinds) > 0 {
+		condition += " AND work.kind IN (" + marks(len(s.Kinds)) + ")"
 	}
 	return condition, args
 }
