@@ -314,7 +314,7 @@ func TestPostsVoidNoToken(t *testing.T) {
 				} else if err != nil || answer.Token != "" {
 					t.Errorf("answer = %+v, %v; want the post accepted, without a token", answer, err)
 				}
-				w.settle()
+				w.awaitWorkDone()
 				if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
 					t.Errorf("heartbeat of the agent that lives: %v", err)
 				}
@@ -343,7 +343,7 @@ func TestRebootedMachineGetsATokenWhenItsOldAgentIsGone(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatalf("post of the restarted machine: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" {
 		t.Fatalf("inspection ended with %q", got.LastError)
 	}

@@ -99,7 +99,7 @@ func TestInspectionsThatFailLeaveOneDocument(t *testing.T) {
 		if _, err := send(t, w.Conductor, m); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 		w.arrive(n, node.InspectFailed)
 	}
 	other, kept := w.register(), 0

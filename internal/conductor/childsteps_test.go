@@ -53,7 +53,7 @@ func TestStepsRunOnChildNodesInsteadOfTheNode(t *testing.T) {
 			parent, children := w.family(node.Manageable, nil, nil)
 			stranger := w.fake(node.Enroll, nil)
 			w.send(parent, "clean", with(onChildren("power.power_on", tc.limit...), onChildren("bios.apply_configuration", tc.limit...)))
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(parent, node.Manageable); got.LastError != "" {
 				t.Fatalf("last_error = %q", got.LastError)
 			}
@@ -78,7 +78,7 @@ func TestServiceStepsRunOnChildNodesToo(t *testing.T) {
 	w := newWorld(t)
 	parent, children := w.family(node.Active, nil)
 	w.send(parent, "service", with(onChildren("power.power_on")))
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(parent, node.Active)
 	if got := w.powers(children...); got != "power on" {
 		t.Errorf("power of the child: %s", got)
@@ -99,7 +99,7 @@ func TestStepThatFailsOnAChildFailsTheNodeAndSaysWhere(t *testing.T) {
 			w := newWorld(t)
 			parent, children := w.family(node.Manageable, tc.info)
 			w.send(parent, "clean", with(tc.steps...))
-			w.settle()
+			w.awaitWorkDone()
 			got := w.arrive(parent, node.CleanFailed)
 			if !strings.Contains(got.LastError, tc.want) || name != "stranger" && !strings.Contains(got.LastError, children[0].UUID) {
 				t.Errorf("last_error %q, want %q and the child in it", got.LastError, tc.want)
@@ -125,7 +125,7 @@ func TestChildIsUnderWorkFromTheFirstTurnToTheLast(t *testing.T) {
 	w.pass(10 * time.Second)
 	w.eventually("the step to sleep again", func() bool { return w.sleeping() == 1 && w.workOf(parent).NotBefore.After(w.clock.Now()) })
 	w.pass(5 * time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(parent, node.Manageable); got.LastError != "" {
 		t.Errorf("last_error = %q", got.LastError)
 	}
@@ -145,7 +145,7 @@ func TestStepOnAChildGoesOnInAnotherProcess(t *testing.T) {
 	}
 	w.Conductor = w.start("conductor-2")
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(parent, node.Manageable)
 	for _, child := range children {
 		if got := w.stored(child.UUID); got.Lease != (node.Lease{}) || !strings.Contains(got.DriverInternalInfo.String(), "bios") {
@@ -206,7 +206,7 @@ func TestStepWaitsForAChildThatIsUnderOtherWork(t *testing.T) {
 	w.eventually("the work to be put off", func() bool { return w.nextDue() > 0 && w.stored(parent.UUID).Lease == (node.Lease{}) })
 	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(parent, node.Manageable)
 	if got := w.powers(children...); got != "power on" {
 		t.Errorf("power of the child: %s", got)
@@ -261,7 +261,7 @@ func TestChildOfAnotherConductorGroupIsRefused(t *testing.T) {
 	parent := w.fake(node.Manageable, nil)
 	child := w.fake(node.Enroll, nil, func(n *node.Node) { n.ParentNode, n.ConductorGroup = parent.UUID, "row2" })
 	w.send(parent, "clean", with(onChildren("power.power_on")))
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(parent, node.CleanFailed); !strings.Contains(got.LastError, child.UUID) || !strings.Contains(got.LastError, `"row2"`) {
 		t.Errorf("last_error = %q", got.LastError)
 	}
@@ -314,7 +314,7 @@ func TestRamdiskIsAskedForByStepsThatRunInIt(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%s: %v", verb, err)
 				}
-				w.settle()
+				w.awaitWorkDone()
 				if got := w.arrive(n, state); got.LastError != "" {
 					t.Errorf("%s: last_error = %q", verb, got.LastError)
 				}
@@ -330,10 +330,10 @@ func TestCleanStepsThatTheConfigurationRefusesAreNotTaken(t *testing.T) {
 		t.Errorf("reason %q", got.Reason)
 	}
 	w.send(n, "clean", with(step("deploy.erase_devices_metadata")))
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	w.send(n, "provide") // runs it by itself
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Available)
 }
 
@@ -356,7 +356,7 @@ func TestNodesDecideAboutAutomatedCleaning(t *testing.T) {
 			n := w.fake(node.Manageable, map[string]any{"fake_clean_error": "it cleans"}, func(n *node.Node) { n.AutomatedClean = tc.node })
 			want := map[bool]node.State{true: node.CleanFailed, false: node.Available}[tc.cleaned]
 			w.send(n, "provide")
-			w.settle()
+			w.awaitWorkDone()
 			w.arrive(n, want)
 		})
 	}

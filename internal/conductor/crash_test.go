@@ -100,7 +100,7 @@ func dieAfter(t *testing.T, commits int, state, want node.State, verb string, ch
 	}
 	w.clock.Advance(w.storageWithin() + time.Minute) // no call is on its way any more
 	w.Conductor = w.start("conductor-2")
-	w.settle()
+	w.awaitWorkDone()
 	got := w.arrive(n, want)
 	rows := w.history(n) // the request and one outcome, however often it was tried
 	if failed := want.Class() == node.Failed; failed != (got.LastError != "") || len(rows) != 2 || failed != strings.HasPrefix(rows[1], "ERROR") {
@@ -123,7 +123,7 @@ func TestSleepingWorkIsTakenOverWhenItIsDue(t *testing.T) {
 		t.Fatalf("node is in %q before its minute has passed", got.ProvisionState)
 	}
 	w.pass(time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Active)
 }
 
@@ -177,7 +177,7 @@ func TestWorkIsNotTooLateBecauseTheEngineWasAway(t *testing.T) {
 	next := w.idle("conductor-2")
 	m := machineOf(t, next) // which the call has not reached
 	w.Conductor = w.run(next)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.LastError != "" || got.PowerState != node.PowerOn || !slices.Equal(m.kinds(), []fake.Kind{fake.PowerOn}) {
 		t.Errorf("last_error %q, power %q, effects %q; want the machine switched on", got.LastError, got.PowerState, m.kinds())
 	}

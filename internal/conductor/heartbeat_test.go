@@ -84,7 +84,7 @@ func TestVerificationNamesTheHeartbeatThatWasRefused(t *testing.T) {
 	w.clock.Advance(heartbeatTimeout + time.Second)
 	wantAs[*node.ValidationError](t, w.Heartbeat(t.Context(), n.UUID, foreign))
 	w.send(n, "manage")
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID).LastError; !strings.Contains(got, "agent.verify_callback_address") || !strings.Contains(got, "192.0.2.77") {
 		t.Errorf("last_error = %q, want the refused URL and the setting", got)
 	}

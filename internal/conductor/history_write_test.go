@@ -35,7 +35,7 @@ func TestHistoryHasEveryChangeOfANode(t *testing.T) {
 		w.send(n, do.verb, do.with)
 		w.arrive(n, do.want)
 		if do.want != node.CleanHold {
-			w.settle()
+			w.awaitWorkDone()
 		}
 	}
 	want := []string{

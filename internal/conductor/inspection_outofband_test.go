@@ -57,7 +57,7 @@ func TestNodeInspectedThroughItsBMCGetsTheAddressesOfADiscoveredMachine(t *testi
 	w.wantRoom(8)
 	n := w.fake(node.Manageable, nil)
 	w.send(n, "inspect")
-	w.settle()
+	w.awaitWorkDone()
 	n = w.stored(n.UUID)
 	if n.ProvisionState != node.Manageable || n.LastError != "" {
 		t.Errorf("state %q, last_error %q; want the node inspected", n.ProvisionState, n.LastError)
@@ -96,7 +96,7 @@ func inspectedIntoObjects(t *testing.T, m machine) (*world, *node.Node, *objects
 	w := throughBMC(t, m, keeping(InObjectStore, server.Bucket()))
 	n := w.fake(node.Manageable, nil)
 	w.send(n, "inspect")
-	w.settle()
+	w.awaitWorkDone()
 	w.wantInventory(n, m)
 	return w, n, server
 }
@@ -127,7 +127,7 @@ func TestInspectionThroughTheBMCNeedsNoObjectStoreThatIsNoLongerConfigured(t *te
 	}
 	w.showThroughBMC(m, keeping(InDatabase, nil))
 	w.send(n, "inspect")
-	w.settle()
+	w.awaitWorkDone()
 	if n = w.stored(n.UUID); n.ProvisionState != node.Manageable || n.LastError != "" {
 		t.Errorf("node is in %q with last_error %q, want it inspected", n.ProvisionState, n.LastError)
 	}
@@ -140,7 +140,7 @@ func TestInspectionThroughTheBMCLeavesPortsOfRegisteredNodesAlone(t *testing.T) 
 	other, n := w.create("fake-hardware"), w.fake(node.Manageable, nil)
 	w.addPort(other, m.macs[0])
 	w.send(n, "inspect")
-	w.settle()
+	w.awaitWorkDone()
 	wantPorts(t, w, n, map[string]bool{m.macs[1]: true})
 	wantPorts(t, w, other, map[string]bool{m.macs[0]: false})
 	if rows := strings.Join(w.history(other), "\n"); strings.Contains(rows, "MAC address") {

@@ -30,7 +30,7 @@ func TestUnknownMachineIsEnrolledAndInspected(t *testing.T) {
 	if answer.Token != "" || answer.HeartbeatTimeout != heartbeatTimeout {
 		t.Errorf("answer = %+v, want no token for the old version", answer)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	n := w.stored(answer.Node.UUID)
 	got := node.Node{
 		Driver: n.Driver, ProvisionState: n.ProvisionState, TargetProvisionState: n.TargetProvisionState, AutoDiscovered: n.AutoDiscovered,
@@ -130,7 +130,7 @@ func TestManyPostsOfOneMachineAtOnceGiveOneNode(t *testing.T) {
 	if answered[0] != nil {
 		t.Errorf("best answer = %v, want one success", answered[0])
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if nodes := w.all(); len(nodes) != 1 || len(w.portsOf(nodes[0])) != 2 {
 		t.Errorf("%d nodes, want one with its ports", len(nodes))
 	}
@@ -178,7 +178,7 @@ func TestManyMachinesAtOnceAreAllInspected(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.settle()
+	w.awaitWorkDone()
 	nodes := w.all()
 	if len(nodes) != machines {
 		t.Errorf("%d nodes, want %d", len(nodes), machines)
@@ -267,7 +267,7 @@ func TestWaitingNodeAcceptsThePostOfItsMachine(t *testing.T) {
 	if err != nil || answer.Node.UUID != n.UUID {
 		t.Fatalf("answer = %+v, %v; want the node", answer, err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	n = w.stored(n.UUID)
 	if n.ProvisionState != node.Manageable || n.TargetProvisionState != "" || n.LastError != "" || n.AutoDiscovered {
 		t.Errorf("node is in %q, target %q, last_error %q; want manageable and clean", n.ProvisionState, n.TargetProvisionState, n.LastError)
@@ -294,7 +294,7 @@ func TestFailedInspectionOfAWaitingNode(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if n = w.stored(n.UUID); n.ProvisionState != node.InspectFailed || n.TargetProvisionState != node.Manageable || !strings.Contains(n.LastError, "architecture") {
 		t.Errorf("node is in %q, target %q, last_error %q", n.ProvisionState, n.TargetProvisionState, n.LastError)
 	}
@@ -365,7 +365,7 @@ func TestPostIsMatchedToExactlyOneNode(t *testing.T) {
 			if err != nil || answer.Node.UUID != want.UUID {
 				t.Fatalf("answer = %+v, %v; want node %s", answer, err, want.UUID)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.stored(want.UUID); got.ProvisionState != node.Manageable {
 				t.Errorf("node is in %q: %s", got.ProvisionState, got.LastError)
 			}
@@ -379,7 +379,7 @@ func TestNewVersionAnswersWithAToken(t *testing.T) {
 	if err != nil || len(answer.Token) < 32 {
 		t.Fatalf("answer = %+v, %v; want a token", answer, err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if err := w.Heartbeat(t.Context(), answer.Node.UUID, beat(answer.Token)); err != nil {
 		t.Errorf("heartbeat with that token: %v", err)
 	}
@@ -468,7 +468,7 @@ func TestDiscoveredNodesAreBoundedInNumber(t *testing.T) {
 			t.Errorf("answer %d = %v, want %d enrolled and the others busy", i, err, most)
 		}
 	}
-	w.settle()
+	w.awaitWorkDone()
 	nodes := w.all()[1:]
 	if len(nodes) != most {
 		t.Fatalf("%d discovered nodes, want %d", len(nodes), most)
@@ -476,7 +476,7 @@ func TestDiscoveredNodesAreBoundedInNumber(t *testing.T) {
 	if _, err := send(t, w.Conductor, unknown(900)); err != nil {
 		t.Errorf("post of a registered machine: %v, want it accepted over the bound", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (w *world) post(m machine) {
 	if _, err := w.ContinueInspection(w.t.Context(), node.InspectionPost{Body: body}); err != nil {
 		w.t.Fatalf("post: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 }
 
 // wiring returns how the node's ports are wired, by address.
@@ -320,7 +320,7 @@ func TestInspectedMachineIsLeftAloneUntilTheCallOfADeadProcessHasEnded(t *testin
 		t.Errorf("effects %q while the call of the process before may be on its way", got)
 	}
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if got := other.kinds(); !slices.Equal(got, []fake.Kind{fake.PowerOff}) || len(m.kinds()) > 0 {
 		t.Errorf("effects %q, want the machine switched off once", got)

@@ -46,7 +46,7 @@ func (w *world) inspectAgain(n *node.Node, m machine) *node.Node {
 	if _, err := send(w.t, w.Conductor, m); err != nil {
 		w.t.Fatalf("post: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	return w.stored(n.UUID)
 }
 
@@ -380,7 +380,7 @@ func dieInspecting(t *testing.T, server *objectstoretest.Server, commits int, re
 	w.Conductor = w.idle("conductor-2", keeping(InObjectStore, server.Bucket()))
 	if resume {
 		w.run(w.Conductor)
-		w.settle()
+		w.awaitWorkDone()
 		w.wantInventory(n, m)
 		wantObjects(t, w, server, w.object(n))
 	}

@@ -137,7 +137,7 @@ func TestAddressesOfBMCsAreForgottenWhenInspectionEnds(t *testing.T) {
 					t.Fatalf("%d addresses indexed, want 2", indexed)
 				}
 				tc.end(w, n)
-				w.settle()
+				w.awaitWorkDone()
 				if tc.want != "" {
 					w.arrive(n, tc.want)
 					if kept, _ := w.keptAddresses(n); len(kept) > 0 {
@@ -188,7 +188,7 @@ func TestBMCOfAnEarlierInspectionFindsNoNode(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
 	stranger := unknown(2)
@@ -248,7 +248,7 @@ func TestInspectionFailsWhenTheNextEngineRefusesUnmanagedBoot(t *testing.T) {
 	w.send(n, "inspect")
 	w.clock.Advance(time.Minute)
 	w.Conductor = w.start("conductor-2")
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "inspector.require_managed_boot") || got.PowerState != node.PowerOff {
 		t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
 	}
@@ -272,7 +272,7 @@ func TestMachineWithoutPowerControlIsStartedByAPerson(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" {
 		t.Errorf("last_error = %q", got.LastError)
 	}
@@ -335,7 +335,7 @@ func TestInspectedMachineIsSwitchedOff(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, tc.state); got.PowerState != tc.want {
 				t.Errorf("power is %q, want %q", got.PowerState, tc.want)
 			}
@@ -354,7 +354,7 @@ func TestInspectionSucceedsWhenTheMachineCannotBeSwitchedOff(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	got := w.arrive(n, node.Manageable)
 	if rows := strings.Join(w.history(n), "\n"); got.LastError != "" || got.InspectionFinishedAt.IsZero() || !strings.Contains(rows, "the relay is stuck") {
 		t.Errorf("last_error %q, finished %v, history %q", got.LastError, got.InspectionFinishedAt, rows)
@@ -378,7 +378,7 @@ func TestRamdiskOfAnInspectionGetsATokenInTheWorkThatFollows(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	before = w.arrive(n, node.Manageable)
 	after = *before
 	after.ProvisionState = node.CleanWait
@@ -413,7 +413,7 @@ func TestInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 		if _, err := send(t, w.Conductor, m); err != nil {
 			t.Fatalf("after %d commits: %v", commits, err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 		w.arrive(n, node.Manageable)
 		if err := w.Stop(t.Context()); err != nil {
 			t.Fatal(err)
@@ -448,7 +448,7 @@ func TestMachineThatPostsBeforeItsStartIsStoredRetries(t *testing.T) {
 	_, err := send(t, w.Conductor, m) // its answer was lost; the data is here
 	wantIs(t, err, node.ErrNotFound)
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 }
 
@@ -482,7 +482,7 @@ func TestEndOfInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 				w.eventually("the machine to be switched off", func() bool { return w.sleeping() == 1 || w.works() == 0 })
 				w.pass(time.Minute)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			got := w.arrive(n, node.Manageable)
 			if kept, _ := w.keptAddresses(n); len(kept) > 0 || got.PowerState != node.PowerOff || got.InspectionFinishedAt.IsZero() || len(w.portsOf(got)) != 2 {
 				t.Errorf("delay %d, after %d commits: power %q, addresses %v, %d ports", delay, commits, got.PowerState, kept, len(w.portsOf(got)))

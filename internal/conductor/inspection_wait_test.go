@@ -27,7 +27,7 @@ func TestPostWaitsForTheNode(t *testing.T) {
 	if given != 1 {
 		t.Errorf("the slot was given back %d times, want once before the wait", given)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 }
 

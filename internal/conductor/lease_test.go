@@ -112,14 +112,14 @@ func fullDisk(t *testing.T) {
 	case <-paused: // it was tried again
 	}
 	if held := len(c.runner.Load().Leases); held != 1 {
-		t.Fatalf("%d jobs are held, want the one that could not be settled", held)
+		t.Fatalf("%d jobs are held, want the one that could not be recorded", held)
 	}
 	resume()
 	if !<-ended {
 		t.Fatal("no job was there")
 	}
 	w.run(c)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
 		t.Errorf("node is in %q, last_error %q; want it manageable as if nothing had been", got.ProvisionState, got.LastError)
 	}
@@ -129,7 +129,7 @@ func fullDisk(t *testing.T) {
 	if _, err := send(t, c, unknown(1)); err != nil {
 		t.Errorf("the same post afterwards: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 }
 
 // TestLateFailureDoesNotCountAgainstTheNewHolder has a conductor fail at work

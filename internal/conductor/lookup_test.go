@@ -390,7 +390,7 @@ func TestMachineThatTheEngineRestartsGetsANewToken(t *testing.T) {
 			if err := w.Heartbeat(t.Context(), n.UUID, beat(second)); err != nil {
 				t.Error(err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, node.Manageable); got.LastError != "" {
 				t.Errorf("last_error %q", got.LastError)
 			}

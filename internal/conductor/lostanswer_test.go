@@ -67,7 +67,7 @@ func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, c
 	w.runner.RunNext(t.Context())
 	w.clock.Advance(w.storageWithin() + time.Minute) // no call is on its way any more
 	w.Conductor = w.start("conductor-2")             // for what the first one has given back
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, want); got.LastError != "" {
 		t.Errorf("without the answer to commit %d: last_error %q", commit, got.LastError)
 	}

@@ -135,7 +135,7 @@ func TestCallThatPanickedIsNotRepeatedAsIfItWereTheFirst(t *testing.T) {
 	w.send(n, "clean", with(step("deploy.erase_devices")))
 	w.eventually("the work to be put off", func() bool { return w.workOf(n).Attempts == 1 })
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" {
 		t.Errorf("last_error %q", got.LastError)
 	}
@@ -301,7 +301,7 @@ func TestNothingThatAMachineSaysOfItsSettingsFailsItsNode(t *testing.T) {
 			w.Conductor = w.run(c)
 			n := w.fake(node.Enroll, nil)
 			w.send(n, "manage")
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, node.Manageable); got.LastError != "" || len(got.BootMode) > 3000 {
 				t.Errorf("last_error %q, boot mode of %d bytes", got.LastError, len(got.BootMode))
 			}
@@ -339,7 +339,7 @@ func TestFirmwareThatCannotBeReadStaysAsItWas(t *testing.T) {
 		}})
 	})
 	w.send(n, "manage")
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	hardware, err := w.Hardware(t.Context(), n.UUID)
 	if err != nil || len(hardware.Firmware) != 2 || hardware.Firmware[0].CurrentVersion != "2" || hardware.Firmware[0].InitialVersion != "1" ||
@@ -369,9 +369,9 @@ func TestVerbsWaitForWorkBesideTheStateThatIsTriedAgain(t *testing.T) {
 	wantAs[*node.LockedError](t, w.try(n, "clean", with(step("deploy.erase_devices"))))
 	wantAs[*node.LockedError](t, w.try(n, "inspect"))
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	w.send(n, "clean", with(step("deploy.erase_devices")))
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" {
 		t.Errorf("last_error %q", got.LastError)
 	}

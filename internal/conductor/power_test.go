@@ -26,7 +26,7 @@ func TestPowerChangeShowsItsTargetUntilItIsDone(t *testing.T) {
 	}
 	wantIs(t, w.SetPower(t.Context(), n.UUID, node.PowerOff, 0), node.ErrLocked)
 	w.pass(5 * time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.TargetPowerState != "" || got.PowerState != node.PowerOn || got.LastError != "" {
 		t.Errorf("power %q to %q, last_error %q; want it on", got.PowerState, got.TargetPowerState, got.LastError)
 	}
@@ -42,7 +42,7 @@ func TestEveryPowerTargetEndsInItsState(t *testing.T) {
 		if err := w.SetPower(t.Context(), n.UUID, target, time.Second); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 		if got := w.stored(n.UUID); got.PowerState != want || got.TargetPowerState != "" {
 			t.Errorf("%s: power %q to %q", target, got.PowerState, got.TargetPowerState)
 		}
@@ -73,7 +73,7 @@ func TestFailedPowerChangeSaysSoAndNoMore(t *testing.T) {
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	got := w.stored(n.UUID)
 	if !strings.HasPrefix(got.LastError, "Failed to change power state to 'power on'.") || !strings.Contains(got.LastError, "no such outlet") {
 		t.Errorf("last_error = %q", got.LastError)
@@ -92,7 +92,7 @@ func TestPowerChangeHasALimit(t *testing.T) {
 		}
 		w.eventually("the change to take its time", func() bool { return w.sleeping() == 1 })
 		w.pass(limit + time.Second)
-		w.settle()
+		w.awaitWorkDone()
 		if got := w.stored(n.UUID); !strings.Contains(got.LastError, "within "+limit.String()) || got.PowerState != node.PowerOff {
 			t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
 		}
@@ -119,7 +119,7 @@ func TestMachineWithoutBMCRebootsThroughItsAgent(t *testing.T) {
 	if err := w.SetPower(t.Context(), n.UUID, node.Rebooting, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); rebooted != 1 || got.LastError != "" || got.PowerState != node.PowerOn {
 		t.Errorf("rebooted %d times, last_error %q, power %q", rebooted, got.LastError, got.PowerState)
 	}
@@ -176,7 +176,7 @@ func TestMachineKeepsItsPowerWhenAFirmwareStepFails(t *testing.T) {
 		if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 		failing := step(interfaceName)
 		failing.Args = map[string]any{"settings": []any{map[string]any{"component": "bios", "url": "http://192.0.2.1/f"}}}
 		w.send(n, "clean", with(failing))

@@ -71,7 +71,7 @@ func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
 		}
 		w.pass(hesitation)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
 		t.Errorf("power %q, last_error %q; want it on", got.PowerState, got.LastError)
 	}
@@ -115,7 +115,7 @@ func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
 		w.pass(hesitation)
 		waiting(0)
 		w.pass(hesitation)
-		w.settle()
+		w.awaitWorkDone()
 		if got := w.stored(n.UUID); got.PowerState != reachedBy(target) || got.TargetPowerState != "" || got.LastError != "" || !got.Maintenance {
 			t.Errorf("%s: power %q to %q, last_error %q, maintenance %v", target, got.PowerState, got.TargetPowerState, got.LastError, got.Maintenance)
 		}
@@ -154,7 +154,7 @@ func TestPowerChangeThatHasToWaitOutlivesItsEngine(t *testing.T) {
 	next.drivers = drivers
 	w.Conductor = w.run(next)
 	w.pass(hesitation)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
 		t.Errorf("power %q, last_error %q; want it on", got.PowerState, got.LastError)
 	}
@@ -173,7 +173,7 @@ func TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder(t *testing.T) 
 	}
 	wantIs(t, w.try(n, "abort"), node.ErrLocked)
 	w.pass(hesitation)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Active); got.PowerState != node.PowerOn {
 		t.Errorf("power %q, want the instance started", got.PowerState)
 	}
@@ -200,7 +200,7 @@ func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 				}
 				w.pass(hesitation)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, tc.end); got.LastError != "" || got.PowerState != node.PowerOn {
 				t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
 			}
@@ -222,7 +222,7 @@ func TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder(t *testing.T) {
 		t.Errorf("state %q, want %q, which nobody can abort", got.ProvisionState, node.Cleaning)
 	}
 	w.pass(hesitation)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.CleanFailed); !strings.Contains(got.LastError, "There is no step") || got.PowerState != node.PowerOff {
 		t.Errorf("last_error %q, power %q; want why it failed, and that it is off", got.LastError, got.PowerState)
 	}

@@ -478,7 +478,7 @@ func TestUndeployingWithdrawsTheRamdisk(t *testing.T) {
 		node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
 	})
 	w.send(n, "deleted")
-	w.settle()
+	w.awaitWorkDone()
 	if _, serves := node.RamdiskBootOf(w.arrive(n, node.Available)); serves {
 		t.Error("the boot is served still")
 	}

@@ -25,7 +25,7 @@ func TestNothingIsServedAfterABootThatCannotBeUndone(t *testing.T) {
 			node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n)
 		})
 		w.send(n, "abort")
-		w.settle()
+		w.awaitWorkDone()
 		got := w.arrive(n, node.InspectFailed)
 		if _, serves := node.RamdiskBootOf(got); serves {
 			t.Errorf("%s: the boot is served still", boot)
@@ -48,7 +48,7 @@ func TestTokenFromAMediumIsValidAsLongAsTheMedium(t *testing.T) {
 	if err := w.SetPower(t.Context(), n.UUID, node.Rebooting, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	got := w.stored(n.UUID)
 	if agent.Pregenerated(got) != "from the medium" || agent.EndpointOf(got).URL != "" {
 		t.Errorf("after a restart the node has %s, want the token and no agent", got.DriverInternalInfo)
@@ -61,7 +61,7 @@ func TestTokenFromAMediumIsValidAsLongAsTheMedium(t *testing.T) {
 		n.Driver, n.DriverInternalInfo = "redfish", agent.WithPregenerated(nil, "from the medium")
 	})
 	w.send(aborted, "abort")
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(aborted.UUID); got.DriverInternalInfo.Text(agent.TokenKey) != "" || agent.Pregenerated(got) != "" {
 		t.Errorf("after an abort the node has %s", got.DriverInternalInfo)
 	}
@@ -76,7 +76,7 @@ func TestFirmwareIsWithdrawnHoweverTheUpdateEnds(t *testing.T) {
 	w.send(aborted, "abort")
 	failed := w.fake(node.Manageable, map[string]any{"fake_clean_error": "on fire"}, withFile)
 	w.send(failed, "clean", with(step("deploy.erase_devices")))
-	w.settle()
+	w.awaitWorkDone()
 	for _, n := range []*node.Node{aborted, failed} {
 		got := w.arrive(n, node.CleanFailed)
 		if file, serves := node.FirmwareFileOf(got); serves {

@@ -145,7 +145,7 @@ func TestPostGivesItsSlotBackBeforeItsLogsAreKept(t *testing.T) {
 			if _, err := w.ContinueInspection(fairqueue.With(t.Context(), &hold), node.InspectionPost{Body: m.body()}); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if rows := strings.Join(w.history(n), "\n"); !strings.Contains(rows, tc.want) || (kept == 1) != tc.room {
 				t.Errorf("kept %d times, history %q; want %q", kept, rows, tc.want)
 			}

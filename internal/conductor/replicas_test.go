@@ -46,7 +46,7 @@ func TestPostsOfOneMachineToSeveralReplicasGiveOneNode(t *testing.T) {
 	if nodes := replicas[0].all(); len(nodes) != 1 || refused != 29 {
 		t.Errorf("%d nodes, %d posts refused; want one node for the one post that was taken", len(nodes), refused)
 	}
-	replicas[0].settle()
+	replicas[0].awaitWorkDone()
 }
 
 func TestReplicasEnrolTogetherNoMoreThanTheBound(t *testing.T) {
@@ -65,7 +65,7 @@ func TestReplicasEnrolTogetherNoMoreThanTheBound(t *testing.T) {
 	if enrolled := post(0, 60); enrolled != replicasEnrol {
 		t.Fatalf("%d machines were enrolled, want %d", enrolled, replicasEnrol)
 	}
-	replicas[0].settle()
+	replicas[0].awaitWorkDone()
 	nodes := replicas[0].all()
 	if err := replicas[0].DeleteNode(t.Context(), nodes[0].UUID); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestOfEqualVerbsToSeveralReplicasOneIsAccepted(t *testing.T) {
 			accepted++
 		}
 	}
-	replicas[0].settle()
+	replicas[0].awaitWorkDone()
 	if got := replicas[0].stored(n.UUID); accepted != 1 || got.ProvisionState != node.Manageable {
 		t.Errorf("%d were accepted and the node is %q, want one and manageable", accepted, got.ProvisionState)
 	}
@@ -127,7 +127,7 @@ func TestReplicaThatWasPausedLosesItsWork(t *testing.T) {
 	}
 	other.clock.Advance(other.stored(n.UUID).Lease.ExpiresAt.Sub(other.clock.Now()))
 	other.runner.WakeClaim()
-	other.settle()
+	other.awaitWorkDone()
 	finished := other.stored(n.UUID)
 	paused.runner.RunNext(t.Context())
 	other.read(func(tx *store.Tx) error {
@@ -188,7 +188,7 @@ func TestUnavailableDatabaseFailsNoWork(t *testing.T) {
 		t.Fatal("no work waits")
 	}
 	w.run(w.Conductor)
-	w.settle()
+	w.awaitWorkDone()
 	if left := away.calls.Load(); left > 0 {
 		t.Errorf("the database was to be away for %d more calls", left)
 	}

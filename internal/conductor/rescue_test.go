@@ -85,7 +85,7 @@ func TestRescuePasswordIsStoredOnlyAsAHash(t *testing.T) {
 				w.arrive(n, node.RescueWait)
 				w.send(n, tc.then)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, tc.want); !got.InstanceInfo.IsEmpty() {
 				t.Errorf("the node still has %s", got.InstanceInfo)
 			}
@@ -113,7 +113,7 @@ func TestRescueThatCannotBeCleanedUpIsKnownByItsFault(t *testing.T) {
 	w.send(n, "rescue", rescuePassword)
 	w.arrive(n, node.RescueWait)
 	w.send(n, "abort")
-	w.settle()
+	w.awaitWorkDone()
 	got := w.arrive(n, node.RescueFailed)
 	if !got.Maintenance || got.Fault != node.FaultRescueAbortFailure || !strings.Contains(got.LastError, "the BMC is gone") {
 		t.Errorf("maintenance %v, fault %q, last_error %q", got.Maintenance, got.Fault, got.LastError)

@@ -43,7 +43,7 @@ func TestRunbookRunsInItsOrderWhateverTheVerb(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.send(n, verb, book)
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, states[1]); got.LastError != "" {
 				t.Fatalf("last_error = %q", got.LastError)
 			}

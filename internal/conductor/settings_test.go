@@ -23,7 +23,7 @@ func TestPowerWorkLeavesTheProvisionStateAlone(t *testing.T) {
 			if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.stored(n.UUID); got.ProvisionState != state || !strings.Contains(got.LastError, want) {
 				t.Errorf("node went from %q to %q, last_error %q", state, got.ProvisionState, got.LastError)
 			}
@@ -56,7 +56,7 @@ func TestSettingsOfAMachineAreReadWhenItIsManagedAndAfterSteps(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Enroll, nil)
 	w.send(n, "manage")
-	w.settle()
+	w.awaitWorkDone()
 	before, err := w.Hardware(t.Context(), n.UUID)
 	if err != nil || len(before.BIOS) == 0 || len(before.Firmware) == 0 {
 		t.Fatalf("hardware = %+v, %v", before, err)
@@ -68,7 +68,7 @@ func TestSettingsOfAMachineAreReadWhenItIsManagedAndAfterSteps(t *testing.T) {
 	apply := step("bios.apply_configuration")
 	apply.Args = map[string]any{"settings": []any{map[string]any{"name": "ProcVirtualization", "value": "Disabled"}}}
 	w.send(n, "clean", with(apply))
-	w.settle()
+	w.awaitWorkDone()
 	after, err := w.Hardware(t.Context(), n.UUID)
 	if err != nil {
 		t.Fatal(err)
@@ -87,11 +87,11 @@ func TestBootModeAndSecureBootChange(t *testing.T) {
 	if err := w.SetBootMode(t.Context(), n.UUID, "bios"); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if err := w.SetSecureBoot(t.Context(), n.UUID, true); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.BootMode != "bios" || got.SecureBoot == nil || !*got.SecureBoot || got.LastError != "" {
 		t.Errorf("boot mode %q, secure boot %v, last_error %q", got.BootMode, got.SecureBoot, got.LastError)
 	}
@@ -122,11 +122,11 @@ func TestRequestsAreRefusedWhileASettingIsToBeTriedAgain(t *testing.T) {
 	wantAs[*node.LockedError](t, w.SetPower(t.Context(), n.UUID, node.PowerOn, 0))
 	wantAs[*node.LockedError](t, w.SetBootDevice(t.Context(), n.UUID, node.BootDevice{Device: "pxe"}))
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	if err := w.SetBootMode(t.Context(), n.UUID, "uefi"); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.BootMode != "uefi" || got.LastError != "" {
 		t.Errorf("boot mode %q, last_error %q", got.BootMode, got.LastError)
 	}
@@ -147,7 +147,7 @@ func TestWorkThatGivesUpInTheMiddleOfAChangeSaysThatItsOutcomeIsUnknown(t *testi
 		w.eventually("the boot mode to be put off", func() bool { return w.workOf(n).Attempts == tried })
 		w.pass(time.Minute)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID).LastError; !strings.Contains(got, "outcome unknown") || !strings.Contains(got, "connection reset") {
 		t.Errorf("last_error %q", got)
 	}
@@ -161,14 +161,14 @@ func TestVirtualMediaComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if media, err := w.Media(t.Context(), n.UUID); err != nil || len(media) != 2 {
 		t.Errorf("media = %v, %v", media, err)
 	}
 	if err := w.DetachMedia(t.Context(), n.UUID, []string{"cdrom"}); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if media, err := w.Media(t.Context(), n.UUID); err != nil || len(media) != 1 || media[0].DeviceType != "disk" {
 		t.Errorf("media = %v, %v", media, err)
 	}
@@ -176,7 +176,7 @@ func TestVirtualMediaComeAndGo(t *testing.T) {
 	if err := w.AttachMedium(t.Context(), manual.UUID, node.Medium{DeviceType: "cdrom"}); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(manual.UUID); !strings.Contains(got.LastError, "virtual media") || got.ProvisionState != node.Enroll {
 		t.Errorf("last_error = %q in %q", got.LastError, got.ProvisionState)
 	}
@@ -196,14 +196,14 @@ func TestVendorMethods(t *testing.T) {
 	if _, async, err := call("first_method", "POST", "baz"); !async || err != nil {
 		t.Errorf("first_method: %v, %v", async, err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.LastError != "" {
 		t.Errorf("last_error = %q", got.LastError)
 	}
 	if _, _, err := call("second_method", "POST", "baz"); err != nil {
 		t.Error(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); !strings.Contains(got.LastError, "second_method") {
 		t.Errorf("last_error = %q", got.LastError)
 	}
@@ -221,7 +221,7 @@ func TestRAIDNeedsARAIDInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.send(n, "clean", with(step("raid.create_configuration")))
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.RAIDConfig.String() != config.String() {
 		t.Errorf("raid_config = %s, want the target", got.RAIDConfig)
 	}
@@ -238,7 +238,7 @@ func TestHistoryIsPaged(t *testing.T) {
 	n := w.fake(node.Manageable, map[string]any{"fake_inspect_error": "blind"})
 	for range 3 {
 		w.send(n, "inspect")
-		w.settle()
+		w.awaitWorkDone()
 	}
 	all, err := w.History(t.Context(), n.UUID, node.Query{})
 	if err != nil || len(all) != 6 { // asked for and failed
@@ -267,7 +267,7 @@ func TestSettingsAreReadAgainAfterStepsThatChangedThem(t *testing.T) {
 		w := newWorld(t)
 		n := w.fake(states[0], nil)
 		w.send(n, verb, with(apply))
-		w.settle()
+		w.awaitWorkDone()
 		w.arrive(n, states[1])
 		hardware, err := w.Hardware(t.Context(), n.UUID)
 		if err != nil {

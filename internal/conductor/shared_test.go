@@ -156,7 +156,7 @@ func TestForgedPostTakesNothingFromAnInspectedNode(t *testing.T) {
 	if err != nil || answer.Node.UUID != victim.UUID {
 		t.Fatalf("answer = %+v, %v; want the node with the port", answer, err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	wantPorts(t, w, victim, map[string]bool{foreignMAC: true})
 	w.wantMACs(victim, foreignMAC)
 	w.wantMACs(known, m.macs...)

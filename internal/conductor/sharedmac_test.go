@@ -53,7 +53,7 @@ func TestRegisteredMachinesThatShareAnAddressAreTold(t *testing.T) {
 				if err != nil || answer.Node.UUID != n.UUID {
 					t.Fatalf("machine %d: answer %+v, %v; want its node", number, answer, err)
 				}
-				w.settle()
+				w.awaitWorkDone()
 				n = w.arrive(n, node.Manageable)
 				wantPorts(t, w, n, map[string]bool{m.macs[0]: true})
 				after := *n
@@ -82,7 +82,7 @@ func TestPortThatAPersonMadeIdentifiesByAnyAddress(t *testing.T) {
 			if answer, err := send(t, w.Conductor, m); err != nil || answer.Node.UUID != n.UUID {
 				t.Fatalf("post: answer %+v, %v; want the node", answer, err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			wantPorts(t, w, w.arrive(n, node.Manageable), map[string]bool{m.macs[0]: true, link: false})
 		})
 	}
@@ -106,7 +106,7 @@ func TestPortThatAMachineBootsFromIdentifiesItByAnyAddress(t *testing.T) {
 			if _, err := send(t, w.Conductor, m); err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			n = w.arrive(n, node.Manageable)
 			after := *n
 			after.ProvisionState = node.CleanWait

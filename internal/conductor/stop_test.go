@@ -109,7 +109,7 @@ func TestStopDuringACallLeavesItsNodeToTheNextProcessAtOnce(t *testing.T) {
 	heir := w.idle("conductor-2")
 	heir.drivers = c.drivers
 	w.Conductor = w.run(heir)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.Wipe, fake.Wipe}) {
 		t.Errorf("effects %q, want two", got)

@@ -53,7 +53,7 @@ func TestStopDuringAStormLosesNoAnsweredPost(t *testing.T) {
 		t.Error(err)
 	}
 	w.start("conductor-1")
-	w.settle()
+	w.awaitWorkDone()
 	nodes := w.all()
 	if len(nodes) != machines || len(answered) != machines {
 		t.Errorf("%d nodes of %d answers, want %d", len(nodes), len(answered), machines)
@@ -85,7 +85,7 @@ func TestTwoConductorsShareOneDatabase(t *testing.T) {
 	for _, c := range conductors {
 		c.runner.WakeClaim()
 	}
-	w.settle()
+	w.awaitWorkDone()
 	for _, n := range w.all() {
 		if n.InspectionFinishedAt.IsZero() || n.LastError != "" || len(w.portsOf(n)) != 2 {
 			t.Errorf("node %s: last_error %q, %d ports", n.UUID, n.LastError, len(w.portsOf(n)))
@@ -126,7 +126,7 @@ func TestRecordedMachinesAreEnrolled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			n := w.stored(answer.Node.UUID)
 			if n.LastError != "" || len(w.portsOf(n)) == 0 || n.Properties.Text("cpu_arch") == "" {
 				t.Errorf("last_error %q, %d ports, properties %s", n.LastError, len(w.portsOf(n)), n.Properties)

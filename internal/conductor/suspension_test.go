@@ -172,7 +172,7 @@ func cleanWithBackup(w *world, machine *counter) (n *node.Node, restore func()) 
 	restore = w.backup()
 	machine.set(func() { machine.busy = false })
 	w.pass(10 * time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" {
 		w.t.Fatal(got.LastError)
 	}
@@ -210,7 +210,7 @@ func TestWorkInARestoredDatabaseWaitsForAPersonAndIsNotDoneTwice(t *testing.T) {
 		t.Errorf("node is %q, reserved by %q", got.ProvisionState, got.Lease.Owner)
 	}
 	w.resume()
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" || w.suspension().InForce() {
 		t.Errorf("last_error %q, suspended %+v", got.LastError, w.suspension())
 	}
@@ -236,7 +236,7 @@ func TestWorkThatFollowsRestoredWorkIsNotDoneTwiceEither(t *testing.T) {
 	restore := w.backup()
 	machine.set(func() { machine.busy = false })
 	w.pass(10 * time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Available)
 	want := machine.done()
 	if want["wipe"] == 0 {
@@ -245,7 +245,7 @@ func TestWorkThatFollowsRestoredWorkIsNotDoneTwiceEither(t *testing.T) {
 	restore()
 	w.startAgain()
 	w.resume()
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Available)
 	if diff := cmp.Diff(want, machine.done()); diff != "" {
 		t.Errorf("done to the machine (-want +got):\n%s", diff)
@@ -259,7 +259,7 @@ func TestRestoredWorkOfWhichTheMachineCannotTellFails(t *testing.T) {
 	machine.set(func() { machine.tasks = nil })
 	w.startAgain()
 	w.resume()
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.CleanFailed); !strings.Contains(got.LastError, "outcome unknown") {
 		t.Errorf("last_error %q", got.LastError)
 	}
@@ -278,11 +278,11 @@ func TestRestoredWorkThatWasNotBegunDoesNotBeginAsNew(t *testing.T) {
 	w.send(n, "clean", with(step("deploy.erase_devices")))
 	restore := w.backup()
 	w.run(w.Conductor)
-	w.settle()
+	w.awaitWorkDone()
 	restore()
 	w.startAgain()
 	w.resume()
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if done := machine.done(); done["wipe"] != 1 {
 		t.Errorf("done to the machine: %v", done)
@@ -294,7 +294,7 @@ func TestASettingLetsRestoredWorkGoOn(t *testing.T) {
 	n, restore := cleanWithBackup(w, machine)
 	restore()
 	w.startAgain(func(c *Config) { c.ResumeAfterRestore = true })
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if diff := cmp.Diff(cleanedOnce, machine.done()); diff != "" || w.suspension().InForce() {
 		t.Errorf("suspended %+v, done to the machine (-want +got):\n%s", w.suspension(), diff)
@@ -315,7 +315,7 @@ func TestAnyEngineLetsWorkGoOn(t *testing.T) {
 	if err := other.idle("conductor-2").Resume(t.Context(), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 }
 
@@ -402,7 +402,7 @@ func TestWaitsForRamdisksBeginAnewWhenWorkGoesOn(t *testing.T) {
 		t.Fatalf("node is %q: %s", got.ProvisionState, got.LastError)
 	}
 	w.pass(2 * time.Second)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.CleanFailed); !strings.Contains(got.LastError, "timed out") {
 		t.Errorf("last_error %q", got.LastError)
 	}
@@ -433,7 +433,7 @@ func TestARamdiskIsHeardButWakesNoSuspendedWork(t *testing.T) {
 	if err := w.Heartbeat(t.Context(), n.UUID, heartbeat); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if done := machine.done(); done["wipe"] != 1 {
 		t.Errorf("done to the machine: %v", done)
@@ -459,7 +459,7 @@ func TestAnInventoryIsKeptForSuspendedWork(t *testing.T) {
 		t.Errorf("node is %q, done to the machine: %v", got.ProvisionState, machine.done())
 	}
 	w.resume()
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.InspectionFinishedAt.IsZero() || len(w.portsOf(n)) != 2 {
 		t.Errorf("node %+v", got)
 	}

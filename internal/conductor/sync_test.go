@@ -117,7 +117,7 @@ func TestWorkOfAGroupIsDoneByItsConductors(t *testing.T) {
 	}
 	w.clock.Advance(time.Second)
 	row.runner.WakeClaim()
-	w.settle()
+	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 }
 

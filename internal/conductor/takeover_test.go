@@ -29,7 +29,7 @@ func TestAnsweredWorkIsFinishedAfterACrash(t *testing.T) {
 	}
 	w.reopen()
 	w.Conductor = w.start("conductor-1") // at once: it knows its own leases
-	w.settle()
+	w.awaitWorkDone()
 	for _, n := range w.all() {
 		finished := !n.InspectionFinishedAt.IsZero() && len(w.portsOf(n)) == 2 || n.ProvisionState == node.Manageable
 		if !finished || n.LastError != "" || n.Lease != (node.Lease{}) {
@@ -45,7 +45,7 @@ func TestPostsBeforeTheStartAreFinishedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run(w.Conductor)
-	w.settle()
+	w.awaitWorkDone()
 	if n := w.all()[0]; n.InspectionFinishedAt.IsZero() {
 		t.Errorf("node = %+v, want it inspected", n)
 	}
@@ -65,7 +65,7 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 	}
 	w.clock.Advance(time.Microsecond)
 	w.runner.WakeClaim()
-	w.settle()
+	w.awaitWorkDone()
 	finished := w.stored(n.UUID)
 	if finished.InspectionFinishedAt.IsZero() || finished.LastError != "" || len(w.portsOf(n)) != 2 {
 		t.Errorf("node = %+v, want it finished and not failed", finished)
@@ -99,7 +99,7 @@ func TestStoppedConductorGivesItsNodesBack(t *testing.T) {
 		}
 	}
 	w.Conductor = w.start("conductor-2") // nobody waits for the lease to expire
-	w.settle()
+	w.awaitWorkDone()
 }
 
 // nextDue returns how long from now work is due, or -1.
@@ -139,7 +139,7 @@ func TestPanicInAHookIsTriedAgainAndThenFails(t *testing.T) {
 		w.clock.Advance(wait)
 		w.runner.WakeClaim()
 	}
-	w.settle()
+	w.awaitWorkDone()
 	n := w.stored(answer.Node.UUID)
 	if !strings.HasPrefix(n.LastError, "gave up after 3 attempts: internal error in inspect: ") || strings.Contains(n.LastError, "goroutine") {
 		t.Errorf("last_error = %q, want a sentence", n.LastError)
@@ -148,7 +148,7 @@ func TestPanicInAHookIsTriedAgainAndThenFails(t *testing.T) {
 		t.Errorf("history = %q, want the failure in it", got)
 	}
 	manage(t, w.Conductor, w.register().UUID)
-	w.settle() // the workers live
+	w.awaitWorkDone() // the workers live
 }
 
 func TestAttemptThatFailedIsRepeatedByAnotherConductor(t *testing.T) {
@@ -164,7 +164,7 @@ func TestAttemptThatFailedIsRepeatedByAnotherConductor(t *testing.T) {
 	w.Conductor = w.start("conductor-2")
 	w.clock.Advance(2 * time.Second)
 	w.runner.WakeClaim()
-	w.settle()
+	w.awaitWorkDone()
 	if n := w.all()[0]; n.InspectionFinishedAt.IsZero() || n.LastError != "" {
 		t.Errorf("last_error = %q, want it inspected", n.LastError)
 	}
@@ -223,7 +223,7 @@ func TestInspectionWhoseDocumentIsGoneFails(t *testing.T) {
 				return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: intent})
 			})
 			w.runner.WakeClaim()
-			w.settle()
+			w.awaitWorkDone()
 			if n = w.stored(n.UUID); n.ProvisionState != node.InspectFailed || n.LastError == "" {
 				t.Errorf("node is in %q with last_error %q, want the inspection failed", n.ProvisionState, n.LastError)
 			}

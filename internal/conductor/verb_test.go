@@ -62,7 +62,7 @@ func TestAbortWithoutWorkLeavesWhyAServiceFailed(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Active, map[string]any{"fake_service_error": "the disk is on fire"})
 	w.send(n, "service", with(step("bios.factory_reset")))
-	w.settle()
+	w.awaitWorkDone()
 	failed := w.arrive(n, node.ServiceFailed)
 	w.send(n, "abort")
 	if got := w.arrive(n, node.Active); got.LastError != failed.LastError || w.works() != 0 {
@@ -74,7 +74,7 @@ func TestAbortWithoutWorkLeavesWhyAServiceFailed(t *testing.T) {
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID).LastError; got != "" {
 		t.Errorf("after another request last_error is still %q", got)
 	}
@@ -93,7 +93,7 @@ func TestFakeHardwareGoesFromEnrollToAvailableAndBack(t *testing.T) {
 		if err := provision(t, w.Conductor, n.UUID, step.verb); err != nil {
 			t.Fatalf("%s: %v", step.verb, err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 		got := w.stored(n.UUID)
 		if got.ProvisionState != step.want || got.TargetProvisionState != "" || got.LastError != "" || got.Lease != (node.Lease{}) {
 			t.Errorf("after %s: %q, target %q, last_error %q; want %q", step.verb, got.ProvisionState, got.TargetProvisionState, got.LastError, step.want)
@@ -109,14 +109,14 @@ func TestMachineWithoutBMCIsManageableWhileItsAgentIsAlive(t *testing.T) {
 	n := w.enrol(unknown(1)) // the end of the inspection counts as a sign of life
 	w.clock.Advance(heartbeatTimeout)
 	manage(t, w.Conductor, n.UUID)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.PowerState != node.PowerOn {
 		t.Fatalf("node is in %q, power %q, last_error %q; want it manageable", got.ProvisionState, got.PowerState, got.LastError)
 	}
 	if err := provision(t, w.Conductor, n.UUID, "provide"); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Available || got.LastError != "" {
 		t.Errorf("node is in %q, last_error %q; want it available", got.ProvisionState, got.LastError)
 	}
@@ -127,7 +127,7 @@ func TestMachineWithoutBMCStaysInEnrollWhenItsAgentIsGone(t *testing.T) {
 	n := w.enrol(unknown(1))
 	w.clock.Advance(heartbeatTimeout + time.Second)
 	manage(t, w.Conductor, n.UUID)
-	w.settle()
+	w.awaitWorkDone()
 	got := w.stored(n.UUID)
 	if got.ProvisionState != node.Enroll || got.TargetProvisionState != "" || !strings.HasPrefix(got.LastError, "Failed to verify node "+n.UUID) || !strings.Contains(got.LastError, "boot it into the ramdisk") {
 		t.Errorf("node is in %q, last_error %q; want enroll and what to do", got.ProvisionState, got.LastError)
@@ -143,7 +143,7 @@ func TestMachineWithoutBMCStaysInEnrollWhenItsAgentIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	manage(t, w.Conductor, n.UUID)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.LastError != "" {
 		t.Errorf("node is in %q, last_error %q; want it manageable once the agent is back", got.ProvisionState, got.LastError)
 	}
@@ -153,7 +153,7 @@ func TestUnknownPowerInterfaceFailsVerification(t *testing.T) {
 	w := newWorld(t)
 	n := w.register(func(n *node.Node) { n.Interfaces[node.PowerInterface] = "crystal" })
 	manage(t, w.Conductor, n.UUID)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.ProvisionState != node.Enroll || !strings.Contains(got.LastError, "crystal") {
 		t.Errorf("node is in %q, last_error %q", got.ProvisionState, got.LastError)
 	}
@@ -169,7 +169,7 @@ func TestVerbOnALockedNodeNamesTheHolder(t *testing.T) {
 	}
 	w.clock.Advance(time.Minute) // expired: nobody works on it
 	manage(t, w.Conductor, n.UUID)
-	w.settle()
+	w.awaitWorkDone()
 }
 
 func TestVerbWaitsForWorkBesideTheStateOnly(t *testing.T) {
@@ -231,7 +231,7 @@ func TestVerbsAtOnceOnOneNodeStartOnce(t *testing.T) {
 	if answers[0] != nil {
 		t.Errorf("best answer = %v, want a success", answers[0])
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID).ProvisionState; got != node.Manageable {
 		t.Errorf("node is in %q", got)
 	}
@@ -293,7 +293,7 @@ func TestRefusedVerbs(t *testing.T) {
 	if err := provision(t, w.Conductor, exempt.UUID, "provide"); err != nil {
 		t.Errorf("provide of a node that asks for no cleaning: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 }
 
 func TestNodeRetiredWhileItIsProvidedStaysManageable(t *testing.T) {
@@ -307,7 +307,7 @@ func TestNodeRetiredWhileItIsProvidedStaysManageable(t *testing.T) {
 	after.Retired = true
 	w.update(before, &after)
 	w.Conductor = w.start("conductor-1")
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.stored(n.UUID).ProvisionState; got != node.Manageable {
 		t.Errorf("node is in %q, want a retired node never offered", got)
 	}

@@ -105,7 +105,7 @@ func TestEveryVerbRunsToItsEnd(t *testing.T) {
 			move.with = func(*node.VerbRequest) {}
 		}
 		w.send(n, move.verb, move.with)
-		w.settle()
+		w.awaitWorkDone()
 		got := w.arrive(n, move.want)
 		if got.TargetProvisionState != "" || got.LastError != "" || got.Maintenance || !got.CleanStep.IsEmpty() || !got.DeployStep.IsEmpty() || !got.ServiceStep.IsEmpty() {
 			t.Errorf("after %s: target %q, last_error %q, maintenance %v, steps %s %s %s", move.verb,
@@ -124,13 +124,13 @@ func TestEndOfAnInstanceRemovesItsData(t *testing.T) {
 		n.InstanceInfo = node.ObjectOf(map[string]any{"image_source": "http://images/a.raw"})
 	})
 	w.send(n, "active", func(r *node.VerbRequest) { r.ConfigDrive = []byte(`{"meta_data":{"a":"b"}}`) })
-	w.settle()
+	w.awaitWorkDone()
 	got := w.arrive(n, node.Active)
 	if got.PowerState != node.PowerOn || !strings.Contains(got.InstanceInfo.String(), `"configdrive":{"meta_data"`) {
 		t.Errorf("power %q, instance_info %s; want the instance to run with its config drive", got.PowerState, got.InstanceInfo)
 	}
 	w.send(n, "deleted")
-	w.settle()
+	w.awaitWorkDone()
 	got = w.arrive(n, node.Available)
 	if got.PowerState != node.PowerOff || got.InstanceUUID != "" || got.InstanceName != "" || !got.InstanceInfo.IsEmpty() {
 		t.Errorf("power %q, instance %q %q %s; want nothing left", got.PowerState, got.InstanceUUID, got.InstanceName, got.InstanceInfo)
@@ -239,7 +239,7 @@ func TestFailedStepTellsWhichOneAndWhy(t *testing.T) {
 				tc.with = func(*node.VerbRequest) {}
 			}
 			w.send(n, tc.verb, tc.with)
-			w.settle()
+			w.awaitWorkDone()
 			got := w.arrive(n, tc.want)
 			for _, part := range tc.text {
 				if !strings.Contains(got.LastError, part) {
@@ -288,7 +288,7 @@ func TestWaitingStatesReleaseTheNodeAndGoOn(t *testing.T) {
 				t.Fatalf("node is in %q after 59 of 60 seconds", got.ProvisionState)
 			}
 			w.pass(time.Second)
-			w.settle()
+			w.awaitWorkDone()
 			if got := w.arrive(n, tc.want); got.LastError != "" {
 				t.Errorf("last_error = %q", got.LastError)
 			}
@@ -313,7 +313,7 @@ func TestHeldStepsGoOnAfterUnhold(t *testing.T) {
 		}
 		w.pass(24 * time.Hour) // holds have no end of their own
 		w.send(n, "unhold")
-		w.settle()
+		w.awaitWorkDone()
 		if got := w.arrive(n, tc.want); got.LastError != "" || got.PowerState != node.PowerOn {
 			t.Errorf("%s: last_error %q, power %q", tc.verb, got.LastError, got.PowerState)
 		}
@@ -327,7 +327,7 @@ func TestHoldMayBeTheLastStep(t *testing.T) {
 		w.send(n, verb, with(step("deploy.burnin_cpu"), step("deploy.hold")))
 		w.arrive(n, map[string]node.State{"clean": node.CleanHold, "service": node.ServiceHold}[verb])
 		w.send(n, "unhold")
-		w.settle()
+		w.awaitWorkDone()
 		if got := w.arrive(n, state); got.LastError != "" {
 			t.Errorf("%s: last_error %q", verb, got.LastError)
 		}
@@ -361,7 +361,7 @@ func TestAbort(t *testing.T) {
 			w.send(n, tc.verb, tc.with)
 			w.arrive(n, tc.wait)
 			w.send(n, "abort")
-			w.settle()
+			w.awaitWorkDone()
 			got := w.arrive(n, tc.want)
 			if !strings.Contains(got.LastError, "aborted by request") || got.Maintenance || got.PowerState != tc.power || !got.CleanStep.IsEmpty() {
 				t.Errorf("last_error %q, maintenance %v, power %q, step %s", got.LastError, got.Maintenance, got.PowerState, got.CleanStep)
@@ -389,7 +389,7 @@ func TestStepThatCannotBeLeftHalfDoneEndsBeforeTheAbort(t *testing.T) {
 		t.Fatalf("node is in %q with step %s, want the step to go on", got.ProvisionState, got.CleanStep)
 	}
 	w.pass(time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	got := w.arrive(n, node.CleanFailed)
 	if !strings.Contains(got.LastError, "aborted by request after the step bios.factory_reset") || got.PowerState == node.PowerOn {
 		t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
@@ -440,7 +440,7 @@ func TestHeartbeatEndsAWait(t *testing.T) {
 	if err := w.Heartbeat(t.Context(), n.UUID, beat(answer.Token)); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.LastError != "" || got.PowerState != node.PowerOn {
 		t.Errorf("last_error %q, power %q", got.LastError, got.PowerState)
 	}
@@ -465,7 +465,7 @@ func TestInspectionEndsThatNobodyPosts(t *testing.T) {
 		t.Fatalf("last_error %q, last heartbeat %v", got.LastError, agent.LastHeartbeat(got))
 	}
 	w.pass(10 * time.Minute)
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.InspectFailed); !strings.Contains(got.LastError, "has posted no inventory for") || !strings.Contains(got.LastError, "30m0s") || !strings.Contains(got.LastError, "why it refused a post") {
 		t.Errorf("last_error = %q", got.LastError)
 	}
@@ -483,7 +483,7 @@ func TestInspectionByTheRamdiskEndsTheWait(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if got := w.arrive(n, node.Manageable); got.InspectionFinishedAt.IsZero() || got.LastError != "" {
 		t.Errorf("finished at %v, last_error %q", got.InspectionFinishedAt, got.LastError)
 	}
@@ -517,7 +517,7 @@ func TestOfEqualVerbsAtOnceOneIsAcceptedEvenWhereTheyLeadBack(t *testing.T) {
 	arrived := w.clock.Now()
 	w.clock.Advance(time.Millisecond)
 	w.send(n, "inspect")
-	w.settle()
+	w.awaitWorkDone()
 	again := func(arrived time.Time) (err error) {
 		w.write(func(tx *store.Tx) error {
 			_, _, err = w.provision(tx, n.UUID, node.VerbRequest{Verb: verb}, arrived)
@@ -538,7 +538,7 @@ func TestVerbWhoseStateWasJustTakenIsAConflictAndNotAMistake(t *testing.T) {
 	arrived := w.clock.Now()
 	w.clock.Advance(time.Millisecond)
 	w.send(n, "manage")
-	w.settle()
+	w.awaitWorkDone()
 	w.write(func(tx *store.Tx) error {
 		_, _, err := w.provision(tx, n.UUID, node.VerbRequest{Verb: verb}, arrived)
 		wantAs[*node.LockedError](t, err)

@@ -153,8 +153,8 @@ func (w *world) eventually(what string, condition func() bool) {
 	}
 }
 
-// settle waits until no work is left.
-func (w *world) settle() {
+// awaitWorkDone waits until no work is left.
+func (w *world) awaitWorkDone() {
 	w.t.Helper()
 	w.eventually("work to end", func() bool { return w.works() == 0 })
 }
@@ -344,7 +344,7 @@ func (w *world) enrol(m machine) *node.Node {
 	if err != nil {
 		w.t.Fatalf("post: %v", err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	return w.stored(answer.Node.UUID)
 }
 

@@ -73,7 +73,7 @@ func TestPostOfARegisteredNodeIsAcceptedWhateverSquattersClaim(t *testing.T) {
 			if err != nil || answer.Node.UUID != n.UUID {
 				t.Fatalf("answer = %+v, %v; want the registered node", answer, err)
 			}
-			w.settle()
+			w.awaitWorkDone()
 			want := map[string]bool{}
 			for i, mac := range m.macs {
 				want[mac] = i == 0
@@ -181,7 +181,7 @@ func TestInspectedNodeKeepsItsOwnInventory(t *testing.T) {
 	n := waiting(w)
 	w.addPort(n, first.macs[0])
 	w.post(first)
-	w.settle()
+	w.awaitWorkDone()
 	discovered := w.enrol(second)
 	w.addPort(n, second.macs[0])
 	w.wantGone(discovered)
@@ -216,7 +216,7 @@ func TestOnlyAPersonAcceptsADiscoveredNode(t *testing.T) {
 				if err := provision(w.t, w.Conductor, n.UUID, verb); err != nil {
 					return err
 				}
-				w.settle()
+				w.awaitWorkDone()
 			}
 			return nil
 		}, false},
@@ -288,7 +288,7 @@ func TestNodeUnderWorkYieldsAndIsKept(t *testing.T) {
 	}
 	w.run(w.Conductor)
 	w.clock.Advance(time.Hour) // nobody keeps the leases
-	w.settle()
+	w.awaitWorkDone()
 	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: false})
 	squatter = w.stored(squatter.UUID)
 	if got := w.macsOf(squatter); len(got) != 0 {
@@ -308,12 +308,12 @@ func TestImportKeepsWhatADiscoveredNodeHasLost(t *testing.T) {
 	if _, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: part.body(), NodeUUID: waiting(w).UUID, Source: netip.MustParseAddr("192.0.2.1")}); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	for _, verb := range []string{"manage", "provide"} {
 		if err := provision(t, w.Conductor, discovered.UUID, verb); err != nil {
 			t.Fatal(err)
 		}
-		w.settle()
+		w.awaitWorkDone()
 	}
 	if n := w.stored(discovered.UUID); n.ProvisionState != node.Available || !node.IsYielded(n.LastError) {
 		t.Errorf("state %q, last_error = %q, want available, and what was taken", n.ProvisionState, n.LastError)
@@ -325,11 +325,11 @@ func TestImportKeepsWhatADiscoveredNodeHasLost(t *testing.T) {
 	if _, err := w.UpdateNode(t.Context(), discovered.UUID, func(n *node.Node) error { n.Name = "rack4"; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if err := provision(t, w.Conductor, discovered.UUID, "provide"); err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	if n := w.stored(discovered.UUID); n.LastError != "" {
 		t.Errorf("last_error of the accepted node = %q, want none", n.LastError)
 	}
@@ -376,7 +376,7 @@ func TestUnregisteredMachineHasABoundedNumberOfAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.settle()
+	w.awaitWorkDone()
 	n := w.stored(answer.Node.UUID)
 	pxe := map[string]bool{}
 	for _, p := range w.portsOf(n) {

@@ -138,7 +138,7 @@ func TestBadRequestsAreRefused(t *testing.T) {
 	if strings.Contains(e.seen.String(), "X-Injected:[") {
 		t.Error("a client could inject a header")
 	}
-	e.settle(t, e.post(t, machine(goodMAC)), inspected)
+	e.awaitNode(t, e.post(t, machine(goodMAC)), inspected)
 }
 
 func TestBadMicroversionsAreRefused(t *testing.T) {
@@ -252,6 +252,6 @@ func TestListsOfArgumentsMayBeRepeated(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
 		}
 	}
-	e.settle(t, e.post(t, machine(goodMAC, "52:54:00:00:00:02")), inspected)
+	e.awaitNode(t, e.post(t, machine(goodMAC, "52:54:00:00:00:02")), inspected)
 	e.do(t, "GET", "/v1/lookup?addresses="+goodMAC+"&addresses=52:54:00:00:00:02", "").want(t, http.StatusOK)
 }

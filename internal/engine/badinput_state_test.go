@@ -19,7 +19,7 @@ type stateNodes struct {
 func (f *stateNodes) move(t *testing.T, name, verb, more, state string) {
 	t.Helper()
 	f.do(t, "PUT", "/v1/nodes/"+name+"/states/provision", fmt.Sprintf(`{"target":%q%s}`, verb, more)).want(t, 202)
-	f.settle(t, name, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
+	f.awaitNode(t, name, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
 }
 
 // change patches a node.
@@ -60,10 +60,10 @@ func startStateNodes(t *testing.T) *stateNodes {
 	f.uuid["manual"] = f.create(t, `{"driver":"manual-management","name":"manual"}`)
 	f.uuid["bmc"] = f.create(t, `{"driver":"ipmi","name":"bmc","raid_interface":"no-raid"}`)
 	f.do(t, "PUT", "/v1/nodes/busy/states/power", `{"target":"power on","timeout":3600}`).want(t, 202)
-	f.settle(t, "busy", func(n map[string]any) bool { return n["target_power_state"] != nil && n["reservation"] != nil })
+	f.awaitNode(t, "busy", func(n map[string]any) bool { return n["target_power_state"] != nil && n["reservation"] != nil })
 	f.do(t, "PUT", "/v1/nodes/cleaned/states/provision", `{"target":"clean"`+steps+`}`).want(t, 202)
 	// Its work waits for long, and leaves the node to others.
-	f.settle(t, "cleaned", func(n map[string]any) bool {
+	f.awaitNode(t, "cleaned", func(n map[string]any) bool {
 		step, _ := n["clean_step"].(map[string]any)
 		return n["provision_state"] == "cleaning" && n["reservation"] == nil && len(step) > 0
 	})

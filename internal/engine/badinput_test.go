@@ -206,7 +206,7 @@ func TestBadInspectionDataIsRefused(t *testing.T) {
 			}
 		})
 	}
-	e.settle(t, e.post(t, good), inspected)
+	e.awaitNode(t, e.post(t, good), inspected)
 }
 
 // TestUnusualInspectionDataIsAccepted posts what looks wrong but is not.
@@ -230,7 +230,7 @@ func TestUnusualInspectionDataIsAccepted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			uuid := e.post(t, test.body)
-			n := e.settle(t, uuid, inspected)
+			n := e.awaitNode(t, uuid, inspected)
 			if n["last_error"] != nil {
 				t.Errorf("inspection failed: %v", n["last_error"])
 			}
@@ -298,5 +298,5 @@ func TestBodiesOverTheirLimitAreRefused(t *testing.T) {
 			})
 		}
 	}
-	e.settle(t, e.post(t, machine(goodMAC)), inspected)
+	e.awaitNode(t, e.post(t, machine(goodMAC)), inspected)
 }

@@ -119,7 +119,7 @@ func TestEngineServesWhileHundredsOfRequestsAreHalfSent(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		e.settle(t, e.post(t, machine(fmt.Sprintf("52:54:00:00:00:%02x", i))), inspected)
+		e.awaitNode(t, e.post(t, machine(fmt.Sprintf("52:54:00:00:00:%02x", i))), inspected)
 	}
 }
 

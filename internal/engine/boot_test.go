@@ -72,7 +72,7 @@ func (r *running) register(t *testing.T, mac string, body map[string]any) string
 	ident := r.create(t, string(text))
 	r.do(t, "POST", "/v1/ports", fmt.Sprintf(`{"address":%q,"node_uuid":%q}`, mac, ident)).want(t, http.StatusCreated)
 	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	r.settle(t, ident, inState("manageable"))
+	r.awaitNode(t, ident, inState("manageable"))
 	return ident
 }
 
@@ -110,7 +110,7 @@ func TestMachineIsInspectedByTheRamdiskThatTheEngineServes(t *testing.T) {
 				t.Fatalf("before the inspection: %s", script)
 			}
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-			r.settle(t, ident, inInspectWait)
+			r.awaitNode(t, ident, inInspectWait)
 			effects := bmc.Effects()
 			if device, on := slices.Index(effects, "boot device"), slices.Index(effects, "power on"); device < 0 || on < device {
 				t.Errorf("the BMC was asked for %q, want the boot device before the power", effects)
@@ -132,7 +132,7 @@ func TestMachineIsInspectedByTheRamdiskThatTheEngineServes(t *testing.T) {
 			if posted := r.post(t, machine(bootMAC)); posted != ident {
 				t.Fatalf("the post went to %s", posted)
 			}
-			n := r.settle(t, ident, inState("manageable"))
+			n := r.awaitNode(t, ident, inState("manageable"))
 			if n["last_error"] != nil || strings.Contains(r.rows(t), "ramdisk_boot") {
 				t.Errorf("last_error %v, rows %s", n["last_error"], r.rows(t))
 			}
@@ -164,12 +164,12 @@ func TestBootIsWithdrawnHoweverTheInspectionEnds(t *testing.T) {
 			r := start(t, serves(imageServer(t)))
 			ident := r.register(t, bootMAC, map[string]any{"driver": "fake-hardware", "boot_interface": "ipxe", "inspect_interface": "agent"})
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-			r.settle(t, ident, inInspectWait)
+			r.awaitNode(t, ident, inInspectWait)
 			if _, script := r.boots(t, bootByMAC); script == nextBoot {
 				t.Fatal("nothing is served")
 			}
 			end(r, ident)
-			r.settle(t, ident, func(n map[string]any) bool {
+			r.awaitNode(t, ident, func(n map[string]any) bool {
 				return n["provision_state"] == "inspect failed" && n["reservation"] == nil && n["driver_internal_info"].(map[string]any)["ramdisk_boot"] == nil
 			})
 			if _, script := r.boots(t, bootByMAC); script != nextBoot {
@@ -185,7 +185,7 @@ func TestRamdiskThatCannotBeFetchedIsTheErrorOfTheNode(t *testing.T) {
 	r := start(t, serves(missing.URL))
 	ident := r.register(t, bootMAC, map[string]any{"driver": "fake-hardware", "boot_interface": "ipxe", "inspect_interface": "agent"})
 	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-	n := r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "inspect failed" })
+	n := r.awaitNode(t, ident, func(n map[string]any) bool { return n["provision_state"] == "inspect failed" })
 	if text, _ := n["last_error"].(string); !strings.Contains(text, "404 Not Found") || !strings.Contains(text, missing.URL+"/kernel") {
 		t.Errorf("last_error = %q", text)
 	}

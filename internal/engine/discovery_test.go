@@ -46,7 +46,7 @@ func TestOneMachineThatPostsManyTimesAtOnceIsOneNode(t *testing.T) {
 	}
 	for _, n := range nodes {
 		uuid, _ := n.(map[string]any)["uuid"].(string)
-		e.settle(t, uuid, inspected)
+		e.awaitNode(t, uuid, inspected)
 	}
 	ports, _ := e.do(t, "GET", "/v1/ports", "").want(t, http.StatusOK).object(t)["ports"].([]any)
 	if want := 3 * machines; len(ports) != want {
@@ -61,7 +61,7 @@ func TestMachineKeepsAllItsAddresses(t *testing.T) {
 	first, second := "52:54:00:00:00:01", "52:54:00:00:00:02"
 	booted := inventoryOf(goodInterfaceWith(first)+`,{"name":"eno2","mac_address":"`+second+`"}`, `,"boot":{"pxe_interface":"`+first+`"}`)
 	uuid := e.post(t, booted)
-	e.settle(t, uuid, inspected)
+	e.awaitNode(t, uuid, inspected)
 	ports, _ := e.do(t, "GET", "/v1/nodes/"+uuid+"/ports", "").want(t, http.StatusOK).object(t)["ports"].([]any)
 	if len(ports) != 1 {
 		t.Fatalf("got %d ports, want that of the booted interface alone", len(ports))
@@ -82,8 +82,8 @@ func TestNumberOfDiscoveredNodesIsBounded(t *testing.T) {
 	e := startIn(t, dir, limit)
 	e.create(t, `{"driver":"fake-hardware"}`) // does not count
 	first := e.post(t, machine("52:54:00:00:00:01"))
-	e.settle(t, first, inspected)
-	e.settle(t, e.post(t, machine("52:54:00:00:00:02")), inspected)
+	e.awaitNode(t, first, inspected)
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:02")), inspected)
 	refused := func(mac string) {
 		t.Helper()
 		before := e.rows(t)
@@ -102,14 +102,14 @@ func TestNumberOfDiscoveredNodesIsBounded(t *testing.T) {
 	e = startIn(t, dir, limit) // it counts what it has
 	refused("52:54:00:00:00:03")
 	e.do(t, "DELETE", "/v1/nodes/"+first, "").want(t, http.StatusNoContent)
-	e.settle(t, e.post(t, machine("52:54:00:00:00:03")), inspected)
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:03")), inspected)
 	refused("52:54:00:00:00:04")
 }
 
 func TestRateOfInspectionPostsIsBounded(t *testing.T) {
 	e := start(t, func(c *engine.Config) { c.AutoDiscovery.Rate, c.AutoDiscovery.Burst = 0.001, 3 })
 	for i := range 3 {
-		e.settle(t, e.post(t, machine(fmt.Sprintf("52:54:00:00:00:%02x", i))), inspected)
+		e.awaitNode(t, e.post(t, machine(fmt.Sprintf("52:54:00:00:00:%02x", i))), inspected)
 	}
 	before := e.rows(t)
 	if got := e.offer(t, machine("52:54:00:00:00:09")).want(t, http.StatusServiceUnavailable); got.header.Get("Retry-After") == "" {
@@ -127,8 +127,8 @@ func TestRefusedMachinesLearnNothing(t *testing.T) {
 	const known, other, third = "52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"
 	e := start(t, func(c *engine.Config) { c.AutoDiscovery.AllowedMACs = []string{"52:54:00"} })
 	knownUUID := e.post(t, machine(known))
-	e.settle(t, knownUUID, inspected)
-	e.settle(t, e.post(t, machine(other)), inspected)
+	e.awaitNode(t, knownUUID, inspected)
+	e.awaitNode(t, e.post(t, machine(other)), inspected)
 	available := e.create(t, `{"driver":"fake-hardware","driver_info":{"redfish_address":"https://198.51.100.9"}}`)
 	answers := map[string]answer{}
 	for name, ask := range map[string]struct{ query, document string }{
@@ -192,7 +192,7 @@ func TestListsNarrowDiscovery(t *testing.T) {
 
 func TestMachinesGetTheScopeOfTheConfiguration(t *testing.T) {
 	e := start(t, func(c *engine.Config) { c.AutoDiscovery.InspectionScope = "rack4" })
-	n := e.settle(t, e.post(t, machine("52:54:00:00:00:01")), inspected)
+	n := e.awaitNode(t, e.post(t, machine("52:54:00:00:00:01")), inspected)
 	if properties, _ := n["properties"].(map[string]any); properties["inspection_scope"] != "rack4" || properties["cpu_arch"] != "x86_64" {
 		t.Errorf("properties = %v", n["properties"])
 	}
@@ -201,7 +201,7 @@ func TestMachinesGetTheScopeOfTheConfiguration(t *testing.T) {
 func TestDiscoveredFlagIsReadOnly(t *testing.T) {
 	e := start(t, nil)
 	uuid := e.post(t, machine("52:54:00:00:00:01"))
-	e.settle(t, uuid, inspected)
+	e.awaitNode(t, uuid, inspected)
 	got := e.do(t, "PATCH", "/v1/nodes/"+uuid, `[{"op":"replace","path":"/auto_discovered","value":false}]`).want(t, http.StatusBadRequest)
 	if !strings.Contains(got.body, "auto_discovered") {
 		t.Errorf("answer %s does not name the field", got.body)

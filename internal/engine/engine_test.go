@@ -155,9 +155,9 @@ func TestRestartKeepsWhatWasStored(t *testing.T) {
 	before := startIn(t, dir, nil)
 	before.create(t, `{"driver":"fake-hardware","name":"rack1~a","driver_info":{"ipmi_password":"hidden"},"extra":{"n":12345678901234567890}}`)
 	found := before.post(t, machine("52:54:00:00:00:01", "52:54:00:00:00:02"))
-	before.settle(t, found, inspected)
+	before.awaitNode(t, found, inspected)
 	before.do(t, "PUT", "/v1/nodes/"+found+"/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	before.settle(t, found, inState("manageable"))
+	before.awaitNode(t, found, inState("manageable"))
 	inventory := "/v1/nodes/" + found + "/inventory"
 	rows, document := before.rows(t), before.do(t, "GET", inventory, "").want(t, http.StatusOK).body
 	address := before.address()
@@ -207,7 +207,7 @@ func TestStopLosesNoAnsweredPost(t *testing.T) {
 	}
 	e := startIn(t, dir, nil)
 	for _, uuid := range answered {
-		n := e.settle(t, uuid, inspected)
+		n := e.awaitNode(t, uuid, inspected)
 		if n["provision_state"] != "enroll" || n["last_error"] != nil || n["reservation"] != nil {
 			t.Errorf("node %s is %v, error %v, reserved by %v", uuid, n["provision_state"], n["last_error"], n["reservation"])
 		}
@@ -242,7 +242,7 @@ func TestVerbsGoOnAfterARestart(t *testing.T) {
 	e.stop(t)
 	e = startIn(t, dir, nil)
 	for _, uuid := range uuids {
-		if n := e.settle(t, uuid, inState("manageable")); n["last_error"] != nil || n["power_state"] == nil {
+		if n := e.awaitNode(t, uuid, inState("manageable")); n["last_error"] != nil || n["power_state"] == nil {
 			t.Errorf("node %s has power state %v and error %v", uuid, n["power_state"], n["last_error"])
 		}
 	}

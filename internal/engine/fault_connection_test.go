@@ -67,7 +67,7 @@ var changes = map[string]func(t *testing.T, e *running) change{
 			if n["provision_state"] == "enroll" && n["last_error"] == nil {
 				return 0
 			}
-			e.settle(t, uuid, inState("manageable"))
+			e.awaitNode(t, uuid, inState("manageable"))
 			return 1
 		}}
 	},
@@ -210,7 +210,7 @@ func TestEngineServesAgainWhenItsDatabaseIsBack(t *testing.T) {
 	for _, path := range []string{"/healthcheck", "/v1/nodes", node} {
 		eventually(t, path+" to answer", func() bool { return e.do(t, "GET", path, "").status == http.StatusOK })
 	}
-	e.settle(t, e.post(t, machine("52:54:00:00:00:09")), inspected)
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:09")), inspected)
 	if strings.Contains(e.seen.String(), ": 500 ") {
 		t.Error("a request was answered with 500")
 	}

@@ -48,8 +48,8 @@ func TestFullDiskRefusesChangesAndNothingElse(t *testing.T) {
 	names = append(names, "after")
 	e.create(t, `{"driver":"fake-hardware","name":"after"}`)
 	e.do(t, "PUT", "/v1/nodes/first/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	e.settle(t, first, inState("manageable"))
-	e.settle(t, e.post(t, machine("52:54:00:00:00:09")), inspected)
+	e.awaitNode(t, first, inState("manageable"))
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:09")), inspected)
 	e.stop(t)
 	e = start(t, onDisk)
 	checkNames(t, e, names)
@@ -94,7 +94,7 @@ func TestReadOnlyDataFolderRefusesChangesAndNothingElse(t *testing.T) {
 	e = start(t, onDisk)
 	checkNames(t, e, names)
 	e.do(t, "PUT", "/v1/nodes/first/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	e.settle(t, first, inState("manageable"))
+	e.awaitNode(t, first, inState("manageable"))
 	e.stop(t)
 }
 

@@ -35,11 +35,11 @@ func TestRunningEngineServesBesideANewerVersion(t *testing.T) {
 	for range 2 {
 		serve()
 	}
-	e.settle(t, e.post(t, machine("52:54:00:00:00:01")), inspected)
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:01")), inspected)
 	storetest.Widen(t, database)
 	administer(t, database, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)")
 	serve()
-	e.settle(t, e.post(t, machine("52:54:00:00:00:02")), inspected)
+	e.awaitNode(t, e.post(t, machine("52:54:00:00:00:02")), inspected)
 	if _, err := tryStart(t, "", func(cfg *engine.Config) { onDatabase(cfg); cfg.Conductor.Hostname = "late" }); err == nil ||
 		!strings.Contains(err.Error(), "use the program version that wrote it") {
 		t.Errorf("start on newer tables: got %v, want it refused", err)

@@ -34,7 +34,7 @@ func TestWholeGraphOverTheAPI(t *testing.T) {
 		{"deleted", "", "available"},
 	} {
 		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", fmt.Sprintf(`{"target":%q%s}`, move.verb, move.with)).want(t, 202)
-		n := r.settle(t, ident, func(n map[string]any) bool { return n["target_provision_state"] == nil && n["reservation"] == nil })
+		n := r.awaitNode(t, ident, func(n map[string]any) bool { return n["target_provision_state"] == nil && n["reservation"] == nil })
 		if n["provision_state"] != move.want || n["last_error"] != nil {
 			t.Fatalf("after %s: %v, last_error %v", move.verb, n["provision_state"], n["last_error"])
 		}
@@ -52,15 +52,15 @@ func TestHeldServiceGoesOnOverTheAPI(t *testing.T) {
 		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", body).want(t, 202)
 	}
 	provision(`{"target":"manage"}`)
-	r.settle(t, ident, inState("manageable"))
+	r.awaitNode(t, ident, inState("manageable"))
 	provision(`{"target":"adopt"}`)
-	r.settle(t, ident, inState("active"))
+	r.awaitNode(t, ident, inState("active"))
 	const held = `{"target":"service","service_steps":[{"interface":"deploy","step":"hold"},{"interface":"deploy","step":"reboot"}]}`
 	for _, verb := range []string{"unhold", "abort"} {
 		provision(held)
-		r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "service hold" && n["reservation"] == nil })
+		r.awaitNode(t, ident, func(n map[string]any) bool { return n["provision_state"] == "service hold" && n["reservation"] == nil })
 		provision(fmt.Sprintf(`{"target":%q}`, verb))
-		n := r.settle(t, ident, inState("active"))
+		n := r.awaitNode(t, ident, inState("active"))
 		if text, _ := n["last_error"].(string); strings.Contains(text, "aborted") != (verb == "abort") {
 			t.Errorf("after %s: last_error %q", verb, text)
 		}
@@ -85,7 +85,7 @@ func TestOfEqualVerbsAtOnceOneIsAccepted(t *testing.T) {
 	if statuses[202] != 1 || statuses[409] != 15 {
 		t.Errorf("answers by status: %v, want one 202 and 409 for the rest", statuses)
 	}
-	r.settle(t, ident, inState("manageable"))
+	r.awaitNode(t, ident, inState("manageable"))
 }
 
 func TestMachineBehindANodeOverTheAPI(t *testing.T) {
@@ -93,9 +93,9 @@ func TestMachineBehindANodeOverTheAPI(t *testing.T) {
 	ident := r.create(t, `{"driver":"fake-hardware"}`)
 	item := "/v1/nodes/" + ident
 	r.do(t, "PUT", item+"/states/provision", `{"target":"manage"}`).want(t, 202)
-	r.settle(t, ident, inState("manageable"))
+	r.awaitNode(t, ident, inState("manageable"))
 	r.do(t, "PUT", item+"/states/power", `{"target":"power on"}`).want(t, 202)
-	r.settle(t, ident, func(n map[string]any) bool { return n["power_state"] == "power on" && n["target_power_state"] == nil })
+	r.awaitNode(t, ident, func(n map[string]any) bool { return n["power_state"] == "power on" && n["target_power_state"] == nil })
 	r.do(t, "PUT", item+"/management/boot_device", `{"boot_device":"disk","persistent":true}`).want(t, 204)
 	if got := r.do(t, "GET", item+"/management/boot_device", "").want(t, 200).object(t); got["boot_device"] != "disk" || got["persistent"] != true {
 		t.Errorf("boot device %v", got)
@@ -117,9 +117,9 @@ func TestMachineBehindANodeOverTheAPI(t *testing.T) {
 	if got := r.do(t, "GET", item+"/firmware", "").want(t, 200).object(t); len(got["firmware"].([]any)) == 0 {
 		t.Errorf("firmware %v", got)
 	}
-	r.settle(t, ident, func(n map[string]any) bool { return n["reservation"] == nil })
+	r.awaitNode(t, ident, func(n map[string]any) bool { return n["reservation"] == nil })
 	r.do(t, "PUT", item+"/states/boot_mode", `{"target":"bios"}`).want(t, 202)
-	r.settle(t, ident, func(n map[string]any) bool { return n["boot_mode"] == "bios" })
+	r.awaitNode(t, ident, func(n map[string]any) bool { return n["boot_mode"] == "bios" })
 }
 
 // TestValidationSaysWhatADeploymentLacks looks at nodes with and without an instance, and has one
@@ -147,9 +147,9 @@ func TestValidationSaysWhatADeploymentLacks(t *testing.T) {
 		}
 		if name == "no image" {
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"manage"}`).want(t, 202)
-			r.settle(t, ident, inState("manageable"))
+			r.awaitNode(t, ident, inState("manageable"))
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"provide"}`).want(t, 202)
-			r.settle(t, ident, inState("available"))
+			r.awaitNode(t, ident, inState("available"))
 		}
 	}
 }

@@ -192,11 +192,11 @@ func (r *running) post(t *testing.T, document string) string {
 	return uuid
 }
 
-// settle waits until the node is as wanted and returns it.
-func (r *running) settle(t *testing.T, ident string, done func(n map[string]any) bool) map[string]any {
+// awaitNode waits until the node is as wanted and returns it.
+func (r *running) awaitNode(t *testing.T, ident string, done func(n map[string]any) bool) map[string]any {
 	t.Helper()
 	var n map[string]any
-	eventually(t, "node "+ident+" to settle", func() bool {
+	eventually(t, "node "+ident+" as wanted", func() bool {
 		n = r.node(t, ident)
 		return done(n)
 	})

@@ -52,12 +52,12 @@ func TestObjectStoreThatIsAwayStopsNothingButInventories(t *testing.T) {
 	uuid := e.post(t, machine(goodMAC))
 	inventory := "/v1/nodes/" + uuid + "/inventory"
 	e.do(t, "GET", inventory, "").want(t, http.StatusNotFound)
-	e.settle(t, uuid, func(n map[string]any) bool {
+	e.awaitNode(t, uuid, func(n map[string]any) bool {
 		text, _ := n["last_error"].(string)
 		return strings.HasPrefix(text, "Inspection waits for the object store") && strings.Contains(text, server.Endpoint)
 	})
 	server.Resume()
-	e.settle(t, uuid, inspected)
+	e.awaitNode(t, uuid, inspected)
 	got := e.do(t, "GET", inventory, "").want(t, http.StatusOK).object(t)
 	if got["inventory"] == nil || got["plugin_data"] == nil {
 		t.Errorf("inventory = %v, want both parts", got)
@@ -101,7 +101,7 @@ func TestObjectStoreThatIsNoLongerConfiguredIsMissed(t *testing.T) {
 	server, dir := objectstoretest.Start(t), t.TempDir()
 	e := startIn(t, dir, onServer(server))
 	uuid := e.post(t, machine(goodMAC))
-	e.settle(t, uuid, inspected)
+	e.awaitNode(t, uuid, inspected)
 	e.stop(t)
 
 	e = startIn(t, dir, nil)

@@ -25,7 +25,7 @@ func TestMachineIsInspectedThroughItsBMC(t *testing.T) {
 			ident := r.register(t, bootMAC, body)
 			before := bmc.Effects()
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-			n := r.settle(t, ident, func(n map[string]any) bool { return inState("manageable")(n) && inspected(n) })
+			n := r.awaitNode(t, ident, func(n map[string]any) bool { return inState("manageable")(n) && inspected(n) })
 			if n["last_error"] != nil || !slices.Equal(before, bmc.Effects()) {
 				t.Errorf("last_error %v, effects %q; want none", n["last_error"], bmc.Effects())
 			}
@@ -81,7 +81,7 @@ func TestMachineWithoutAddressesFailsInspectionUnlessItHasPorts(t *testing.T) {
 	inspect := func(state string) map[string]any {
 		t.Helper()
 		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-		return r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
+		return r.awaitNode(t, ident, func(n map[string]any) bool { return n["provision_state"] == state && n["reservation"] == nil })
 	}
 	if n := inspect("manageable"); n["last_error"] != nil || !inspected(n) {
 		t.Errorf("with a port: %v", n["last_error"])

@@ -58,7 +58,7 @@ func TestSecretsNeverLeaveTheEngine(t *testing.T) {
 	e.do(t, "PATCH", item, `[{"op":"replace","path":"/driver_info/ipmi_password","value":"******"}]`).want(t, http.StatusOK)
 	e.do(t, "PATCH", item, `[{"op":"add","path":"/driver_info/ipmi_password","value":"hunter2-new"}]`).want(t, http.StatusOK)
 	e.do(t, "PUT", item+"/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	e.settle(t, uuid, inState("manageable"))
+	e.awaitNode(t, uuid, inState("manageable"))
 
 	for _, search := range []struct{ where, text, secret string }{
 		{"an answer", e.seen.String(), secret}, {"the log", e.log.String(), secret}, {"the log", e.log.String(), written},
@@ -74,7 +74,7 @@ func TestSecretsNeverLeaveTheEngine(t *testing.T) {
 func TestAgentTokenIsToldOnce(t *testing.T) {
 	e := start(t, nil)
 	uuid := e.post(t, machine(goodMAC))
-	e.settle(t, uuid, inspected)
+	e.awaitNode(t, uuid, inspected)
 	told := e.send(t, "GET", "/v1/lookup?node_uuid="+uuid, headers{"X-OpenStack-Ironic-API-Version": "1.62"}, nil).want(t, http.StatusOK)
 	config, _ := told.object(t)["config"].(map[string]any)
 	token, _ := config["agent_token"].(string)
@@ -114,8 +114,8 @@ func TestRefusedMachinesCannotTellWhy(t *testing.T) {
 	e := startIn(t, dir, nil)
 	known := e.post(t, machine(waiting))
 	other := e.post(t, machine(offline))
-	e.settle(t, known, inspected)
-	e.settle(t, other, inspected)
+	e.awaitNode(t, known, inspected)
+	e.awaitNode(t, other, inspected)
 	registered := e.create(t, `{"driver":"fake-hardware","driver_info":{"redfish_address":"https://192.0.2.77"}}`)
 	e.stop(t)
 	e = startIn(t, dir, func(c *engine.Config) { c.AutoDiscovery.Enabled = false })
@@ -211,7 +211,7 @@ func TestFailuresTellNoCredentialsOfURLs(t *testing.T) {
 	uuid := e.create(t, `{"driver":"fake-hardware","name":"a","driver_info":{"fake_verify_error":
 		"Get \"https://user:`+secret+`@192.0.2.1/a.iso?signature=`+secret+`\": refused"}}`)
 	e.do(t, "PUT", "/v1/nodes/a/states/provision", `{"target":"manage"}`).want(t, http.StatusAccepted)
-	failed := e.settle(t, uuid, func(n map[string]any) bool { return n["last_error"] != nil })
+	failed := e.awaitNode(t, uuid, func(n map[string]any) bool { return n["last_error"] != nil })
 	history := e.do(t, "GET", "/v1/nodes/a/history/detail", "").want(t, http.StatusOK).body
 	for where, text := range map[string]string{"last_error": fmt.Sprint(failed["last_error"]), "the history": history, "the log": e.log.String()} {
 		if strings.Contains(text, secret) || !strings.Contains(text, "://******@192.0.2.1/a.iso?signature=******") {

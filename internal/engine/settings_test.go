@@ -76,16 +76,16 @@ func TestWhatAMachineGotIsShownAlsoWhenItsServicingEndsEarly(t *testing.T) {
 			body["driver_info"].(map[string]any)["firmware_source"] = "http"
 			ident := r.register(t, bootMAC, body)
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"adopt"}`).want(t, http.StatusAccepted)
-			r.settle(t, ident, inState("active"))
+			r.awaitNode(t, ident, inState("active"))
 			if machine.BIOS()[setting] == value {
 				t.Fatalf("%s is %s already", setting, value)
 			}
 			r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"service","disable_ramdisk":true,"service_steps":[
 				{"interface":"bios","step":"apply_configuration","args":{"settings":[{"name":"`+setting+`","value":"`+value+`"}]}},`+tc.steps+`]}`).want(t, http.StatusAccepted)
-			r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == tc.state && n["reservation"] == nil })
+			r.awaitNode(t, ident, func(n map[string]any) bool { return n["provision_state"] == tc.state && n["reservation"] == nil })
 			if tc.abort {
 				r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"abort"}`).want(t, http.StatusAccepted)
-				r.settle(t, ident, inState("active"))
+				r.awaitNode(t, ident, inState("active"))
 			}
 			bios := r.do(t, "GET", "/v1/nodes/"+ident+"/bios/"+setting, "").want(t, http.StatusOK).object(t)
 			if shown, _ := bios[setting].(map[string]any); shown["value"] != value || machine.BIOS()[setting] != value {
@@ -107,12 +107,12 @@ func TestAbortOfAnUpdateOfFirmwareEndsWithTheComponentThatIsWritten(t *testing.T
 	first, second := redfishtest.Serve(t, "ingot-firmware component=bmc version=99.1"), redfishtest.Serve(t, "ingot-firmware component=bios version=99.2")
 	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"clean","disable_ramdisk":true,"clean_steps":[{"interface":"firmware","step":"update","args":{"settings":[
 		{"component":"bmc","url":"`+first+`"},{"component":"bios","url":"`+second+`"}]}}]}`).want(t, http.StatusAccepted)
-	r.settle(t, ident, func(n map[string]any) bool {
+	r.awaitNode(t, ident, func(n map[string]any) bool {
 		return n["provision_state"] == "clean wait" && n["reservation"] == nil && len(machine.Effects()) > 0
 	})
 	r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"abort"}`).want(t, http.StatusAccepted)
 	machine.Pass(time.Hour)
-	n := r.settle(t, ident, func(n map[string]any) bool { return n["provision_state"] == "clean failed" && n["reservation"] == nil })
+	n := r.awaitNode(t, ident, func(n map[string]any) bool { return n["provision_state"] == "clean failed" && n["reservation"] == nil })
 	flashes := slices.DeleteFunc(machine.Effects(), func(kind string) bool { return kind != string(bmc.Flash) })
 	if text, _ := n["last_error"].(string); len(flashes) != 1 || !strings.Contains(text, "aborted by request after the step firmware.update") {
 		t.Errorf("%d flashes, last_error %q; want one", len(flashes), text)

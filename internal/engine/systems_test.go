@@ -22,7 +22,7 @@ func TestNodesShareABMCAndNotTheirMachines(t *testing.T) {
 		nodes = append(nodes, r.register(t, fmt.Sprintf("52:54:00:12:34:%02x", i), body))
 	}
 	r.do(t, "PUT", "/v1/nodes/"+nodes[1]+"/states/power", `{"target":"power on"}`).want(t, http.StatusAccepted)
-	r.settle(t, nodes[1], func(n map[string]any) bool { return n["power_state"] == "power on" && n["target_power_state"] == nil })
+	r.awaitNode(t, nodes[1], func(n map[string]any) bool { return n["power_state"] == "power on" && n["target_power_state"] == nil })
 	for i := range systems {
 		want := []string{}
 		if i == 1 {
@@ -36,7 +36,7 @@ func TestNodesShareABMCAndNotTheirMachines(t *testing.T) {
 	for _, ident := range nodes {
 		r.do(t, "PATCH", "/v1/nodes/"+ident, `[{"op":"replace","path":"/inspect_interface","value":"redfish"}]`).want(t, http.StatusOK)
 		r.do(t, "PUT", "/v1/nodes/"+ident+"/states/provision", `{"target":"inspect"}`).want(t, http.StatusAccepted)
-		r.settle(t, ident, func(n map[string]any) bool { return inState("manageable")(n) && inspected(n) })
+		r.awaitNode(t, ident, func(n map[string]any) bool { return inState("manageable")(n) && inspected(n) })
 		inventory, _ := r.do(t, "GET", "/v1/nodes/"+ident+"/inventory", "").object(t)["inventory"].(map[string]any)
 		vendor, _ := inventory["system_vendor"].(map[string]any)
 		serials[vendor["serial_number"]] = true

@@ -18,8 +18,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// settles waits until the discovery resource's status passes a check.
-func (b *bench) settles(d *discoveryv1.BareMetalHostDiscovery, what string, check func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool) {
+// awaitDiscovery waits until the discovery resource's status passes a check.
+func (b *bench) awaitDiscovery(d *discoveryv1.BareMetalHostDiscovery, what string, check func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool) {
 	b.Helper()
 	b.eventually("discovery "+d.Name+" "+what, func() string {
 		if err := b.client.Get(b.Context(), client.ObjectKeyFromObject(d), d); err != nil {
@@ -68,7 +68,7 @@ func TestUnknownMachineBecomesAnAvailableHost(t *testing.T) {
 	b.eventually("removal of the status annotation, which follows the status", func() string {
 		return b.host(h.Name).Annotations[v1alpha1.StatusAnnotation]
 	})
-	b.settles(d, "ready", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "ready", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return s.Counts.Created == 1 && s.Counts.Matched == 1 && s.Counts.EngineNodes == 1 && isTrue(discoveryv1.ReadyCondition)(s)
 	})
 	b.hasEvent("racks", "HostDiscovered")
@@ -118,7 +118,7 @@ func TestNodesInUseAreNotDiscovered(t *testing.T) {
 	b.boot("free")
 	d := b.discover("others", nil)
 	b.inState("free", v1alpha1.StateAvailable)
-	b.settles(d, "counted", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "counted", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return s.Counts.EngineNodes == 6 && s.Counts.Created == 1 && s.Counts.Skipped == 0
 	})
 	if got := len(b.hosts()); got != 1 {
@@ -136,7 +136,7 @@ func TestMachineOfAnExistingHostIsMatchedByAnyMAC(t *testing.T) {
 	})
 	b.boot("known")
 	d := b.discover("second-mac", nil)
-	b.settles(d, "matched", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Matched == 1 })
+	b.awaitDiscovery(d, "matched", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Matched == 1 })
 	if got := len(b.hosts()); got != 1 {
 		t.Errorf("%d hosts, want only the one that was there", got)
 	}
@@ -187,7 +187,7 @@ func TestOldestResourceTakesTheNodes(t *testing.T) {
 	younger := b.discover("b-younger", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.ResourceNameTemplate.Prefix = "y-" })
 	b.boot("shared")
 	b.inState("shared", v1alpha1.StateAvailable)
-	b.settles(younger, "in conflict", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(younger, "in conflict", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return isTrue(discoveryv1.ConflictCondition)(s) && meta.IsStatusConditionFalse(s.Conditions, discoveryv1.ReadyCondition)
 	})
 	b.hasEvent("b-younger", "DiscoveryConflict")
@@ -218,11 +218,11 @@ func TestDeletedHostStaysAwayWhenRediscoveryIsDenied(t *testing.T) {
 	h := b.inState("away", v1alpha1.StateAvailable)
 	b.remove(h)
 	b.gone("away")
-	b.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return len(s.Tombstones) == 1 && s.Tombstones[0].MAC == h.Spec.BootMACAddress
 	})
 	b.boot("away")
-	b.settles(d, "skipping", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "skipping", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return len(s.Skipped) == 1 && s.Skipped[0].Reason == discoveryv1.SkipTombstone
 	})
 	if b.host("away") != nil {
@@ -247,7 +247,7 @@ func TestDiscoveryIsBoundedAndHonoursIgnoredMachines(t *testing.T) {
 		s.MaxHosts = 1
 		s.IgnoredMACAddresses = []string{demo.SampleInventory("ignored").Hardware.Interfaces[1].MACAddress}
 	})
-	b.settles(d, "bounded", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "bounded", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		reasons := map[discoveryv1.SkipReason]int{}
 		for _, skipped := range s.Skipped {
 			reasons[skipped.Reason]++
@@ -262,7 +262,7 @@ func TestSuspendedDiscoveryMakesNoHosts(t *testing.T) {
 	b := newBench(t, nil)
 	b.boot("sleeper")
 	d := b.discover("suspended", func(s *discoveryv1.BareMetalHostDiscoverySpec) { s.Suspend = true })
-	b.settles(d, "suspended", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "suspended", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, discoveryv1.ReadyCondition)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == discoveryv1.SuspendedReason
 	})
@@ -278,7 +278,7 @@ func TestEngineDownIsShownOnTheDiscovery(t *testing.T) {
 	b := newBench(t, nil)
 	b.engine.SetDown("no route to host")
 	d := b.discover("down", nil)
-	b.settles(d, "unreachable", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "unreachable", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, discoveryv1.EngineReachableCondition)
 		return c != nil && c.Status == metav1.ConditionFalse && c.Message == "engine is unreachable: no route to host" &&
 			meta.IsStatusConditionFalse(s.Conditions, discoveryv1.ReadyCondition)
@@ -287,7 +287,7 @@ func TestEngineDownIsShownOnTheDiscovery(t *testing.T) {
 	b.engine.SetDown("")
 	b.boot("late")
 	b.inState("late", v1alpha1.StateAvailable)
-	b.settles(d, "ready", isTrue(discoveryv1.ReadyCondition))
+	b.awaitDiscovery(d, "ready", isTrue(discoveryv1.ReadyCondition))
 }
 
 func TestDiscoveryResourceCanGoAndHostsStay(t *testing.T) {
@@ -360,7 +360,7 @@ func TestNodeThatWentIsNotReportedAsSkipped(t *testing.T) {
 	b.remove(h)
 	b.gone("leaving")
 	b.update(d, func() { d.Spec.HostTemplate.Architecture = "x86_64" }) // polls at once
-	b.settles(d, "polled again", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "polled again", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return s.ObservedGeneration == 2 && s.Counts.EngineNodes == 120 && len(s.Skipped) == 0
 	})
 }

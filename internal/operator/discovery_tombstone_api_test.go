@@ -52,7 +52,7 @@ func TestMachinesDeletedWhileDiscoveryIsDownStayAway(t *testing.T) {
 		Controllers: []string{operator.GroupDiscovery}, PollInterval: 100 * time.Millisecond,
 	})
 	b.inState("new", v1alpha1.StateAvailable)
-	b.settles(d, "keeping the machines away", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "keeping the machines away", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		tombstones := 0
 		for _, skipped := range s.Skipped {
 			if skipped.Reason == discoveryv1.SkipTombstone {
@@ -85,7 +85,7 @@ func TestHostDeletedWhileDiscoveryIsDownLeavesItsMachineAway(t *testing.T) {
 	b.boot("web")
 	b.boot("new")
 	only(operator.GroupDiscovery)
-	b.settles(d, "keeping the machine away", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
+	b.awaitDiscovery(d, "keeping the machine away", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool {
 		return len(s.Skipped) == 1 && s.Skipped[0].Reason == discoveryv1.SkipTombstone
 	})
 	if got := b.hosts(); len(got) != 1 || got[0].Name != "new" {

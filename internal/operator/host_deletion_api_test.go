@@ -94,7 +94,7 @@ func TestDeletionEndsEvenWhenTheEngineRefuses(t *testing.T) {
 	// Discovery must not take the remaining node for a machine that somebody has booted.
 	b.boot("new")
 	b.inState("new", v1alpha1.StateAvailable)
-	b.settles(d, "leaving the node out", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Created == 1 })
+	b.awaitDiscovery(d, "leaving the node out", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return s.Counts.Created == 1 })
 	if b.host("demo-delete-error") != nil {
 		t.Error("discovery created the host of the node again that the engine refused to delete")
 	}

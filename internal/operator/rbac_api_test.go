@@ -65,7 +65,7 @@ func TestEachGroupNeedsNoMoreThanItsOwnRole(t *testing.T) {
 	host.hasChildren("deployed")
 	host.remove(h)
 	host.gone("privileged")
-	discovery.settles(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
+	discovery.awaitDiscovery(d, "with a tombstone", func(s *discoveryv1.BareMetalHostDiscoveryStatus) bool { return len(s.Tombstones) == 1 })
 }
 
 // owned waits until an object has a number of owners.

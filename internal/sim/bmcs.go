@@ -158,7 +158,7 @@ const (
 
 // waker returns the function with which BMCs act in time while the power of a machine changes.
 func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
-	return func(after time.Duration, settle func()) {
+	return func(after time.Duration, act func()) {
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		if ms.stopped {
@@ -166,7 +166,7 @@ func (ms *Machines) waker(ctx context.Context) func(time.Duration, func()) {
 		}
 		ms.bmcs.running.Go(func() {
 			if agent.Sleep(ctx, agent.RealClock, after) == nil {
-				settle()
+				act()
 			}
 		})
 	}

@@ -74,7 +74,7 @@ func benchClaims(ctx context.Context, b *bench) (err error) {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(settleTime):
+	case <-time.After(lastWritesTime):
 	}
 	after, err := c.writes(ctx)
 	if err != nil {

@@ -84,15 +84,15 @@ type operatorRun struct {
 	writes, events float64 // targets for each host; 0 events means no target
 }
 
-// settleTime is how long the last writes and events may take after all hosts are available.
-const settleTime = 10 * time.Second
+// lastWritesTime is how long the last writes and events may take after all hosts are available.
+const lastWritesTime = 10 * time.Second
 
 // addOperator adds the figures of a run, after it has verified the result of the run.
 func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess, r operatorRun) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(settleTime):
+	case <-time.After(lastWritesTime):
 	}
 	if err := c.verify(ctx, fleet); err != nil {
 		return err

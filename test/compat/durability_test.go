@@ -221,9 +221,9 @@ func (s *session) do(what, method, path, body, marker string, status int) map[st
 // readOnly marks a request that changes nothing.
 const readOnly = "\x00"
 
-// settle waits until a node satisfies a condition. Otherwise the work on the node could write in
+// awaitNode waits until a node satisfies a condition. Otherwise the work on the node could write in
 // place of the next request.
-func (s *session) settle(node string, done func(map[string]any) bool) {
+func (s *session) awaitNode(node string, done func(map[string]any) bool) {
 	s.t.Helper()
 	process.Eventually(s.t, time.Minute, "the end of the work on node "+node, func() bool {
 		return done(s.do("show", http.MethodGet, "/v1/nodes/"+node, "", readOnly, http.StatusOK))
@@ -250,9 +250,9 @@ func (s *session) register(serial int) {
 	s.do("start maintenance", "PUT", path+"/maintenance", fmt.Sprintf(`{"reason":"repair-%s"}`, name), "repair-"+name, 202)
 	s.do("end maintenance", "DELETE", path+"/maintenance", "", name, 202)
 	s.do("manage", "PUT", path+"/states/provision", `{"target":"manage"}`, name, 202)
-	s.settle(node, inState("manageable"))
+	s.awaitNode(node, inState("manageable"))
 	s.do("provide", "PUT", path+"/states/provision", `{"target":"provide"}`, name, 202)
-	s.settle(node, inState("available"))
+	s.awaitNode(node, inState("available"))
 	s.do("delete port", "DELETE", "/v1/ports/"+port, "", "", 204)
 	s.do("delete node", "DELETE", path, "", "", 204)
 }
@@ -268,7 +268,7 @@ func (s *session) discover(serial int) {
 		"disks":[],"memory":{"total":8589934592,"physical_mb":8192},"bmc_address":"0.0.0.0","bmc_v6address":"::/0",
 		"system_vendor":{"product_name":"P","serial_number":"S","manufacturer":"M"},
 		"boot":{"current_boot_mode":"uefi","pxe_interface":%q},"hostname":"h"}}`, mac, address, mac), mac, 200)["uuid"].(string)
-	s.settle(node, inspected)
+	s.awaitNode(node, inspected)
 	config := s.do("lookup", "GET", "/v1/lookup?addresses="+mac, "", "agent_secret_token", 200)["config"].(map[string]any)
 	callback := "https://" + address + ":9999"
 	s.do("heartbeat", "POST", "/v1/heartbeat/"+node,

@@ -221,18 +221,18 @@ func (w *world) create(ctx context.Context, r *rand.Rand, s *subject) bool {
 	return false
 }
 
-// settleWithin is how long nodes may take to come to rest when every fault is over.
-const settleWithin = time.Minute
+// restWithin is how long nodes may take to come to rest when every fault is over.
+const restWithin = time.Minute
 
 // accompany asks verbs of a node until it is deleted, or ctx has ended and it rests.
 func (w *world) accompany(ctx context.Context, r *rand.Rand, s *subject) {
 	var now *episode
 	defer s.gone.Store(true)
-	settled := time.Time{} // when it has to rest at the latest; zero while ctx lasts
+	deadline := time.Time{} // when it has to rest at the latest; zero while ctx lasts
 	for w.ctx.Err() == nil {
 		n := w.node(w.ctx, r, s)
-		if ctx.Err() != nil && settled.IsZero() {
-			settled = time.Now().Add(settleWithin)
+		if ctx.Err() != nil && deadline.IsZero() {
+			deadline = time.Now().Add(restWithin)
 		}
 		switch {
 		case n == nil:
@@ -246,7 +246,7 @@ func (w *world) accompany(ctx context.Context, r *rand.Rand, s *subject) {
 				return
 			}
 			now = w.next(r, s, n)
-		case !settled.IsZero() && time.Now().After(settled):
+		case !deadline.IsZero() && time.Now().After(deadline):
 			w.violated(s.name, "does not come to rest: %s", inJSON(n))
 			return
 		case !w.nudge(ctx, r, s, n):

@@ -32,7 +32,7 @@ func TestWhatMustHoldHoldsWithRealProcesses(t *testing.T) {
 	}
 	length := time.Duration(*seconds) * time.Second
 	fmt.Printf("seed %d, %s\n", seed, length)
-	ctx, cancel := context.WithTimeout(context.Background(), length+4*settleWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), length+4*restWithin)
 	defer cancel()
 	w := newWorld(t, ctx, seed)
 	w.run(length)
@@ -112,7 +112,7 @@ func (w *world) checkTables(db *pgx.Conn) error {
 		UNION ALL SELECT 'lease of ' || leases.owner || ' of ' || nodes.name FROM leases JOIN nodes ON nodes.id = leases.node_id
 		WHERE expires_at > extract(epoch FROM clock_timestamp()) * 1000000`
 	var found []string
-	for until := time.Now().Add(settleWithin); time.Now().Before(until); pass(w.ctx, 200*time.Millisecond) {
+	for until := time.Now().Add(restWithin); time.Now().Before(until); pass(w.ctx, 200*time.Millisecond) {
 		rows, err := db.Query(w.ctx, left)
 		if err != nil {
 			return err

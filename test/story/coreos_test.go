@@ -24,9 +24,9 @@ func TestHardwareManagerThatDeploysByItselfGetsTheUserData(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, n.ID) })
-	p.settles(t, n.ID, node.Manageable)
+	p.awaitIdle(t, n.ID, node.Manageable)
 	p.ask(t, func(ctx context.Context) error { return p.Provide(ctx, n.ID, provisioner.ProvideOptions{}) })
-	p.settles(t, n.ID, node.Available)
+	p.awaitIdle(t, n.ID, node.Available)
 
 	const ignition = `{"ignition": {"version": "3.4.0"}}`
 	p.ask(t, func(ctx context.Context) error {
@@ -34,7 +34,7 @@ func TestHardwareManagerThatDeploysByItselfGetsTheUserData(t *testing.T) {
 			InstanceID: instanceUUID, Step: "install_coreos", ConfigDrive: &provisioner.ConfigDrive{UserData: ignition},
 		})
 	})
-	p.settles(t, n.ID, node.Active)
+	p.awaitIdle(t, n.ID, node.Active)
 	disks := r.Machine(0).Disks()
 	device, _, ok := disks.Bootable()
 	if got, _ := disks.ReadFile(device, disk.Ignition); !ok || string(got) != ignition {

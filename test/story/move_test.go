@@ -21,11 +21,11 @@ func (m *managed) deploys(t *testing.T) *metal3v1alpha1.BareMetalHost {
 	m.inState(t, metal3v1alpha1.StateAvailable)
 	m.deploysImage(t)
 	m.runsSystem(t)
-	return m.settled(t)
+	return m.awaitProvisioned(t)
 }
 
-// settled waits until a host in use is as it should be.
-func (m *managed) settled(t *testing.T) *metal3v1alpha1.BareMetalHost {
+// awaitProvisioned waits until a host in use is as it should be.
+func (m *managed) awaitProvisioned(t *testing.T) *metal3v1alpha1.BareMetalHost {
 	t.Helper()
 	return m.shows(t, "provisioned and powered on without an error", func(h *metal3v1alpha1.BareMetalHost) bool {
 		return h.Status.Provisioning.State == metal3v1alpha1.StateProvisioned && h.Status.ErrorType == "" && h.Status.PoweredOn &&
@@ -93,7 +93,7 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 	if err := to.kube.Delete(t.Context(), secret); client.IgnoreNotFound(err) != nil {
 		t.Fatal(err)
 	}
-	from.settled(t)
+	from.awaitProvisioned(t)
 
 	status := statusOf(t, before)
 	from.change(t, func(h *metal3v1alpha1.BareMetalHost) {
@@ -102,7 +102,7 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 		}
 	})
 	from.copyTo(t, to, func(h *metal3v1alpha1.BareMetalHost) { delete(h.Annotations, metal3v1alpha1.PausedAnnotation) })
-	after := to.settled(t)
+	after := to.awaitProvisioned(t)
 	from.change(t, func(h *metal3v1alpha1.BareMetalHost) { h.Annotations = nil }) // cancels the move too late
 	from.shows(t, "without the node", func(h *metal3v1alpha1.BareMetalHost) bool { return h.Status.ErrorType != "" })
 	from.vanishes(t)
@@ -116,7 +116,7 @@ func TestHostMovesBetweenClustersOfOneEngineAsItIs(t *testing.T) {
 		t.Errorf("done to the machine: %q, want %q as before the move", got, done)
 	}
 	to.heldOffByTwo(t)
-	to.settled(t)
+	to.awaitProvisioned(t)
 	to.runsSystem(t)
 }
 
@@ -138,7 +138,7 @@ func TestDetachedHostMovesToAnotherClusterAsItIs(t *testing.T) {
 	from.copyTo(t, to, func(copied *metal3v1alpha1.BareMetalHost) {
 		copied.Annotations = map[string]string{metal3v1alpha1.StatusAnnotation: statusOf(t, h)}
 	})
-	to.settled(t)
+	to.awaitProvisioned(t)
 	from.vanishes(t)
 	if got := r.effects("0"); !slices.Equal(got, done) || r.Machine(0).Status().Boots != boots {
 		t.Errorf("done to the machine: %q, want %q as before the move", got, done)

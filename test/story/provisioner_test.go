@@ -57,8 +57,8 @@ func (p *provisioned) ask(t *testing.T, request func(ctx context.Context) error)
 	})
 }
 
-// settles waits until the node is in a state and has no work.
-func (p *provisioned) settles(t *testing.T, id string, state node.State) (n provisioner.Node) {
+// awaitIdle waits until the node is in a state and no work on it is left.
+func (p *provisioned) awaitIdle(t *testing.T, id string, state node.State) (n provisioner.Node) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) (err error) {
 		if n, err = p.Node(ctx, id); err != nil {
@@ -99,10 +99,10 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	p.registration.Credentials = right
 	p.update(t, id, provisioner.UpdateOptions{WithCredentials: true})
 	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, id) })
-	if n := p.settles(t, id, node.Manageable); n.Power != node.PowerOff {
+	if n := p.awaitIdle(t, id, node.Manageable); n.Power != node.PowerOff {
 		t.Errorf("the power is %q, want it off", n.Power)
 	}
-	if again := p.update(t, id, provisioner.UpdateOptions{}); again.UpdatedAt != p.settles(t, id, node.Manageable).UpdatedAt {
+	if again := p.update(t, id, provisioner.UpdateOptions{}); again.UpdatedAt != p.awaitIdle(t, id, node.Manageable).UpdatedAt {
 		t.Error("an update without a difference changed the node")
 	}
 	p.registration.Credentials.Password = "wrong, too"
@@ -115,7 +115,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	p.ask(t, func(ctx context.Context) error { return p.CheckAccess(ctx, id) })
 
 	p.ask(t, func(ctx context.Context) error { return p.Inspect(ctx, id) })
-	p.settles(t, id, node.Manageable)
+	p.awaitIdle(t, id, node.Manageable)
 	if _, err := p.Inventory(ctx, id); err != nil {
 		t.Error(err)
 	}
@@ -123,7 +123,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	before := fmt.Sprint(machine.BMC().BIOS()[attribute])
 	p.runsSteps(t, id, node.Manageable, p.Clean, attribute, value)
 	p.ask(t, func(ctx context.Context) error { return p.Provide(ctx, id, provisioner.ProvideOptions{}) })
-	p.settles(t, id, node.Available)
+	p.awaitIdle(t, id, node.Available)
 
 	if err := p.Service(ctx, id, []node.Step{{Interface: "power", Step: "reboot"}}); !errors.Is(err, provisioner.ErrConflict) {
 		t.Errorf("service of a node without a deployment: %v, want a conflict", err)
@@ -137,7 +137,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 	for range 2 { // as if the first answer were lost
 		p.ask(t, func(ctx context.Context) error { return p.Deploy(ctx, id, deployment) })
 	}
-	if n := p.settles(t, id, node.Active); n.InstanceID != instanceUUID || n.Power != node.PowerOn {
+	if n := p.awaitIdle(t, id, node.Active); n.InstanceID != instanceUUID || n.Power != node.PowerOn {
 		t.Errorf("deployed node: %+v", n)
 	}
 	r.runs(t, image, 1)
@@ -158,7 +158,7 @@ func TestProvisionerTakesAMachineThroughItsLife(t *testing.T) {
 
 	erased := len(r.done(effect.Wipe))
 	p.ask(t, func(ctx context.Context) error { return p.Undeploy(ctx, id) })
-	if n := p.settles(t, id, node.Available); n.InstanceID != "" {
+	if n := p.awaitIdle(t, id, node.Available); n.InstanceID != "" {
 		t.Errorf("undeployed node: %+v", n)
 	}
 	if len(r.done(effect.Wipe)) != erased+1 {
@@ -193,7 +193,7 @@ func (p *provisioned) runsSteps(t *testing.T, id string, end node.State,
 		t.Fatalf("steps %v for %s = %s with %d settings", steps, attribute, value, len(settings))
 	}
 	p.ask(t, func(ctx context.Context) error { return run(ctx, id, steps) })
-	p.settles(t, id, end)
+	p.awaitIdle(t, id, end)
 	if got := p.Machine(0).BMC().BIOS()[attribute]; got != value {
 		t.Errorf("%s is %v, want %s", attribute, got, value)
 	}
@@ -220,7 +220,7 @@ func TestDiscoveredMachineGetsABMC(t *testing.T) {
 		return nil
 	})
 	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, id) })
-	p.settles(t, id, node.Manageable)
+	p.awaitIdle(t, id, node.Manageable)
 	before, err := p.MACs(ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +270,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 	}
 	id := n.ID
 	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, id) })
-	p.settles(t, id, node.Manageable)
+	p.awaitIdle(t, id, node.Manageable)
 
 	size := 20
 	for _, volumes := range [][]v1alpha1.HardwareRAIDVolume{{{Level: "1", Name: "root", SizeGibibytes: &size}}, {}} {
@@ -279,7 +279,7 @@ func TestProvisionerUsesWhatABMCCanDo(t *testing.T) {
 		p.ask(t, func(ctx context.Context) error {
 			return p.Clean(ctx, id, provisioner.RAIDSteps(raid))
 		})
-		p.settles(t, id, node.Manageable)
+		p.awaitIdle(t, id, node.Manageable)
 		if got := machine.Volumes(); len(got) != len(volumes) {
 			t.Errorf("volumes %+v, want %+v", got, volumes)
 		}
@@ -344,10 +344,10 @@ func TestProvisionerAdoptsWhatRunsAlready(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.ask(t, func(ctx context.Context) error { return p.Manage(ctx, n.ID) })
-	p.settles(t, n.ID, node.Manageable)
+	p.awaitIdle(t, n.ID, node.Manageable)
 	for range 2 {
 		p.ask(t, func(ctx context.Context) error { return p.Adopt(ctx, n.ID) })
-		p.settles(t, n.ID, node.Active)
+		p.awaitIdle(t, n.ID, node.Active)
 	}
 	if n := p.update(t, n.ID, provisioner.UpdateOptions{}); n.InstanceID != instanceUUID || n.State != node.Active {
 		t.Errorf("adopted node: %+v", n)
@@ -386,7 +386,7 @@ func TestProvisionerWorksWithoutMachines(t *testing.T) {
 		{func(ctx context.Context) error { return p.Undeploy(ctx, n.ID) }, node.Available},
 	} {
 		p.ask(t, work.ask)
-		p.settles(t, n.ID, work.end)
+		p.awaitIdle(t, n.ID, work.end)
 	}
 	p.ask(t, func(ctx context.Context) error { return p.Delete(ctx, n.ID, p.registration.Mark) })
 }

@@ -25,9 +25,9 @@ type rivalHost struct {
 	cluster int
 }
 
-// settle waits until each machine is available as the host of one cluster, and no other host has a
+// awaitOwners waits until each machine is available as the host of one cluster, and no other host has a
 // node. It returns these hosts by the address that their machine boots from, and the others.
-func (all rivals) settle(t *testing.T) (users map[string]rivalHost, others []rivalHost) {
+func (all rivals) awaitOwners(t *testing.T) (users map[string]rivalHost, others []rivalHost) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		users, others = map[string]rivalHost{}, nil
@@ -96,7 +96,7 @@ func TestOperatorsOfTwoClustersOnOneEngineNeverShareANode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	users, others := all.settle(t)
+	users, others := all.awaitOwners(t)
 	before := all.nodes(t, users)
 	if len(before) != r.Len() {
 		t.Errorf("the engine has the nodes %v, want one for each of %d machines", before, r.Len())
@@ -115,7 +115,7 @@ func TestOperatorsOfTwoClustersOnOneEngineNeverShareANode(t *testing.T) {
 		return h.Status.Provisioning.State == metal3v1alpha1.StateUnmanaged && c != nil && strings.Contains(c.Message, used.Status.Provisioning.ID+" is in use")
 	})
 	other.isDeleted(t)
-	again, others := all.settle(t)
+	again, others := all.awaitOwners(t)
 	for mac, h := range users {
 		if again[mac].UID != h.UID || again[mac].Status.Provisioning.ID != h.Status.Provisioning.ID || len(others) != 0 {
 			t.Errorf("machine %s is host %s with node %s, want host %s with node %s", mac, again[mac].UID, again[mac].Status.Provisioning.ID, h.UID, h.Status.Provisioning.ID)
@@ -138,7 +138,7 @@ func TestOperatorsOfTwoClustersOnOneEngineNeverShareANode(t *testing.T) {
 	if err := r.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
-	last, _ := all.settle(t)
+	last, _ := all.awaitOwners(t)
 	after := all.nodes(t, last)
 	for mac, h := range users {
 		if id := h.Status.Provisioning.ID; mac != r.bootMAC(0) && (last[mac].UID != h.UID || after[id] != before[id]) {

@@ -35,7 +35,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if err := r.keepFilter(ctx, &d); err != nil {
-		return settle(err)
+		return resultOf(err)
 	}
 	if leave, err := r.isLeftAlone(ctx, d.Labels[clusterv1.ClusterNameLabel], &d); leave || err != nil {
 		return ctrl.Result{}, err
@@ -47,14 +47,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	ready, wait, err := work(ctx, &d)
 	text, known := problemText(err)
 	if err != nil && !known {
-		return settle(err)
+		return resultOf(err)
 	}
 	if known {
 		wait = requeue.Spread(retryPause, retryPause/4, req.String(), 0)
 	}
 	before := d.Status.ErrorMessage
 	if err := r.say(ctx, &d, ready, text); err != nil {
-		return settle(err)
+		return resultOf(err)
 	}
 	if !isExpected(err) {
 		r.warn(&d, "RenderingFailed", "Render", before, text)

@@ -37,7 +37,7 @@ func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 			return ctrl.Result{}, err
 		}
 		if err := r.prepare(ctx, t); err != nil {
-			return settle(err)
+			return resultOf(err)
 		}
 	}
 	claims, err := r.claims(ctx, req)
@@ -64,12 +64,12 @@ func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	if deleting && err == nil && len(indexes(req.Name, existing)) == 0 {
 		err = r.patch(ctx, t, func() { controllerutil.RemoveFinalizer(t, v1beta2.DataTemplateFinalizer) })
 	}
-	return settle(err)
+	return resultOf(err)
 }
 
-// settle returns the result of a pass. If somebody else wrote, made or deleted an object first, the
+// resultOf returns the result of a pass. If somebody else wrote, made or deleted an object first, the
 // next pass comes soon.
-func settle(err error) (ctrl.Result, error) {
+func resultOf(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
 	}

@@ -98,7 +98,7 @@ func TestNoHistoryDeletesTheNodeOfARunningMachine(t *testing.T) {
 		}
 		deleted += count(w.writes, "delete Node")
 		w.finding = nil
-		settle(w)
+		endDisturbancesAndRequest(w)
 		if isConcerned(w.theMachine(0)) || isHeld(w.host(0)) || !w.running[name("host", 0)] || w.theNode(0) == nil {
 			t.Errorf("Machine %v, host %v, running %t", w.theMachine(0).Annotations, w.host(0).Annotations, w.running[name("host", 0)])
 		}
@@ -126,8 +126,8 @@ func endDisturbances(w *world) {
 	})
 }
 
-// settle ends all disturbances and withdraws the request.
-func settle(w *world) {
+// endDisturbancesAndRequest ends all disturbances and withdraws the request.
+func endDisturbancesAndRequest(w *world) {
 	w.Helper()
 	endDisturbances(w)
 	w.withdraw(0)

@@ -86,8 +86,8 @@ var (
 )
 
 const (
-	// settling is the time within which an accepted restart begins.
-	settling = 15 * time.Second
+	// restartDelay is the time within which an accepted restart begins.
+	restartDelay = 15 * time.Second
 	// shortestPoll is the shortest time between two reads of a machine that is changing.
 	shortestPoll = 500 * time.Millisecond
 )
@@ -163,7 +163,7 @@ func (c *call) restart(ctx context.Context, state node.PowerState, turn driver.T
 	if err := c.change(ctx, chassisControl, byte(legRestart.action)); err != nil {
 		return driver.Outcome{}, err
 	}
-	return driver.Outcome{Again: settling, Phase: legRestart.sent()}, nil
+	return driver.Outcome{Again: restartDelay, Phase: legRestart.sent()}, nil
 }
 
 // InjectNMI interrupts the machine. It does not repeat a request whose outcome is unknown: a second

@@ -133,8 +133,8 @@ func planOf(target node.PowerState, keepsOn bool, state schemas.PowerState, phas
 }
 
 const (
-	// settling is the time within which an accepted restart begins.
-	settling = 15 * time.Second
+	// restartDelay is the time within which an accepted restart begins.
+	restartDelay = 15 * time.Second
 	// shortestPoll is the shortest time between two reads of a machine that is changing.
 	shortestPoll = 500 * time.Millisecond
 )
@@ -216,7 +216,7 @@ func (c *call) resetOn(system *schemas.ComputerSystem, now leg, turn driver.Turn
 	if _, err := c.reset(system, now); err != nil {
 		return 0, "", err
 	}
-	return settling, now.sent(), nil
+	return restartDelay, now.sent(), nil
 }
 
 // reset requests the reset of a leg and reads the system again. A refusal is ignored if the machine

@@ -42,10 +42,10 @@ func (l *life) judged(name string, valid, changed bool) {
 	}
 }
 
-// settled is an engine that shows the settings which are asked for.
-type settled struct{ *demo.Engine }
+// appliedSettings is an engine that shows the settings which are asked for.
+type appliedSettings struct{ *demo.Engine }
 
-func (settled) Settings(context.Context, string) ([]provisioner.Setting, error) {
+func (appliedSettings) Settings(context.Context, string) ([]provisioner.Setting, error) {
 	return []provisioner.Setting{{Name: "BootTimeout", Value: "9"}}, nil
 }
 
@@ -56,7 +56,7 @@ func TestHostWhoseMachineGotItsSettingsMeanwhileGoesOn(t *testing.T) {
 	l.rests("web", v1alpha1.StatePreparing)
 	l.judged("web", true, true)
 	l.until("web", "about to be configured", func(h *v1alpha1.BareMetalHost) bool { return h.Status.Operation.Request == askClean })
-	l.r = newTestReconciler(t, l.api, settled{l.engine}, func() time.Time { return l.now }, nil)
+	l.r = newTestReconciler(t, l.api, appliedSettings{l.engine}, func() time.Time { return l.now }, nil)
 	if h := l.rests("web", v1alpha1.StateAvailable); h.Status.Updates.Settings.Applied != 1 {
 		t.Errorf("record of the settings: %+v, want them applied", h.Status.Updates.Settings)
 	}

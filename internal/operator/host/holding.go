@@ -63,7 +63,7 @@ func (p holding) reconcile(ctx context.Context, s *scope, res result, err error)
 	done, next, failed := p.power.steerAs(ctx, s, steering{later: true})
 	s.progress = shown
 	if done {
-		p.settle(s)
+		p.endPowerOperation(s)
 		return res, err
 	}
 	if err != nil {
@@ -92,8 +92,8 @@ func (p holding) readNode(ctx context.Context, s *scope, err error) bool {
 	return heldNodes[s.node.State]
 }
 
-// settle ends the operation on the power. The host keeps its place in the queue.
-func (holding) settle(s *scope) {
+// endPowerOperation ends the operation on the power. The host keeps its place in the queue.
+func (holding) endPowerOperation(s *scope) {
 	record := &s.host.Status.Operation
 	operation, works := workOf[s.state()]
 	switch {

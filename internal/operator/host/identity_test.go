@@ -88,7 +88,7 @@ func (e oneMachine) Identify(context.Context, bmc.Access, bmc.Credentials) (node
 	return e.told, nil
 }
 
-func TestUUIDInTheInventorySettlesWhatTheHostShows(t *testing.T) {
+func TestUUIDInTheInventoryDecidesWhatTheHostShows(t *testing.T) {
 	t.Parallel()
 	const uuid = "00112233-4455-6677-8899-aabbccddeeff"
 	for serial, want := range map[string]metav1.ConditionStatus{"SN1": metav1.ConditionTrue, "SN2": metav1.ConditionFalse} {

@@ -278,11 +278,11 @@ func TestSettingsThatAMachineDoesNotTakeAreAppliedOnceAlsoWhenItsHostIsMoved(t *
 			l.until("web", "being given its settings", func(h *v1alpha1.BareMetalHost) bool {
 				return l.count("web", tt.verb) == 1 && h.Status.Updates.Settings.Requested == 1
 			})
-			settled := func(h *v1alpha1.BareMetalHost) bool {
+			updated := func(h *v1alpha1.BareMetalHost) bool {
 				return h.Status.Provisioning.State == tt.state && h.Status.Updates.Service.Request == "" && h.Status.Updates.Settings.Requested == 0
 			}
 			if !tt.running {
-				l.until("web", "given its settings", settled)
+				l.until("web", "given its settings", updated)
 			}
 
 			status, err := json.Marshal(l.host("web").Status)
@@ -299,11 +299,11 @@ func TestSettingsThatAMachineDoesNotTakeAreAppliedOnceAlsoWhenItsHostIsMoved(t *
 			l.create(settings)
 			l.now = l.now.Add(tt.moves)
 			l.arrives("web", tt.status(string(status)))
-			l.until("web", "settled here", settled)
+			l.until("web", "given its settings here", updated)
 			l.annotate("web", v1alpha1.RebootAnnotation, "")
 			l.until("web", "restarted", func(h *v1alpha1.BareMetalHost) bool {
 				_, asked := h.Annotations[v1alpha1.RebootAnnotation]
-				return !asked && settled(h)
+				return !asked && updated(h)
 			})
 			l.rests("web", tt.state)
 			if got := l.count("web", tt.verb); got != tt.want {

@@ -346,9 +346,9 @@ func (p liveUpdate) failed(ctx context.Context, s *scope, why error) error {
 	return &failure{v1alpha1.OperationService, why}
 }
 
-// settle shows what is left when the power is as the host asks: a failure stays until an
+// showFailure shows the last failure when the power is as the host asks: a failure stays until an
 // update succeeds or is not wanted any more.
-func (p liveUpdate) settle(s *scope) {
+func (p liveUpdate) showFailure(s *scope) {
 	status := &s.host.Status
 	record := status.Updates.Service
 	switch {

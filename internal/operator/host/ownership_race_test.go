@@ -227,8 +227,8 @@ func enrol(t *testing.T, at *url.URL) (c *baremetal.Client, id string) {
 	return c, n.UUID
 }
 
-// settle lets hosts have passes until they have been at rest for some.
-func settle(t *testing.T, name string, operators ...*rival) {
+// passUntilUnchanged lets hosts have passes until they have been at rest for some.
+func passUntilUnchanged(t *testing.T, name string, operators ...*rival) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		quiet := true
@@ -320,7 +320,7 @@ func TestOneOfTwoOperatorsThatTakeANodeAtTheSameMomentGetsIt(t *testing.T) {
 			}
 			turns[turn].take()
 		}
-		settle(t, name, operators[0], operators[1])
+		passUntilUnchanged(t, name, operators[0], operators[1])
 		n, err := c.Node(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +357,7 @@ func TestNodeThatAnOperatorHalfTookBecomesThatOfOneHost(t *testing.T) {
 			operators[1].pass(t.Context(), name)
 			operators[1].pass(t.Context(), name)
 			operators[0].restart()
-			settle(t, name, operators[0], operators[1])
+			passUntilUnchanged(t, name, operators[0], operators[1])
 			hasOneOwner(t, c, id, name, operators)
 			if t.Failed() {
 				t.Fatalf("ended after %d requests, too late: %t", after, late)

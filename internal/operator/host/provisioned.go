@@ -84,7 +84,7 @@ func (p provisioned) reconcile(ctx context.Context, s *scope) (result, error) {
 		return res, err
 	}
 	s.host.Status.Operation = v1alpha1.OperationStatus{} // the power is as it should be
-	p.live.settle(s)
+	p.live.showFailure(s)
 	res.requeueAfter = requeue.Soonest(res.requeueAfter, next.requeueAfter)
 	return res, nil
 }

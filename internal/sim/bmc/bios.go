@@ -55,7 +55,7 @@ type biosState struct {
 func (b *BMC) BIOS() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	values := make(map[string]any, len(b.config.Profile.Attributes))
 	for _, a := range b.config.Profile.Attributes {
 		values[a.Name] = a.Default
@@ -68,7 +68,7 @@ func (b *BMC) BIOS() map[string]any {
 func (b *BMC) PendingBIOS() map[string]any {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	pending := map[string]any{}
 	maps.Copy(pending, b.bios.pending)
 	return pending

@@ -63,7 +63,7 @@ type Config struct {
 	// Wake calls a function after a time. A BMC with a computer uses it when the power changes, so
 	// that the computer starts and stops in time although nobody calls the BMC. If it is nil, the
 	// computer starts and stops when the BMC is called next.
-	Wake func(after time.Duration, settle func())
+	Wake func(after time.Duration, act func())
 }
 
 // Computer is what a BMC switches on and off. Its methods must neither wait nor call the BMC.
@@ -139,8 +139,8 @@ func (b *BMC) Now() time.Time {
 	return b.config.Clock()
 }
 
-// settle does what is due. It is called with the lock held, before anything is read.
-func (b *BMC) settle() (now time.Time) {
+// actDue does what is due, such as a change of power. It is called with the lock held, before anything is read.
+func (b *BMC) actDue() (now time.Time) {
 	now = b.Now()
 	for len(b.plan) > 0 && !now.Before(b.plan[0].at) {
 		next := b.plan[0]
@@ -150,22 +150,22 @@ func (b *BMC) settle() (now time.Time) {
 	if len(b.plan) == 0 && b.on && b.computer != nil && !b.computer.On() {
 		b.on = false // by its operating system
 	}
-	b.settleTasks(now)
+	b.endDueTasks(now)
 	return now
 }
 
-// Settle does what is due by the clock.
-func (b *BMC) Settle() {
+// ActDue does what is due by the clock.
+func (b *BMC) ActDue() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 }
 
 // Restarts returns how often the BMC itself has restarted. A restart ends all sessions.
 func (b *BMC) Restarts() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.restarts
 }
 
@@ -185,7 +185,7 @@ func (b *BMC) Restart(c *Call) error {
 func (b *BMC) Reachable() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.settle().Before(b.downUntil)
+	return !b.actDue().Before(b.downUntil)
 }
 
 // Call is one request to a BMC, by any protocol.
@@ -230,7 +230,7 @@ type change struct {
 func (b *BMC) apply(c *Call, wanted change) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.settle()
+	now := b.actDue()
 	c.Fate = b.config.Recorder.Draw(b.name, string(wanted.kind), wanted.kind == Flash)
 	if c.Fate.Spared() && wanted.check != nil {
 		if refused := wanted.check(now); refused != nil {
@@ -248,7 +248,7 @@ func (b *BMC) apply(c *Call, wanted change) error {
 		}
 	}
 	c.number = b.config.Recorder.Add(call)
-	b.settle() // a machine that boots at once is logged after the call that switched it on
+	b.actDue() // a machine that boots at once is logged after the call that switched it on
 	return nil
 }
 

@@ -106,7 +106,7 @@ func (b *bench) power(after time.Duration, want bmc.PowerState) {
 // did checks what was done to the computer since the last check.
 func (b *bench) did(want ...string) {
 	b.t.Helper()
-	b.Settle()
+	b.ActDue()
 	if diff := cmp.Diff(want, b.computer.log); diff != "" {
 		b.t.Errorf("done to the computer (-want +got):\n%s", diff)
 	}
@@ -438,7 +438,7 @@ func TestPowerThatGoesWhileFirmwareIsWrittenIsNoted(t *testing.T) {
 		b.now = b.now.Add(test.after)
 		b.reset(bmc.ResetForceOff)
 		b.now = b.now.Add(time.Hour)
-		b.Settle()
+		b.ActDue()
 		var got []string
 		for _, e := range b.recorder.Effects("m1", 0) {
 			if e.Kind == string(bmc.InterruptFlash) {

@@ -131,7 +131,7 @@ func (b Boot) Image(source Source) string {
 func (b *BMC) Override() Override {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.overrideNow()
 }
 
@@ -166,7 +166,7 @@ func (b *BMC) SetBootFlags(c *Call, o Override) error { return b.setOverride(c, 
 func (b *BMC) HandleBootFlags(handle bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	b.toHandle = handle
 }
 
@@ -174,7 +174,7 @@ func (b *BMC) HandleBootFlags(handle bool) {
 func (b *BMC) HandlesBootFlags() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.toHandle
 }
 
@@ -295,7 +295,7 @@ func (b *BMC) nextBoot() Boot {
 func (b *BMC) Rebooted(number int64) (Boot, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.settle()
+	now := b.actDue()
 	if !b.on || b.boots != number || b.inPOST() {
 		return Boot{}, false
 	}
@@ -307,6 +307,6 @@ func (b *BMC) Rebooted(number int64) (Boot, bool) {
 func (b *BMC) Boots() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.boots
 }

@@ -54,7 +54,7 @@ func Adapters(m hardware.Machine) []Adapter {
 func (b *BMC) Components() []Component {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.components()
 }
 
@@ -205,11 +205,11 @@ func (b *BMC) flashWaiting(now time.Time) time.Time {
 func (b *BMC) Writing() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.writing(b.settle())
+	return b.writing(b.actDue())
 }
 
 // writing returns the components that are being written at a moment. It checks the end of each
-// task, because tasks whose time is over may not be settled yet.
+// task, because tasks whose time is over may not have ended yet.
 func (b *BMC) writing(at time.Time) []string {
 	components := []string{}
 	for _, t := range b.tasks {

@@ -30,7 +30,7 @@ var imageSchemes = []string{"http", "https", "nfs", "cifs", "smb"}
 func (b *BMC) Media() []Medium {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	media := make([]Medium, len(b.config.Profile.Slots))
 	copy(media, b.media)
 	return media

@@ -82,7 +82,7 @@ var resets = map[ResetType]reset{
 func (b *BMC) Power() PowerState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.powerState()
 }
 
@@ -102,7 +102,7 @@ func (b *BMC) powerState() PowerState {
 func (b *BMC) InPOST() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return b.inPOST()
 }
 
@@ -139,7 +139,7 @@ func (b *BMC) Reset(c *Call, kind ResetType) error {
 func (b *BMC) Switch(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.settle()
+	now := b.actDue()
 	if b.on == on && len(b.plan) == 0 {
 		return
 	}
@@ -148,7 +148,7 @@ func (b *BMC) Switch(on bool) {
 		what = givePower
 	}
 	b.plan = []step{{at: now, what: what}}
-	b.settle()
+	b.actDue()
 }
 
 // checkReset refuses a reset that the power state does not allow.
@@ -187,7 +187,7 @@ func (b *BMC) wake(now time.Time) {
 		return
 	}
 	for _, s := range b.plan {
-		b.config.Wake(s.at.Sub(now), b.Settle)
+		b.config.Wake(s.at.Sub(now), b.ActDue)
 	}
 }
 

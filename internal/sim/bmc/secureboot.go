@@ -34,7 +34,7 @@ type SecureBootState struct {
 func (b *BMC) SecureBoot() SecureBootState {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return SecureBootState{Current: b.secure.current, Wanted: b.secure.wanted, Keys: !b.secure.noKeys}
 }
 

@@ -21,7 +21,7 @@ type Subscription struct {
 func (b *BMC) Subscriptions() []Subscription {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return slices.Clone(b.listeners)
 }
 

@@ -71,7 +71,7 @@ func (t *Task) copied() *Task {
 func (b *BMC) Tasks() []Task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	var tasks []Task
 	for _, t := range b.tasks {
 		if !t.hidden {
@@ -85,20 +85,20 @@ func (b *BMC) Tasks() []Task {
 func (b *BMC) EndTasks() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := b.settle()
+	now := b.actDue()
 	for _, t := range b.tasks {
 		if t.State == Running {
 			t.Ended = now
 		}
 	}
-	b.settle()
+	b.actDue()
 }
 
 // ForgetTasks makes the BMC forget its list of tasks. Tasks that have not ended go on unseen.
 func (b *BMC) ForgetTasks() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	b.tasks = slices.DeleteFunc(b.tasks, func(t *Task) bool { return t.Done() })
 	for _, t := range b.tasks {
 		t.hidden = true
@@ -118,8 +118,8 @@ func (b *BMC) addTask(t Task) *Task {
 	return &t
 }
 
-// settleTasks ends the tasks whose time is over.
-func (b *BMC) settleTasks(now time.Time) {
+// endDueTasks ends the tasks whose time is over.
+func (b *BMC) endDueTasks(now time.Time) {
 	for _, t := range b.tasks {
 		if t.State != Running || now.Before(t.Ended) {
 			continue

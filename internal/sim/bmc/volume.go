@@ -90,7 +90,7 @@ type volumeChange struct {
 func (b *BMC) Volumes() []Volume {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return slices.Clone(b.raid.volumes)
 }
 
@@ -98,7 +98,7 @@ func (b *BMC) Volumes() []Volume {
 func (b *BMC) KnowsStorage() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.settle()
+	b.actDue()
 	return !b.config.Profile.RAID.HiddenInPOST || !b.inPOST()
 }
 

@@ -127,9 +127,9 @@ func (m *machine) begin(t task) {
 	m.tasks = append(m.tasks, t)
 }
 
-// settle applies the tasks that have ended to the machine, in their order. It is called before the
+// applyEnded applies the tasks that have ended to the machine, in their order. It is called before the
 // machine is read, so that nothing has to run in between.
-func (m *machine) settle(now time.Time) {
+func (m *machine) applyEnded(now time.Time) {
 	for i, t := range m.tasks {
 		if t.observed || now.Before(t.ends) {
 			continue
@@ -161,7 +161,7 @@ func (m *machine) forget(now time.Time) {
 			m.tasks[i].request = ""
 		}
 	}
-	m.settle(now)
+	m.applyEnded(now)
 	m.tasks = slices.DeleteFunc(m.tasks, func(t task) bool { return t.observed })
 	m.forgetful = true
 }

@@ -109,7 +109,7 @@ func (s *Server) readPower(r *http.Request) (fate, any, *refusal) {
 	if refused != nil {
 		return fate{}, nil, refused
 	}
-	m.settle(s.clock())
+	m.applyEnded(s.clock())
 	return s.read(m), map[string]any{"power_state": m.power}, nil
 }
 
@@ -136,7 +136,7 @@ func (s *Server) readSettings(r *http.Request) (fate, any, *refusal) {
 	if refused != nil {
 		return fate{}, nil, refused
 	}
-	m.settle(s.clock())
+	m.applyEnded(s.clock())
 	return s.read(m), m.settings, nil
 }
 
@@ -182,7 +182,7 @@ func (s *Server) perform(r *http.Request) (fate, any, *refusal) {
 	m.begin(t)
 	call.Task = t.id()
 	end.call = s.recorder.Add(call)
-	m.settle(now)
+	m.applyEnded(now)
 	return end, t.document(now), nil
 }
 

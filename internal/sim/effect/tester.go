@@ -29,7 +29,7 @@ func (s *Server) showMachine(r *http.Request) (any, *refusal) {
 		return nil, refused
 	}
 	now := s.clock()
-	m.settle(now)
+	m.applyEnded(now)
 	tasks := make([]taskDocument, len(m.tasks))
 	for i, t := range m.tasks {
 		tasks[i] = t.document(now)

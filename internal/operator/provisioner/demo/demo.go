@@ -227,7 +227,7 @@ func (e *Engine) Nodes(_ context.Context, opts provisioner.ListOptions) ([]provi
 	}
 	var all []provisioner.Node
 	for _, m := range e.machines {
-		e.settle(m)
+		e.endDueWork(m)
 		if !m.node.UpdatedAt.Before(opts.ChangedSince) {
 			all = append(all, e.snapshot(m))
 		}
@@ -264,7 +264,7 @@ func (e *Engine) get(id string) (*machine, error) {
 	if m == nil {
 		return nil, fmt.Errorf("demo node %s: %w", id, provisioner.ErrNotFound)
 	}
-	e.settle(m)
+	e.endDueWork(m)
 	return m, nil
 }
 
@@ -278,7 +278,7 @@ func (e *Engine) Find(_ context.Context, identity provisioner.Identity) (provisi
 	}
 	for _, m := range e.machines {
 		if m.node.ID == identity.ID || identity.Name != "" && m.node.Name == identity.Name {
-			e.settle(m)
+			e.endDueWork(m)
 			return e.snapshot(m), nil
 		}
 	}

@@ -25,8 +25,8 @@ func (w *work) isOver(now time.Time) bool {
 	return !w.due.IsZero() && !now.Before(w.due)
 }
 
-// settle ends the work of a machine that is due, unless it is suspended. The caller holds mu.
-func (e *Engine) settle(m *machine) {
+// endDueWork ends the work of a machine that is due, unless it is suspended. The caller holds mu.
+func (e *Engine) endDueWork(m *machine) {
 	if m.node.Suspended {
 		return
 	}
