@@ -114,7 +114,7 @@ func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed n
 			return err // the machine is read again
 		}
 		if before >= s.cfg.Tries {
-			return s.giveUp(tx, after, observed, before)
+			return s.stopRestoring(tx, after, observed, before)
 		}
 		after.TargetPowerState = after.PowerState
 		if begin, err = s.owner.Restore(tx, after); err != nil {
@@ -130,9 +130,9 @@ func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed n
 	return err
 }
 
-// giveUp puts a node into maintenance because its machine does not stay in the node's power state.
-// The node takes the power state of the machine.
-func (s *Syncer) giveUp(tx *store.Tx, n *node.Node, observed node.PowerState, times int) error {
+// stopRestoring puts a node into maintenance because its machine does not stay in the power state
+// of the node. The node takes the power state of the machine.
+func (s *Syncer) stopRestoring(tx *store.Tx, n *node.Node, observed node.PowerState, times int) error {
 	reason := fmt.Sprintf("The power state %q of node %s was restored %d times in a row, and its machine was found in %q each time: see what is wrong with the machine, "+
 		"then request the power state that you want.", n.PowerState, n.UUID, times, observed)
 	n.PowerState = observed

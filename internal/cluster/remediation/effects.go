@@ -208,7 +208,7 @@ func (r *Reconciler) tellOwner(ctx context.Context, s *scope) error {
 		meta.SetStatusCondition(&s.machine.Status.Conditions, metav1.Condition{
 			Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 			Reason:             clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-			Message:            "Waiting for remediation. " + s.givenUp(),
+			Message:            "Waiting for remediation. " + s.replacementReason(),
 			LastTransitionTime: metav1.NewTime(s.now),
 		})
 	})

@@ -90,7 +90,7 @@ func eventOfRelease(s *scope) (kind, reason, note string) {
 }
 
 func eventOfHandOver(s *scope) (kind, reason, note string) {
-	return corev1.EventTypeWarning, eventHandedOver, s.givenUp() + ": its host is marked as unhealthy, and its owner has to replace it"
+	return corev1.EventTypeWarning, eventHandedOver, s.replacementReason() + ": its host is marked as unhealthy, and its owner has to replace it"
 }
 
 func because(why string) string {

@@ -122,8 +122,8 @@ func (s *scope) proofFacts(provenOff func(*v1alpha1.BareMetalHost, string, strin
 // a machine gets as many attempts as the earlier version would have given it.
 func (s *scope) attempts() int32 { return s.remediation.Status.RetryCount + 1 }
 
-// givenUp says why the machine is given up.
-func (s *scope) givenUp() string {
+// replacementReason says why the owner of the machine has to replace it.
+func (s *scope) replacementReason() string {
 	switch {
 	case s.remediation.Status.LastRemediated == nil:
 		return fmt.Sprintf("The host had an error for %s and could not be deployed", s.timeout)

@@ -175,7 +175,7 @@ func next(f facts) action {
 	case f.phase == "" && f.undeployable && f.node != absentNode: // it may have been deployed all the same
 		return waitForStart
 	case f.phase == "" && f.undeployable:
-		return giveUp(f)
+		return replaceMachine(f)
 	case f.phase != v1beta2.RemediationRunning:
 		return begin
 	case f.strategy == v1beta2.AnnotationRemediation:
@@ -240,7 +240,7 @@ func keepOn(f facts) action {
 	case f.nodeless && f.node == unknownNode:
 		return waitForNode
 	case f.nodeless && f.stranded && f.node == absentNode:
-		return giveUp(f)
+		return replaceMachine(f)
 	default:
 		return waitForControlPlane
 	}
@@ -353,12 +353,12 @@ func wait(f facts) action {
 	case f.retriesLeft:
 		return begin
 	default:
-		return giveUp(f)
+		return replaceMachine(f)
 	}
 }
 
-// giveUp has the owner of the machine replace it on another host.
-func giveUp(f facts) action {
+// replaceMachine has the owner of the machine replace it on another host.
+func replaceMachine(f facts) action {
 	switch {
 	case !f.hostMarked:
 		return markHost

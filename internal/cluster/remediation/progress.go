@@ -143,7 +143,7 @@ func atTheEnd(s *scope) *metav1.Condition {
 	case s.phase == v1beta2.RemediationDeletingMachine && shownReason(s.remediation) == v1beta2.MachineHandedOverReason:
 		return nil // what the condition showed before says why
 	case s.phase == v1beta2.RemediationDeletingMachine:
-		return goesOn(v1beta2.MachineHandedOverReason, "%s, and its owner has to replace it", s.givenUp())
+		return goesOn(v1beta2.MachineHandedOverReason, "%s, and its owner has to replace it", s.replacementReason())
 	case s.phase == v1beta2.RemediationFailed && s.obstacle != "":
 		return stuck(string(s.obstacle), "%s", explain(s.obstacle))
 	default:

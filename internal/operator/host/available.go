@@ -30,7 +30,7 @@ const (
 	availableInspect                        // the hardware has to be read again
 	availablePrepare                        // the configuration has changed, or has to be looked at before a deployment
 	availableProvision                      // something is to be deployed
-	availableGaveUp                         // the image failed too often
+	availableFailed                         // the image failed too often
 	availableSilent                         // something is to be deployed, but no heartbeat comes
 	availableHeld                           // there is work for the machine, and the host is held off
 )
@@ -66,7 +66,7 @@ func nextAvailable(h *v1alpha1.BareMetalHost, n provisioner.Node, c configuratio
 	case h.HasBMC() && (c.changes.unseen() || c.changes.problem() != ""):
 		return availablePrepare
 	case maxFailures > 0 && h.Status.ProvisioningFailCount >= maxFailures:
-		return availableGaveUp
+		return availableFailed
 	case !h.HasBMC() && !alive:
 		return availableSilent
 	default:
@@ -158,7 +158,7 @@ func (p available) reconcile(ctx context.Context, s *scope) (result, error) {
 	case availableHeld:
 		s.host.Status.Operation.QueuedAt = queuedAt // it keeps its place
 		s.waiting("The host is kept powered off by %s; what is asked for begins when nothing does so any more", requests.holders())
-	case availableGaveUp:
+	case availableFailed:
 		message := fmt.Sprintf("Provisioning was given up after %d failures; change or remove spec.image to try again", s.host.Status.ProvisioningFailCount)
 		s.waiting("%s", message)
 		s.host.Status.ErrorType, s.host.Status.ErrorMessage = v1alpha1.ErrorProvisioning, message

@@ -116,8 +116,8 @@ var uncleaned = map[v1alpha1.ProvisioningState]bool{
 // node, as after it was detached, and what is deployed has to be removed.
 func needsNode(h *v1alpha1.BareMetalHost) bool {
 	record := h.Status.Operation
-	gaveUp := record.Name == v1alpha1.OperationRegister && record.Failures >= deleteAttempts
-	return uncleaned[h.Status.Provisioning.State] && h.Status.Provisioning.ID == "" && h.SupportsPowerControl() && !gaveUp
+	failedTooOften := record.Name == v1alpha1.OperationRegister && record.Failures >= deleteAttempts
+	return uncleaned[h.Status.Provisioning.State] && h.Status.Provisioning.ID == "" && h.SupportsPowerControl() && !failedTooOften
 }
 
 func (p deletion) reconcile(_ context.Context, s *scope) (result, error) {
@@ -196,7 +196,7 @@ func (p deleting) forget(ctx context.Context, s *scope) error {
 		return &failure{v1alpha1.OperationDelete, fmt.Errorf("delete node %s: %w", id, err)}
 	default:
 		s.warn(eventDeleteGaveUp, "Node %s may still be in the engine and has to be deleted there: %s", id, node.CutText(err.Error()))
-		count(p.metrics.gaveUp, s.host)
+		count(p.metrics.deleteGaveUp, s.host)
 		return nil
 	}
 }

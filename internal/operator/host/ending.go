@@ -46,7 +46,7 @@ func (p ending) reconcile(s *scope, res result, err error) (result, error) {
 	if !errors.As(err, &failed) || s.operation(failed.operation).Failures+1 < deleteAttempts {
 		return res, err
 	}
-	return p.giveUp(s, err), nil
+	return p.skipPhase(s, err), nil
 }
 
 // count turns an error of the engine into a failure of an operation. It does not count the first
@@ -75,8 +75,8 @@ func (p ending) count(s *scope, operation v1alpha1.OperationName, res result, er
 	return res, &failure{operation, fmt.Errorf("node %s: %w", nodeIDOrName(s.host), err)}
 }
 
-// giveUp moves the host to the next phase of its deletion.
-func (p ending) giveUp(s *scope, err error) result {
+// skipPhase moves the host to the next phase of its deletion and reports what remains.
+func (p ending) skipPhase(s *scope, err error) result {
 	id, why := nodeIDOrName(s.host), node.CutText(err.Error())
 	if s.state() == v1alpha1.StatePoweringOffBeforeDelete {
 		s.warn(eventPowerManagementError, "The host is deleted and the machine of node %s may still be on, because it could not be powered off: %s", id, why)

@@ -32,8 +32,8 @@ func removing(t *testing.T, name, mode string) *life {
 	return l
 }
 
-// givesUp has the engine end its wait for the ramdisk of a host's machine.
-func (l *life) givesUp(name string) {
+// endsBootWait has the engine end its wait for the ramdisk of a host's machine.
+func (l *life) endsBootWait(name string) {
 	l.Helper()
 	l.node(name, func(n *provisioner.Node) {
 		n.State, n.StateChangedAt, n.LastError = node.CleanFailed, l.now, "timed out in state \"clean wait\""
@@ -47,7 +47,7 @@ func TestAMachineThatAPersonBootsIsWaitedForHoweverLong(t *testing.T) {
 	l := removing(t, name, "metadata")
 	for range 3 {
 		l.now = l.now.Add(30 * time.Minute)
-		l.givesUp(name)
+		l.endsBootWait(name)
 		l.until(name, "waiting again", func(h *v1alpha1.BareMetalHost) bool {
 			if h.Status.ErrorType != "" {
 				t.Fatalf("error %s: %s", h.Status.ErrorType, h.Status.ErrorMessage)
@@ -72,7 +72,7 @@ func TestAHostBeingPreparedSaysThatItsMachineHasToBeBooted(t *testing.T) {
 	if c := l.says(name, v1alpha1.ProgressingCondition, metav1.ConditionTrue, v1alpha1.WaitingForManualBootReason); !strings.Contains(c.Message, "boot the machine") {
 		t.Errorf("progress %q", c.Message)
 	}
-	l.givesUp(name)
+	l.endsBootWait(name)
 	l.until(name, "available", func(h *v1alpha1.BareMetalHost) bool {
 		if h.Status.ErrorType != "" {
 			t.Fatalf("error %s: %s", h.Status.ErrorType, h.Status.ErrorMessage)

@@ -74,7 +74,7 @@ func howToRestart(v serviceView) string {
 // failureText says how an update failed and what happens next.
 func (p liveUpdate) failureText(s *scope, v serviceView, permitted changes) string {
 	text := fmt.Sprintf("%s could not be applied", permitted.names())
-	if p.gaveUp(s, v.record) {
+	if p.outOfAttempts(s, v.record) {
 		return fmt.Sprintf("%s in %d attempts, and is not tried again; change the specs, the policy or the host, or set the annotation %s", text, v.record.Failures, v1alpha1.RebootAnnotation)
 	}
 	return text + "; it is tried again after a wait, with another restart, unless the specs or the policy withdraw it"

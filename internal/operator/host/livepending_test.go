@@ -168,7 +168,7 @@ func TestUpdateIsGivenUpOnlyAsLongAsNothingChanges(t *testing.T) {
 		}
 		now := pass(h, tt.objects)
 		now.credentialsVersion = "other" // a Secret changes also when it gets a label
-		if got := p.gaveUp(now, h.Status.Updates.Service); got != tt.want {
+		if got := p.outOfAttempts(now, h.Status.Updates.Service); got != tt.want {
 			t.Errorf("after a change of %s: given up %t, want %t", name, got, tt.want)
 		}
 	}

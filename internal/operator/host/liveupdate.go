@@ -78,7 +78,7 @@ func (p liveUpdate) view(ctx context.Context, s *scope, permitted changes) (v se
 		node: *s.node, record: record, requests: requests, explicit: explicit,
 		wanted: permitted.wanted() && !s.waitsToDetach, ready: permitted.ready(), kept: kept && !s.waitsToDetach,
 		observed:  isObserved(s.changes) || record.NodeChangedAt != nil && requeue.Left(observeTimeout, record.NodeChangedAt.Time, s.now) == 0,
-		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.gaveUp(s, record),
+		waiting:   s.wait(v1alpha1.OperationService, p.maxBackoff) > 0 || p.outOfAttempts(s, record),
 		inherited: inheritsFailure(s), noRamdisk: s.ramdiskMissing != "",
 	}
 	if v.wanted && s.node.State == node.Active && record.Request == "" {
@@ -107,8 +107,8 @@ func inheritFailure(s *scope) {
 	record.Generation, record.Inputs = s.host.Generation, s.inputs(v1alpha1.OperationService)
 }
 
-// gaveUp reports whether the same update has failed so often that it is not tried again.
-func (p liveUpdate) gaveUp(s *scope, record v1alpha1.OperationStatus) bool {
+// outOfAttempts reports whether the same update has failed so often that it is not tried again.
+func (p liveUpdate) outOfAttempts(s *scope, record v1alpha1.OperationStatus) bool {
 	return p.maxAttempts > 0 && record.Failures >= p.maxAttempts && record.Request == "" && !s.hasOtherInputs(record)
 }
 

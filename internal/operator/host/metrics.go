@@ -21,7 +21,7 @@ type Metrics struct {
 	unmanaged    *prometheus.CounterVec
 	notReady     *prometheus.CounterVec
 	uncleaned    *prometheus.CounterVec
-	gaveUp       *prometheus.CounterVec
+	deleteGaveUp *prometheus.CounterVec
 	powerChanges *prometheus.CounterVec
 	registered   *prometheus.CounterVec
 	newSecrets   *prometheus.CounterVec
@@ -57,7 +57,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 		unmanaged:    counter("metal3_host_unmanaged_total", "Hosts found to have neither a BMC nor a node.", host...),
 		notReady:     counter("metal3_provisioner_not_ready_total", "Passes in which the engine did not answer.", host...),
 		uncleaned:    counter("metal3_delete_without_deprovisioning_total", "Hosts deleted with data on their disks.", host...),
-		gaveUp:       counter("ingot_delete_gave_up_total", "Hosts deleted while their node stayed in the engine.", host...),
+		deleteGaveUp: counter("ingot_delete_gave_up_total", "Hosts deleted while their node stayed in the engine.", host...),
 		powerChanges: counter("metal3_operation_power_change_total", "Requests to change the power of a machine.", "namespace", "host", "on_off"),
 		registered:   counter("metal3_host_registration_required_total", "Nodes created for a host.", host...),
 		newSecrets:   counter("metal3_credentials_updated_total", "Credentials of a BMC taken over.", host...),
@@ -113,7 +113,7 @@ var timedStates = []struct {
 // plain are the counters whose only labels are namespace and name of a host.
 func (m *Metrics) plain() []*prometheus.CounterVec {
 	return []*prometheus.CounterVec{
-		m.reconciles, m.errors, m.unmanaged, m.notReady, m.uncleaned, m.gaveUp,
+		m.reconciles, m.errors, m.unmanaged, m.notReady, m.uncleaned, m.deleteGaveUp,
 		m.registered, m.newSecrets, m.poweredOn, m.heldBack, m.noRamdisk,
 		m.noSecret, m.badSecret, m.secretErrors, m.noAccess, m.queued, m.queuedToEnd,
 	}

@@ -120,7 +120,7 @@ func (p restoring) unchecked(s *scope, id string, err error) (result, error) {
 	}
 	delete(s.host.Annotations, v1alpha1.StatusAnnotation)
 	s.warn(eventDeleteGaveUp, "Node %q may still be in the engine and has to be deleted there if it is this host's: %s", truncate(id, maxNodeID), node.CutText(err.Error()))
-	count(p.metrics.gaveUp, s.host)
+	count(p.metrics.deleteGaveUp, s.host)
 	s.moveTo(v1alpha1.StateDeleting)
 	return result{}, nil
 }

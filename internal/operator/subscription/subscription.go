@@ -28,9 +28,9 @@ const (
 	busyWait = 10 * time.Second
 	// refusedWait is the wait after a refusal, unless a change of the host ends it earlier.
 	refusedWait = 5 * time.Minute
-	// giveUp is how long a deleted object stays if its BMC may have a subscription and fails to say
-	// so.
-	giveUp = 3 * refusedWait
+	// releaseAfter is how long a deleted object stays if its BMC may have a subscription and fails to
+	// say so.
+	releaseAfter = 3 * refusedWait
 )
 
 const (
@@ -203,7 +203,7 @@ func (r *Reconciler) unsubscribe(ctx context.Context, s *v1alpha1.BMCEventSubscr
 		return err
 	}
 	failed := r.end(ctx, s, id)
-	if failed != nil && !r.givesUp(s, failed) {
+	if failed != nil && !r.cannotEnd(s, failed) {
 		return failed
 	}
 	if err := r.finalize(ctx, s, controllerutil.RemoveFinalizer); err != nil || failed == nil {
@@ -226,14 +226,14 @@ func (r *Reconciler) end(ctx context.Context, s *v1alpha1.BMCEventSubscription, 
 	return refused("end the subscription to the events of", id, r.Engine.Unsubscribe(ctx, id, made), false)
 }
 
-// givesUp reports whether nobody can end the subscription of a deleted object, if there is one at
+// cannotEnd reports whether nobody can end the subscription of a deleted object, if there is one at
 // all. That is so if the host's BMC does not support subscriptions, or if the BMC never said that
-// it made this one and has failed for giveUp.
-func (r *Reconciler) givesUp(s *v1alpha1.BMCEventSubscription, failed error) bool {
+// it made this one and has failed for releaseAfter.
+func (r *Reconciler) cannotEnd(s *v1alpha1.BMCEventSubscription, failed error) bool {
 	if errors.Is(failed, provisioner.ErrUnsupported) {
 		return true
 	}
-	return errors.Is(failed, provisioner.ErrFailed) && s.Status.SubscriptionID == "" && r.Now().Sub(s.DeletionTimestamp.Time) >= giveUp
+	return errors.Is(failed, provisioner.ErrFailed) && s.Status.SubscriptionID == "" && r.Now().Sub(s.DeletionTimestamp.Time) >= releaseAfter
 }
 
 // find returns the ID of the subscription that an earlier request has made, or "" if there is none.

@@ -104,12 +104,12 @@ func TestDeletedSubscriptionGoesWhenItsBMCCannotBeAskedForIt(t *testing.T) {
 	}{
 		"the BMC is another one, without subscriptions":   {made, unsupported, 0, true},
 		"the same before its answer was seen":             {unknown, unsupported, 0, true},
-		"the BMC fails, and has the subscription":         {made, failed, giveUp, false},
-		"the BMC fails, and may have the subscription":    {unknown, failed, giveUp - time.Second, false},
-		"the BMC fails for long, and may have it":         {unknown, failed, giveUp, true},
-		"the engine is away, and the BMC may have it":     {unknown, provisioner.ErrUnreachable, giveUp, false},
-		"the engine refuses for a reason that may end":    {made, provisioner.ErrConflict, giveUp, false},
-		"the engine does not know the node at the moment": {unknown, provisioner.ErrNotFound, giveUp, false},
+		"the BMC fails, and has the subscription":         {made, failed, releaseAfter, false},
+		"the BMC fails, and may have the subscription":    {unknown, failed, releaseAfter - time.Second, false},
+		"the BMC fails for long, and may have it":         {unknown, failed, releaseAfter, true},
+		"the engine is away, and the BMC may have it":     {unknown, provisioner.ErrUnreachable, releaseAfter, false},
+		"the engine refuses for a reason that may end":    {made, provisioner.ErrConflict, releaseAfter, false},
+		"the engine does not know the node at the moment": {unknown, provisioner.ErrNotFound, releaseAfter, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := metav1.NewTime(deleted)
