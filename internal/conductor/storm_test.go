@@ -71,17 +71,17 @@ func TestStopDuringAStormLosesNoAnsweredPost(t *testing.T) {
 func TestTwoConductorsShareOneDatabase(t *testing.T) {
 	w := emptyWorld(t)
 	conductors := []*Conductor{w.start("conductor-1"), w.start("conductor-2")}
-	abandoned := w.idle("conductor-3") // its work is for whoever comes first
+	unstarted := w.idle("conductor-3") // its work is for whoever comes first
 	const machines = 60
 	for _, err := range concurrently(machines, func(i int) error {
-		_, err := send(t, append(conductors, abandoned)[i%3], unknown(i))
+		_, err := send(t, append(conductors, unstarted)[i%3], unknown(i))
 		return err
 	}) {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	w.clock.Advance(abandoned.cfg.LeaseTTL)
+	w.clock.Advance(unstarted.cfg.LeaseTTL)
 	for _, c := range conductors {
 		c.runner.WakeClaim()
 	}

@@ -55,7 +55,7 @@ func (s *Stack) Push(part Part) { s.running = append(s.running, part) }
 
 // Stop stops all parts, last started first. It returns all errors, each with the name of its part.
 // ctx and StopTimeout limit each stop. A stop that has not returned a second after that is
-// abandoned and reported. A second call does nothing.
+// reported and no longer waited for. A second call does nothing.
 func (s *Stack) Stop(ctx context.Context) error {
 	var errs []error
 	for len(s.running) > 0 {
@@ -92,6 +92,6 @@ func (s *Stack) stop(ctx context.Context, part Part) error {
 	case err := <-stopped:
 		return err
 	case <-timer.C:
-		return fmt.Errorf("still running, abandoned: %w", ctx.Err())
+		return fmt.Errorf("still running, no longer waited for: %w", ctx.Err())
 	}
 }

@@ -22,7 +22,7 @@ func (b *Bucket) call(ctx context.Context, what, key string, request func(contex
 		cancel()
 		if err != nil && ctx.Err() != nil {
 			if tests {
-				b.breaker.abandon(time.Now())
+				b.breaker.leaveUntested(time.Now())
 			}
 			return ctx.Err() // the caller went away, which says nothing about the store
 		}
@@ -62,9 +62,9 @@ func (b *breaker) enter(now time.Time, timeout time.Duration) (tests bool, err e
 	return true, nil
 }
 
-// abandon reports that a caller that tested the store has no outcome. The next caller then tests
-// it.
-func (b *breaker) abandon(now time.Time) {
+// leaveUntested reports that a caller that tested the store has no outcome. The next caller then
+// tests it.
+func (b *breaker) leaveUntested(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.until = now

@@ -42,7 +42,7 @@ func (s *scope) remediationFacts() {
 	m := s.remediation
 	s.deleting, s.finalizer = !m.DeletionTimestamp.IsZero(), controllerutil.ContainsFinalizer(m, v1beta2.RemediationFinalizer)
 	s.phase, s.released, s.retriesLeft = m.Status.Phase, m.Status.ReleasedAt != nil, m.Status.RetryCount < s.retryLimit
-	s.expired, s.abandoned = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
+	s.expired, s.undoExpired = s.isOver(m.Status.ReleasedAt), s.isOver(m.DeletionTimestamp)
 	s.inherited = s.phase == v1beta2.RemediationWaiting && !s.released
 	s.backup = hasBackup(m)
 	_, s.recorded = m.Annotations[v1beta2.OutOfServiceAnnotation]

@@ -77,8 +77,8 @@ type facts struct {
 	retriesLeft bool
 
 	// expired means that the timeout has passed since the host was released, late since the host
-	// was confirmed to be off, and abandoned since the remediation was deleted.
-	expired, late, abandoned bool
+	// was confirmed to be off, and undoExpired since the remediation was deleted.
+	expired, late, undoExpired bool
 	// ahead means that the time of the release is in the future now.
 	ahead bool
 	// delayed means that the release was so long ago that, if there is still a hold, the
@@ -382,7 +382,7 @@ func undo(f facts) action {
 		return waitForNode
 	case f.deleting && !f.orphaned && f.ourMark && (f.healthy || !f.told):
 		return unmarkHost // the machine stays on the host
-	case (f.node == unknownNode && (f.deleting || f.inherited) || f.backup) && !f.orphaned && !f.abandoned:
+	case (f.node == unknownNode && (f.deleting || f.inherited) || f.backup) && !f.orphaned && !f.undoExpired:
 		return waitForNode
 	case f.deleting && f.awaited && !f.orphaned: // the health check leaves this to whoever remediates
 		return forgetRequest

@@ -220,9 +220,9 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back with hold", taken, func(f *facts) { f.hold = currentHold }, removeHold},
 		{"taken back with hold and without an answer, never tainted", taken, func(f *facts) { f.hold, f.node = currentHold, unknownNode }, removeHold},
 		{"taken back with hold and without an answer, tainted perhaps", taken, func(f *facts) {
-			f.hold, f.node, f.recorded, f.abandoned = outdatedHold, unknownNode, true, true
+			f.hold, f.node, f.recorded, f.undoExpired = outdatedHold, unknownNode, true, true
 		}, waitForNode},
-		{"taken back without hold and an answer, tainted perhaps", taken, func(f *facts) { f.node, f.recorded, f.abandoned = unknownNode, true, true }, waitForNode},
+		{"taken back without hold and an answer, tainted perhaps", taken, func(f *facts) { f.node, f.recorded, f.undoExpired = unknownNode, true, true }, waitForNode},
 		{"Machine being deleted without an answer, never tainted", off, func(f *facts) { f.orphaned, f.node = true, unknownNode }, removeHold},
 		{"Machine being deleted without an answer, tainted perhaps", off, func(f *facts) { f.orphaned, f.node, f.recorded = true, unknownNode, true }, waitForNode},
 		{"its host given back without an answer, tainted perhaps", taken, func(f *facts) {
@@ -238,12 +238,12 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"taken back and the Node is back", taken, func(f *facts) { f.backup, f.incomplete = true, true }, restoreNode},
 		{"taken back and the Node is restored", taken, func(f *facts) { f.backup = true }, dropBackup},
 		{"taken back and the Node is not back", taken, func(f *facts) { f.backup, f.node = true, absentNode }, waitForNode},
-		{"taken back and the Node is not back for long", taken, func(f *facts) { f.backup, f.node, f.abandoned = true, absentNode, true }, removeFinalizer},
+		{"taken back and the Node is not back for long", taken, func(f *facts) { f.backup, f.node, f.undoExpired = true, absentNode, true }, removeFinalizer},
 		{"taken back from CAPM3 with hold and without an answer", taken, func(f *facts) {
 			f.inherited, f.hold, f.node = true, outdatedHold, unknownNode
 		}, waitForNode},
 		{"taken back without an answer", taken, func(f *facts) { f.node = unknownNode }, waitForNode},
-		{"taken back without an answer for long", taken, func(f *facts) { f.node, f.abandoned = unknownNode, true }, removeFinalizer},
+		{"taken back without an answer for long", taken, func(f *facts) { f.node, f.undoExpired = unknownNode, true }, removeFinalizer},
 		{"taken back and the Machine waits for it", taken, func(f *facts) { f.awaited = true }, forgetRequest},
 		{"taken back with hold and the Machine waits for it", taken, func(f *facts) { f.awaited, f.hold = true, currentHold }, removeHold},
 		{"taken back with its Machine, which waits for it", taken, func(f *facts) { f.awaited, f.orphaned = true, true }, removeFinalizer},
@@ -296,12 +296,12 @@ func every(check func(facts)) {
 			for f.hold = noHold; f.hold <= currentHold; f.hold++ {
 				for f.node = unknownNode; f.node <= presentNode; f.node++ {
 					for f.taint = noTaint; f.taint <= ourTaint; f.taint++ {
-						f.strategy, f.request, f.abandoned = v1beta2.RebootRemediation, noRequest, false
+						f.strategy, f.request, f.undoExpired = v1beta2.RebootRemediation, noRequest, false
 						check(f)
 					}
 				}
 			}
-			for _, f.abandoned = range both {
+			for _, f.undoExpired = range both {
 				for f.request = noRequest; f.request <= fulfilledRequest; f.request++ {
 					f.strategy, f.hold, f.node, f.taint = v1beta2.AnnotationRemediation, noHold, absentNode, noTaint
 					check(f)

@@ -78,7 +78,7 @@ func (p deprovisioning) awaitMachine(ctx context.Context, s *scope) (res result,
 		return result{}, false, nil
 	}
 	if _, abandoned := s.host.Annotations[v1alpha1.AbandonedAnnotation]; abandoned {
-		res, err := p.abandon(ctx, s)
+		res, err := p.deleteAbandoned(ctx, s)
 		return res, true, err
 	}
 	if !atWork(*s.node) && !waitsForBoot(s) {
@@ -125,8 +125,8 @@ func (p deprovisioning) interrupt(ctx context.Context, s *scope) (result, error)
 	return stoppedFor(workPoll), nil
 }
 
-// abandon gives up a machine that is gone: it deletes the node, and the host waits without one.
-func (p deprovisioning) abandon(ctx context.Context, s *scope) (result, error) {
+// deleteAbandoned deletes the node of a machine that is gone. The host waits without a node.
+func (p deprovisioning) deleteAbandoned(ctx context.Context, s *scope) (result, error) {
 	err := p.engine.Delete(ctx, s.node.ID, s.node.Mark)
 	if err != nil && !errors.Is(err, provisioner.ErrNotFound) {
 		return stopped(), refused(v1alpha1.OperationDeprovision, "delete", s.node.ID, err)
