@@ -109,7 +109,7 @@ func checkRowsEnd(t *testing.T, tc rowsCase, hostname string) {
 		t.Errorf("%s: last_error %q, want %q", hostname, got.LastError, want)
 	}
 	if strings.Contains(got.LastError, "aborted by request after the step") {
-		tc.Want.Fault = got.Fault // the release that wrote the row took the machine for faulty, this one does not
+		tc.Want.Fault = got.Fault // the release that wrote the row recorded a fault of the machine, this one does not
 	}
 	if got.LastError != "" && tc.Want.BootMode == "" {
 		tc.Want.BootMode = got.BootMode // the release that wrote the row did not read a machine whose work failed, this one does

@@ -181,10 +181,10 @@ func TestUnreadablePowerBecomesAFaultAndEndsByItself(t *testing.T) {
 func TestNothingFollowsFromThePowerOfTheMachineOfAnotherNode(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
-		switchedOn, faulty := r.add(switched, anothers), r.add(switched, anothers, isFaulty)
+		switchedOn, withFault := r.add(switched, anothers), r.add(switched, anothers, withPowerFault)
 		r.run("one")
 		pass(6 * recovery)
-		for _, n := range []*node.Node{switchedOn, faulty} {
+		for _, n := range []*node.Node{switchedOn, withFault} {
 			if got := r.stored(n); got.PowerState != node.PowerError || got.Fault != node.FaultPowerFailure || r.restored[n.UUID] != 0 {
 				t.Errorf("power %q, fault %q, restored %d times", got.PowerState, got.Fault, r.restored[n.UUID])
 			}
@@ -192,9 +192,9 @@ func TestNothingFollowsFromThePowerOfTheMachineOfAnotherNode(t *testing.T) {
 		if got := r.stored(switchedOn); !strings.Contains(got.MaintenanceReason, "a machine of another node") {
 			t.Errorf("maintenance because %q", got.MaintenanceReason)
 		}
-		r.set(faulty, func(m *machine) { m.another = false })
+		r.set(withFault, func(m *machine) { m.another = false })
 		pass(recovery + time.Second)
-		if got := r.stored(faulty); got.Maintenance || got.PowerState != node.PowerOn {
+		if got := r.stored(withFault); got.Maintenance || got.PowerState != node.PowerOn {
 			t.Errorf("after the address was corrected: power %q, maintenance %v", got.PowerState, got.Maintenance)
 		}
 	})

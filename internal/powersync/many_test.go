@@ -83,7 +83,7 @@ func TestRecoveryWaitsForNoOtherReading(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
 		r.addMany(1000, hanging) // for which all the other calls are taken
-		n := r.add(isFaulty)
+		n := r.add(withPowerFault)
 		r.run("one", func(c *Config) { c.Calls = 16 })
 		pass(recovery)
 		if got := r.stored(n); got.Maintenance || got.Fault != "" || got.PowerState != node.PowerOff || got.LastError != "" {
@@ -156,7 +156,7 @@ func TestNodesOfADeadConductorAreTakenOver(t *testing.T) {
 func TestACorrectedAddressIsTriedSoon(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
-		n := r.add(hanging, isFaulty)
+		n := r.add(hanging, withPowerFault)
 		r.run("one")
 		pass(recovery)
 		r.set(n, func(m *machine) { m.hangs = false })

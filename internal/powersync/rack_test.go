@@ -103,7 +103,7 @@ func (r *rack) addMany(count int, changes ...func(*node.Node, *machine)) []*node
 func hanging(_ *node.Node, m *machine)  { m.hangs = true }
 func anothers(_ *node.Node, m *machine) { m.another = true }
 func switched(_ *node.Node, m *machine) { m.state = node.PowerOn }
-func isFaulty(n *node.Node, _ *machine) {
+func withPowerFault(n *node.Node, _ *machine) {
 	n.Maintenance, n.Fault, n.PowerState = true, node.FaultPowerFailure, node.PowerError
 }
 

@@ -109,7 +109,7 @@ func TestASuspensionStopsNothingElseAndOutlivesTheProcess(t *testing.T) {
 		r.suspend()
 		_, stop := r.run("one")
 		kept := r.add(switched, func(n *node.Node, _ *machine) { n.PowerState = "" })
-		recovered, left, back := r.add(isFaulty), r.add(switched), r.add(switched)
+		recovered, left, back := r.add(withPowerFault), r.add(switched), r.add(switched)
 		pass(recovery)
 		if got := r.stored(kept); got.PowerState != node.PowerOn {
 			t.Errorf("power %q, want what was observed", got.PowerState)

@@ -112,7 +112,7 @@ func TestFaultOfABMCEndsInAFailureThatSaysWhatHappened(t *testing.T) {
 				o.Machines = 2
 				r.settings = append(r.settings, "conductor.call_timeout=2s", "conductor.max_attempts=2")
 			})
-			uuid := r.registerFaulty(t, authority, fault)
+			uuid := r.registerWithFault(t, authority, fault)
 			if fault.verb != "manage" {
 				r.provision(t, uuid, "manage", "manageable")
 			}
@@ -145,8 +145,8 @@ func TestFaultOfABMCEndsInAFailureThatSaysWhatHappened(t *testing.T) {
 	}
 }
 
-// registerFaulty creates a node for the first machine.
-func (r *rack) registerFaulty(t *testing.T, authority string, fault bmcFault) (uuid string) {
+// registerWithFault creates a node for the first machine.
+func (r *rack) registerWithFault(t *testing.T, authority string, fault bmcFault) (uuid string) {
 	t.Helper()
 	info := map[string]any{
 		"redfish_address": r.Machine(0).BMCURL(), "redfish_verify_ca": authority,

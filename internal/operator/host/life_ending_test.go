@@ -74,8 +74,8 @@ func TestDetachedHostWhoseDeletionNeedsANodeIsDeletedWithoutTheEngine(t *testing
 	l.notes(eventDeleteGaveUp, provisioner.NodeName("metal", "web"))
 }
 
-// faulty answers the requests of a deletion with an internal error.
-type faulty struct {
+// failingEngine answers the requests of a deletion with an internal error.
+type failingEngine struct {
 	*demo.Engine
 
 	asked *int
@@ -83,12 +83,12 @@ type faulty struct {
 
 var errInternal = fmt.Errorf("%w: engine error: 500", provisioner.ErrUnreachable)
 
-func (f faulty) SetPower(context.Context, string, provisioner.PowerChange) error {
+func (f failingEngine) SetPower(context.Context, string, provisioner.PowerChange) error {
 	*f.asked++
 	return errInternal
 }
 
-func (f faulty) Undeploy(context.Context, string) error {
+func (f failingEngine) Undeploy(context.Context, string) error {
 	*f.asked++
 	return errInternal
 }
@@ -111,7 +111,7 @@ func TestDeletionGivesUpWhatTheEngineAnswersWithAnInternalError(t *testing.T) {
 			l.add("web", tt.change)
 			id, before := l.rests("web", tt.state).Status.Provisioning.ID, len(l.effects("web"))
 			asked := 0
-			l.change = func(c *Config) { c.Engine = faulty{l.engine, &asked} }
+			l.change = func(c *Config) { c.Engine = failingEngine{l.engine, &asked} }
 			l.restart()
 			l.remove(l.host("web"))
 			l.gone("web")

@@ -7,16 +7,16 @@ import (
 
 // behaviour is how a machine differs from a machine that works.
 type behaviour struct {
-	unknown     bool            // the engine never knows it
-	registered  bool            // the engine knows it only when a node is created for it
-	noInventory bool            // nobody inspected it
-	silence     time.Duration   // time since the last heartbeat of its ramdisk
-	noSoftPower bool            // it has no soft power actions
-	accepts     bool            // requests for its virtual drive are accepted before they fail
-	faulty      bool            // its failed cleaning puts it into maintenance
-	endless     map[Verb]bool   // work that never ends
-	refuses     map[Verb]string // requests that the engine refuses, and its reason
-	fails       map[Verb]string // work that fails, and the engine's reason
+	unknown           bool            // the engine never knows it
+	registered        bool            // the engine knows it only when a node is created for it
+	noInventory       bool            // nobody inspected it
+	silence           time.Duration   // time since the last heartbeat of its ramdisk
+	noSoftPower       bool            // it has no soft power actions
+	accepts           bool            // requests for its virtual drive are accepted before they fail
+	entersMaintenance bool            // when its cleaning has failed
+	endless           map[Verb]bool   // work that never ends
+	refuses           map[Verb]string // requests that the engine refuses, and its reason
+	fails             map[Verb]string // work that fails, and the engine's reason
 }
 
 // behaviours maps prefixes of host names to behaviours. The longest prefix counts.
@@ -32,7 +32,7 @@ var behaviours = map[string]behaviour{
 	"demo-inspection-error":       {registered: true, fails: reason("demo: the ramdisk did not start", VerbInspect)},
 	"demo-preparing":              {endless: only(VerbProvide, VerbClean)},
 	"demo-preparation-error":      {fails: reason("demo: the disk cannot be wiped", VerbProvide, VerbClean)},
-	"demo-preparation-fault":      {faulty: true, fails: reason("demo: the disk cannot be wiped", VerbProvide, VerbClean)},
+	"demo-preparation-fault":      {entersMaintenance: true, fails: reason("demo: the disk cannot be wiped", VerbProvide, VerbClean)},
 	"demo-available":              {registered: true},
 	"demo-provisioning":           {registered: true, endless: only(VerbDeploy)},
 	"demo-provisioning-error":     {registered: true, fails: reason("demo: the image cannot be read", VerbDeploy)},

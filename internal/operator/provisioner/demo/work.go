@@ -166,7 +166,7 @@ func (m *machine) end(step node.Transition, r request) {
 		switch {
 		case n.State == node.ServiceFailed:
 			n.Maintenance, n.Fault = true, node.FaultServiceFailure
-		case n.State == node.CleanFailed && m.behaviour.faulty:
+		case n.State == node.CleanFailed && m.behaviour.entersMaintenance:
 			n.Maintenance, n.Fault = true, node.FaultCleanFailure
 		}
 		return
