@@ -163,7 +163,7 @@ func decideKnown(known Claimant, waitingByBMC []Claimant) Verdict {
 }
 
 // shownNodes is how many nodes a reason names. It keeps the log line short when somebody posts the
-// addresses of a whole fleet.
+// addresses of many nodes.
 const shownNodes = 8
 
 func uuids(claimants []Claimant) string {

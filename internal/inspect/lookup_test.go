@@ -106,11 +106,11 @@ func TestAddressesListsBothFamiliesWithoutScope(t *testing.T) {
 }
 
 func TestReasonNamesOnlyAFewNodes(t *testing.T) {
-	var fleet []Claimant
+	var nodes []Claimant
 	for range 1000 {
-		fleet = append(fleet, Claimant{UUID: "0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", State: node.Active})
+		nodes = append(nodes, Claimant{UUID: "0a6d3c0e-5a52-4b0e-9f0a-5a2f6c4f4b11", State: node.Active})
 	}
-	if got := Decide(Facts{ByMAC: fleet}).Refuse; len(got) > 512 || !strings.HasSuffix(got, "and 992 more") {
+	if got := Decide(Facts{ByMAC: nodes}).Refuse; len(got) > 512 || !strings.HasSuffix(got, "and 992 more") {
 		t.Errorf("reason of %d bytes: %s", len(got), got)
 	}
 }

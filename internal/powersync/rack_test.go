@@ -18,7 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// Times of fleets.
+// Times that every test uses.
 const (
 	interval    = 2 * time.Minute
 	recovery    = 5 * time.Minute

@@ -28,7 +28,7 @@ func TestReportEndsWhenAllMachinesRun(t *testing.T) {
 	}
 }
 
-func TestReportThatIsInterruptedSaysWhereTheFleetIs(t *testing.T) {
+func TestReportThatIsInterruptedCountsTheMachinesInEachState(t *testing.T) {
 	engine := newStandIn(t)
 	engine.down.Store(true)
 	machines := newMachines(t, engine, 2, nil)

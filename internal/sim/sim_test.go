@@ -142,7 +142,7 @@ func TestMachinesCanPostAnotherAddressThanTheyListenOn(t *testing.T) {
 	}
 }
 
-func TestFleetIsTheSameForTheSameSeed(t *testing.T) {
+func TestMachinesAreTheSameForTheSameSeed(t *testing.T) {
 	posted := func(seed uint64) map[string]string {
 		engine := newStandIn(t)
 		net := netip.MustParsePrefix("127.127.240.0/24") // the documents hold addresses
@@ -163,10 +163,10 @@ func TestFleetIsTheSameForTheSameSeed(t *testing.T) {
 	}
 	first := posted(11)
 	if diff := cmp.Diff(first, posted(11)); diff != "" {
-		t.Errorf("two fleets of one seed post different documents:\n%s", diff)
+		t.Errorf("machines of one seed post different documents:\n%s", diff)
 	}
 	if cmp.Equal(first, posted(12)) {
-		t.Error("fleets of two seeds post the same documents")
+		t.Error("machines of two seeds post the same documents")
 	}
 }
 

@@ -34,17 +34,17 @@ func benchClaims(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	f, err := b.startFleet(ctx, c, "--controllers", "host,discovery,firmware,cluster", "--allow-local-image-urls")
+	d, err := b.startDiscovery(ctx, c, "--controllers", "host,discovery,firmware,cluster", "--allow-local-image-urls")
 	if err != nil {
 		return err
 	}
-	defer f.kill()
+	defer d.kill()
 	ctx, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
-	if err := f.powerOn(b, claimants); err != nil {
+	if err := d.powerOn(b, claimants); err != nil {
 		return err
 	}
-	if err := f.operator.awaitAvailable(ctx, claimants); err != nil {
+	if err := d.operator.awaitAvailable(ctx, claimants); err != nil {
 		return err
 	}
 	if err := c.createWorkloadCluster(ctx); err != nil {

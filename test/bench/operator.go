@@ -19,11 +19,11 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// fleet is how many hosts are created, or machines are powered on, at the same time.
-const fleet = 1000
+// machineCount is how many hosts are created, or machines are powered on, at the same time.
+const machineCount = 1000
 
-// fleetNetwork is the network on which the agents of these machines answer.
-const fleetNetwork = "127.49.0.0/16"
+// agentNetwork is the network on which the agents of these machines answer.
+const agentNetwork = "127.49.0.0/16"
 
 // operatorPoll is the default interval at which the operator polls the engine. idleTime is how long
 // an idle operator is watched.
@@ -40,7 +40,7 @@ func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	if err := c.createAll(ctx, fleet, func(i int) kube.Object { return fleetSecret(i) }); err != nil {
+	if err := c.createAll(ctx, machineCount, func(i int) kube.Object { return hostSecret(i) }); err != nil {
 		return err
 	}
 	o, err := b.startOperator(c, "--demo")
@@ -58,20 +58,20 @@ func benchOperatorCreate(ctx context.Context, b *bench) (err error) {
 	waiting, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := c.createAll(waiting, fleet, func(i int) kube.Object { return fleetHost(i) }); err != nil {
+	if err := c.createAll(waiting, machineCount, func(i int) kube.Object { return virtualMediaHost(i) }); err != nil {
 		return err
 	}
-	if err := o.awaitAvailable(waiting, fleet); err != nil {
+	if err := o.awaitAvailable(waiting, machineCount); err != nil {
 		return err
 	}
 	took := time.Since(begun)
 	if err := b.addOperator(ctx, c, o, operatorRun{
-		what: fmt.Sprintf("%d hosts created at once, demo provisioner", fleet), took: took, within: 60,
-		before: before, byBench: fleet, writes: 10,
+		what: fmt.Sprintf("%d hosts created at once, demo provisioner", machineCount), took: took, within: 60,
+		before: before, byBench: machineCount, writes: 10,
 	}); err != nil {
 		return err
 	}
-	return b.watchIdle(ctx, c, o, fmt.Sprintf("idle with %d hosts with BMCs", fleet), nil)
+	return b.watchIdle(ctx, c, o, fmt.Sprintf("idle with %d hosts with BMCs", machineCount), nil)
 }
 
 // operatorRun is what an operator did, with the targets of its costs.
@@ -94,7 +94,7 @@ func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess,
 		return ctx.Err()
 	case <-time.After(lastWritesTime):
 	}
-	if err := c.verify(ctx, fleet); err != nil {
+	if err := c.verify(ctx, machineCount); err != nil {
 		return err
 	}
 	after, err := c.writes(ctx)
@@ -111,12 +111,12 @@ func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess,
 	}
 	cost := after.minus(r.before)
 	b.add(figure{name: r.what + ": all available", value: r.took.Seconds(), unit: "s", target: r.within, best: least})
-	b.add(figure{name: r.what + ": CPU time of the operator for each", value: milliseconds(cpu) / fleet, unit: "ms CPU"})
-	b.add(figure{name: r.what + ": writes of hosts, Secrets and HardwareData for each", value: (cost.objects - r.byBench) / fleet, unit: "writes", target: r.writes, best: least})
-	b.add(figure{name: r.what + ": writes of objects of BIOS settings and firmware for each", value: cost.firmware / fleet, unit: "writes"})
+	b.add(figure{name: r.what + ": CPU time of the operator for each", value: milliseconds(cpu) / machineCount, unit: "ms CPU"})
+	b.add(figure{name: r.what + ": writes of hosts, Secrets and HardwareData for each", value: (cost.objects - r.byBench) / machineCount, unit: "writes", target: r.writes, best: least})
+	b.add(figure{name: r.what + ": writes of objects of BIOS settings and firmware for each", value: cost.firmware / machineCount, unit: "writes"})
 	// One event on the discovery resource is about many hosts, so there are a few more than one
 	// each.
-	events := figure{name: r.what + ": events for each", value: cost.events / fleet, unit: "events", best: least}
+	events := figure{name: r.what + ": events for each", value: cost.events / machineCount, unit: "events", best: least}
 	if r.events > 0 {
 		events.target = r.events + 0.02
 	}
@@ -125,23 +125,23 @@ func (b *bench) addOperator(ctx context.Context, c *cluster, o *operatorProcess,
 	return nil
 }
 
-func fleetName(i int) string { return fmt.Sprintf("machine-%04d", i) }
+func hostName(i int) string { return fmt.Sprintf("machine-%04d", i) }
 
-func fleetSecret(i int) *corev1.Secret {
+func hostSecret(i int) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: fleetName(i)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: hostName(i)},
 		StringData: map[string]string{"username": "admin", "password": "secret"},
 	}
 }
 
-// fleetHost returns a host whose ramdisk boots from virtual media. The limit of machines at work at
-// the same time does not apply to such hosts.
-func fleetHost(i int) *v1alpha1.BareMetalHost {
-	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: fleetName(i)}}
+// virtualMediaHost returns a host whose ramdisk boots from virtual media. The limit of machines at
+// work at the same time does not apply to such hosts.
+func virtualMediaHost(i int) *v1alpha1.BareMetalHost {
+	h := &v1alpha1.BareMetalHost{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: hostName(i)}}
 	h.Spec.Online = true
 	h.Spec.BootMACAddress = fmt.Sprintf("00:00:5e:00:%02x:%02x", i/256, i%256)
 	h.Spec.BMC.Address = fmt.Sprintf("redfish-virtualmedia://198.51.%d.%d/redfish/v1/Systems/1", i/256, i%256)
-	h.Spec.BMC.CredentialsName = fleetName(i)
+	h.Spec.BMC.CredentialsName = hostName(i)
 	return h
 }
 
@@ -154,11 +154,11 @@ func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
-	f, err := b.startFleet(ctx, c)
+	d, err := b.startDiscovery(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer f.kill()
+	defer d.kill()
 	before, err := c.writes(ctx)
 	if err != nil {
 		return err
@@ -166,74 +166,74 @@ func benchOperatorDiscover(ctx context.Context, b *bench) (err error) {
 	waiting, cancel := context.WithTimeout(ctx, operatorTimeout)
 	defer cancel()
 	begun := time.Now()
-	if err := f.powerOn(b, fleet); err != nil {
+	if err := d.powerOn(b, machineCount); err != nil {
 		return err
 	}
-	if err := f.operator.awaitAvailable(waiting, fleet); err != nil {
+	if err := d.operator.awaitAvailable(waiting, machineCount); err != nil {
 		return err
 	}
 	took := time.Since(begun)
-	calls, err := f.calls(ctx)
+	calls, err := d.calls(ctx)
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d unknown machines powered on at once", fleet)
-	if err := b.addOperator(ctx, c, f.operator, operatorRun{what: what, took: took, within: 40, before: before, writes: 4, events: 1}); err != nil {
+	what := fmt.Sprintf("%d unknown machines powered on at once", machineCount)
+	if err := b.addOperator(ctx, c, d.operator, operatorRun{what: what, took: took, within: 40, before: before, writes: 4, events: 1}); err != nil {
 		return err
 	}
-	b.add(figure{name: what + ": calls of the engine for each, apart from lists", value: calls.single / fleet, unit: "calls", target: 6, best: least})
-	return b.watchIdle(ctx, c, f.operator, fmt.Sprintf("idle with %d hosts", fleet), f.calls)
+	b.add(figure{name: what + ": calls of the engine for each, apart from lists", value: calls.single / machineCount, unit: "calls", target: 6, best: least})
+	return b.watchIdle(ctx, c, d.operator, fmt.Sprintf("idle with %d hosts", machineCount), d.calls)
 }
 
-// discovered has the processes that turn machines into hosts.
-type discovered struct {
+// discoveryProcesses are the processes that turn machines into hosts.
+type discoveryProcesses struct {
 	engine        *engine
 	engineMetrics string // URL
 	operator      *operatorProcess
 	sim           *process.Process
 }
 
-func (f *discovered) kill() {
-	if f.sim != nil {
-		f.sim.Kill()
+func (d *discoveryProcesses) kill() {
+	if d.sim != nil {
+		d.sim.Kill()
 	}
-	if f.operator != nil {
-		f.operator.Kill()
+	if d.operator != nil {
+		d.operator.Kill()
 	}
-	f.engine.Kill()
+	d.engine.Kill()
 }
 
-// startFleet starts an engine and an operator, which may have further arguments, and enables
+// startDiscovery starts an engine and an operator, which may have further arguments, and enables
 // discovery.
-func (b *bench) startFleet(ctx context.Context, c *cluster, operator ...string) (*discovered, error) {
+func (b *bench) startDiscovery(ctx context.Context, c *cluster, operator ...string) (*discoveryProcesses, error) {
 	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	f := &discovered{engineMetrics: "http://" + address + "/metrics"}
-	f.engine, err = b.startEngine(ctx, "discover", "--set", "api.metrics_listen="+address,
-		"--set", "inspector.require_managed_boot=false", "--set", "inspector.loopback_networks="+fleetNetwork)
+	d := &discoveryProcesses{engineMetrics: "http://" + address + "/metrics"}
+	d.engine, err = b.startEngine(ctx, "discover", "--set", "api.metrics_listen="+address,
+		"--set", "inspector.require_managed_boot=false", "--set", "inspector.loopback_networks="+agentNetwork)
 	if err != nil {
 		return nil, err
 	}
-	if f.operator, err = b.startOperator(c, append(operator, "--engine", "http://"+f.engine.address)...); err != nil {
-		f.kill()
+	if d.operator, err = b.startOperator(c, append(operator, "--engine", "http://"+d.engine.address)...); err != nil {
+		d.kill()
 		return nil, err
 	}
-	d := &discoveryv1.BareMetalHostDiscovery{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: "all"}}
-	d.Spec.ResourceNameTemplate = discoveryv1.ResourceNameTemplate{Prefix: "node-", HardwareDetails: discoveryv1.DetailSerialNumber}
-	d.Spec.PollInterval = metav1.Duration{Duration: operatorPoll}
-	if err := c.client.Create(ctx, d); err != nil {
-		f.kill()
+	all := &discoveryv1.BareMetalHostDiscovery{ObjectMeta: metav1.ObjectMeta{Namespace: hostNamespace, Name: "all"}}
+	all.Spec.ResourceNameTemplate = discoveryv1.ResourceNameTemplate{Prefix: "node-", HardwareDetails: discoveryv1.DetailSerialNumber}
+	all.Spec.PollInterval = metav1.Duration{Duration: operatorPoll}
+	if err := c.client.Create(ctx, all); err != nil {
+		d.kill()
 		return nil, fmt.Errorf("create discovery: %w", err)
 	}
-	return f, nil
+	return d, nil
 }
 
 // powerOn powers on this many machines.
-func (f *discovered) powerOn(b *bench, machines int) (err error) {
-	f.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(machines), "--rate", "0",
-		"--engine", "http://"+f.engine.address, "--listen", fleetNetwork)
+func (d *discoveryProcesses) powerOn(b *bench, machines int) (err error) {
+	d.sim, err = b.startProcess("sim", "sim", "--machines", strconv.Itoa(machines), "--rate", "0",
+		"--engine", "http://"+d.engine.address, "--listen", agentNetwork)
 	return err
 }
 
@@ -241,8 +241,8 @@ func (f *discovered) powerOn(b *bench, machines int) (err error) {
 type engineCalls struct{ lists, single float64 }
 
 // calls reads the counts of the engine. The requests of machines have other routes.
-func (f *discovered) calls(ctx context.Context) (engineCalls, error) {
-	samples, err := scrape(ctx, http.DefaultTransport, f.engineMetrics, "ingot_api_requests_total")
+func (d *discoveryProcesses) calls(ctx context.Context) (engineCalls, error) {
+	samples, err := scrape(ctx, http.DefaultTransport, d.engineMetrics, "ingot_api_requests_total")
 	var calls engineCalls
 	for _, s := range samples {
 		route := s.labels["route"]

@@ -32,13 +32,13 @@ func benchOperatorDeploy(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	operator.RouteLogs(slog.New(slog.DiscardHandler))
-	if err := c.createAll(ctx, managedHosts, func(i int) kube.Object { return fleetSecret(i) }); err != nil {
+	if err := c.createAll(ctx, managedHosts, func(i int) kube.Object { return hostSecret(i) }); err != nil {
 		return err
 	}
 	engine := demo.New(demo.Options{Durations: map[demo.Verb]time.Duration{demo.VerbDeploy: deployTime, demo.VerbUndeploy: deployTime}})
-	var costs [len(fleets)]changeCost
+	var costs [len(hostCounts)]changeCost
 	created := 0
-	for i, size := range fleets {
+	for i, size := range hostCounts {
 		if err := c.createAll(ctx, size-created, func(i int) kube.Object { return deployHost(created + i) }); err != nil {
 			return err
 		}
@@ -56,14 +56,14 @@ func benchOperatorDeploy(ctx context.Context, b *bench) (err error) {
 		}
 	}
 	b.addChangeCosts(fmt.Sprintf("a deployment or removal of one of %d hosts with BMCs, %d of them not paused, at most %d at once, to one of %d",
-		fleets[1], managedHosts, workLimit, fleets[0]), costs)
+		hostCounts[1], managedHosts, workLimit, hostCounts[0]), costs)
 	return nil
 }
 
 // deployHost returns a host whose ramdisk boots from the network, so that the limit of machines at
 // work applies to it.
 func deployHost(i int) *v1alpha1.BareMetalHost {
-	h := fleetHost(i)
+	h := virtualMediaHost(i)
 	h.Spec.BMC.Address = fmt.Sprintf("redfish://198.51.%d.%d/redfish/v1/Systems/1", i/256, i%256)
 	if i >= managedHosts {
 		h.Annotations = map[string]string{v1alpha1.PausedAnnotation: ""}
@@ -82,7 +82,7 @@ func (c *cluster) deployAndFree(ctx context.Context) error {
 	} {
 		patch := kube.RawPatch("application/merge-patch+json", []byte(`{"spec":{"image":`+to.image+`}}`))
 		for i := range deployedHosts {
-			if err := c.client.Patch(ctx, fleetHost(i), patch); err != nil {
+			if err := c.client.Patch(ctx, virtualMediaHost(i), patch); err != nil {
 				return err
 			}
 		}
@@ -102,11 +102,11 @@ func (c *cluster) awaitStates(ctx context.Context, hosts int, state v1alpha1.Pro
 		var h v1alpha1.BareMetalHost
 		err := poll(ctx, 100*time.Millisecond, func() (bool, error) {
 			h = v1alpha1.BareMetalHost{}
-			err := c.client.Get(ctx, kube.ObjectKey{Namespace: hostNamespace, Name: fleetName(i)}, &h)
+			err := c.client.Get(ctx, kube.ObjectKey{Namespace: hostNamespace, Name: hostName(i)}, &h)
 			return h.Status.Provisioning.State == state, err
 		})
 		if err != nil {
-			return fmt.Errorf("wait until host %s is %s, last seen %q with the error %q: %w", fleetName(i), state, h.Status.Provisioning.State, h.Status.ErrorMessage, err)
+			return fmt.Errorf("wait until host %s is %s, last seen %q with the error %q: %w", hostName(i), state, h.Status.Provisioning.State, h.Status.ErrorMessage, err)
 		}
 	}
 	return nil

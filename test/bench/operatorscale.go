@@ -18,11 +18,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// fleets are how many hosts and nodes the two compared operators have.
-var fleets = [2]int{100, 10_000}
+// hostCounts are how many hosts and nodes the two compared operators have.
+var hostCounts = [2]int{100, 10_000}
 
 const (
-	changedHosts = 50 // how many hosts of each fleet are changed at the same time
+	changedHosts = 50 // how many hosts are changed at the same time
 	changeRounds = 8
 )
 
@@ -32,7 +32,7 @@ const changedLabel = "bench"
 
 // benchOperatorScale measures what a change of one host costs an operator that has many hosts. The
 // operator runs in this process, so that its allocations can be counted. What the bench itself does
-// costs the same for both fleets.
+// costs the same for both numbers of hosts.
 func benchOperatorScale(ctx context.Context, b *bench) (err error) {
 	c, err := b.startCluster(ctx)
 	if err != nil {
@@ -40,9 +40,9 @@ func benchOperatorScale(ctx context.Context, b *bench) (err error) {
 	}
 	defer func() { err = errors.Join(err, c.stop()) }()
 	operator.RouteLogs(slog.New(slog.DiscardHandler))
-	var costs [len(fleets)]changeCost
+	var costs [len(hostCounts)]changeCost
 	created := 0
-	for i, size := range fleets {
+	for i, size := range hostCounts {
 		if err := c.createAll(ctx, size-created, func(i int) kube.Object { return scaleHost(created + i) }); err != nil {
 			return err
 		}
@@ -55,12 +55,12 @@ func benchOperatorScale(ctx context.Context, b *bench) (err error) {
 			return err
 		}
 	}
-	b.addChangeCosts(fmt.Sprintf("a change of one of %d hosts to one of %d", fleets[1], fleets[0]), costs)
+	b.addChangeCosts(fmt.Sprintf("a change of one of %d hosts to one of %d", hostCounts[1], hostCounts[0]), costs)
 	return nil
 }
 
 // addChangeCosts adds how many times more a change costs among many hosts than among few.
-func (b *bench) addChangeCosts(what string, costs [len(fleets)]changeCost) {
+func (b *bench) addChangeCosts(what string, costs [len(hostCounts)]changeCost) {
 	b.add(figure{name: what + ": CPU time", value: costs[1].cpu / costs[0].cpu, unit: fmt.Sprintf("times (%.2f ms to %.2f ms)", costs[1].cpu, costs[0].cpu), target: 2, best: least})
 	b.add(figure{name: what + ": allocations", value: costs[1].allocations / costs[0].allocations, unit: fmt.Sprintf("times (%.0f to %.0f)", costs[1].allocations, costs[0].allocations), target: 2, best: least})
 }

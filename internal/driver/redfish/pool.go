@@ -42,7 +42,7 @@ const (
 
 	connectionIdle    = 15 * time.Second
 	connectionsPerBMC = 2
-	// maxIdleConnections bounds the memory of connections to a large fleet, about 60 kB each. A
+	// maxIdleConnections bounds the memory of connections to many BMCs, about 60 kB each. A
 	// call makes its requests without a pause, so few of the closed connections are missed later.
 	maxIdleConnections = 256
 	logoutsAtOnce      = 64

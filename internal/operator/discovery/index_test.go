@@ -118,8 +118,8 @@ func TestHostThatGoesWithoutADeletionTimeIsToldOf(t *testing.T) {
 	}
 }
 
-// fleet returns hosts with nodes and NICs, and their nodes.
-func fleet(n int) ([]v1alpha1.BareMetalHost, []provisioner.Node) {
+// hostsWithNodes returns hosts with nodes and NICs, and their nodes.
+func hostsWithNodes(n int) ([]v1alpha1.BareMetalHost, []provisioner.Node) {
 	hosts, nodes := make([]v1alpha1.BareMetalHost, n), make([]provisioner.Node, n)
 	for i := range hosts {
 		id := fmt.Sprintf("node-%05d", i)
@@ -137,10 +137,10 @@ func fleet(n int) ([]v1alpha1.BareMetalHost, []provisioner.Node) {
 	return hosts, nodes
 }
 
-// BenchmarkIndex measures the cost of one changed host and of one look at all nodes, in a fleet of
-// 10,000.
+// BenchmarkIndex measures the cost of one changed host and of one pass over all nodes, among
+// 10,000 of each.
 func BenchmarkIndex(b *testing.B) {
-	hosts, nodes := fleet(10_000)
+	hosts, nodes := hostsWithNodes(10_000)
 	x := indexOf(hosts...)
 	b.Run("change", func(b *testing.B) {
 		b.ReportAllocs()

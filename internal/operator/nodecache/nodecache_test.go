@@ -158,7 +158,7 @@ func newTestCache(e *fakeEngine, opts Options) (*Cache, *time.Time, *[]string) {
 	return f, &now, heard
 }
 
-func TestLargeFleetIsAskedForChangesAndSweptNowAndThen(t *testing.T) {
+func TestManyNodesAreAskedForByChangeAndSweptAtAnInterval(t *testing.T) {
 	e := newFakeEngine(5)
 	f, now, heard := newTestCache(e, Options{SweepAlways: 2, SweepInterval: 10 * time.Minute})
 	refresh := func() provisioner.ListOptions {
@@ -215,7 +215,7 @@ func TestLargeFleetIsAskedForChangesAndSweptNowAndThen(t *testing.T) {
 	}
 }
 
-func TestSmallFleetIsAlwaysAskedForWhole(t *testing.T) {
+func TestFewNodesAreAlwaysListedInFull(t *testing.T) {
 	e := newFakeEngine(2)
 	f, _, heard := newTestCache(e, Options{})
 	_ = f.Refresh(t.Context(), 0)

@@ -219,9 +219,9 @@ func TestPortsOfManyNodesAreReadByOneList(t *testing.T) {
 		listErr       error
 		lists, reads  int
 	}{
-		"all of a new fleet":             {nodes: 40, wanted: 40, lists: 1},
+		"all of few nodes":               {nodes: 40, wanted: 40, lists: 1},
 		"a few":                          {nodes: 40, wanted: 7, reads: 7},
-		"few of a large fleet":           {nodes: 250, wanted: 11, reads: 11},
+		"few of many nodes":              {nodes: 250, wanted: 11, reads: 11},
 		"an engine that refuses to list": {nodes: 40, wanted: 40, listErr: errors.New("no"), lists: 1, reads: 40},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -96,8 +96,8 @@ spec:
 // their bootstrap data.
 type provider struct {
 	client.Client
-	fleet    fleet
-	deployed map[string]int // machines of the fleet by the names of Metal3Machines
+	machines machines
+	deployed map[string]int // machine indexes by the names of Metal3Machines
 }
 
 func TestClusterAPITakesSimulatedMachinesForNodes(t *testing.T) {
@@ -113,7 +113,7 @@ func TestClusterAPITakesSimulatedMachinesForNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := provider{Client: client.NewNamespacedClient(api, "default"), fleet: newFleet(t, 2, instance.Options{}), deployed: map[string]int{}}
+	p := provider{Client: client.NewNamespacedClient(api, "default"), machines: newMachines(t, 2, instance.Options{}), deployed: map[string]int{}}
 	p.create(t, workload)
 
 	var machines clusterv1.MachineList
@@ -220,7 +220,7 @@ func (p provider) provide(t *testing.T) error {
 		i := len(p.deployed)
 		p.deployed[m3m.Name] = i
 		id := fmt.Sprintf("default/host-%d/%s", i, m3m.Name)
-		p.fleet.deploy(t, i, m3m.Name, string(secret.Data["value"]), map[string]any{"providerid": id})
+		p.machines.deploy(t, i, m3m.Name, string(secret.Data["value"]), map[string]any{"providerid": id})
 		m3m.Spec.ProviderID = "metal3://" + id
 		if err := p.Update(ctx, &m3m); err != nil {
 			return err

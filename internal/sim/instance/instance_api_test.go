@@ -152,43 +152,43 @@ func eventually(t *testing.T, check func() error) {
 	polltest.Until(t, patience, "the cluster", check)
 }
 
-// fleet is machines whose operating systems become Nodes.
-type fleet struct {
+// machines are simulated machines whose operating systems become Nodes.
+type machines struct {
 	*sim.Machines
 	instances *instance.Instances
 }
 
-// subnet keeps the fleets of this package's tests apart.
+// subnet keeps the networks of the tests of this package apart.
 var subnet byte
 
-func newFleet(t *testing.T, machines int, options instance.Options) fleet {
+func newMachines(t *testing.T, count int, options instance.Options) machines {
 	t.Helper()
 	options.Heartbeat = heartbeat
-	f := fleet{instances: instance.New(options)}
+	ms := machines{instances: instance.New(options)}
 	subnet++
 	var err error
-	f.Machines, err = sim.New(sim.Options{
-		Engine: "http://127.0.0.1:1", Machines: machines, Seed: uint64(subnet), Instance: f.instances.Run,
+	ms.Machines, err = sim.New(sim.Options{
+		Engine: "http://127.0.0.1:1", Machines: count, Seed: uint64(subnet), Instance: ms.instances.Run,
 		Network: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 77, subnet, 0}), 24),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for i := range machines {
+		for i := range count {
 			if t.Failed() {
-				t.Logf("machine %d:\n%s", i, f.notes(t, i))
+				t.Logf("machine %d:\n%s", i, ms.notes(t, i))
 			}
 		}
-		f.Stop()
+		ms.Stop()
 	})
-	return f
+	return ms
 }
 
 // deploy writes an image and a config drive to the disk of a machine and boots it.
-func (f fleet) deploy(t *testing.T, machine int, name, userData string, metaData map[string]any) {
+func (ms machines) deploy(t *testing.T, machine int, name, userData string, metaData map[string]any) {
 	t.Helper()
-	disks := f.Machine(machine).Disks()
+	disks := ms.Machine(machine).Disks()
 	w, err := disks.Write(disk, 1<<20)
 	if err != nil {
 		t.Fatal(err)
@@ -217,16 +217,16 @@ func (f fleet) deploy(t *testing.T, machine int, name, userData string, metaData
 	if _, err := disks.PutConfigDrive(disk, fileSystem); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Machine(machine).PowerOn(); err != nil {
+	if err := ms.Machine(machine).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // notes returns what the instances of a machine have done.
-func (f fleet) notes(t *testing.T, machine int) string {
+func (ms machines) notes(t *testing.T, machine int) string {
 	t.Helper()
 	var lines []string
-	for _, e := range f.Recorder().Effects(strconv.Itoa(machine), 0) {
+	for _, e := range ms.Recorder().Effects(strconv.Itoa(machine), 0) {
 		lines = append(lines, e.Detail)
 	}
 	return strings.Join(lines, "\n")
@@ -308,8 +308,8 @@ var soon = func() time.Time { return time.Now().Add(time.Hour) }
 func TestMachineJoinsWithAValidBootstrapToken(t *testing.T) {
 	c := joinable(t)
 	c.addToken(t, "aaaaaa.0123456789abcdef", soon())
-	f := newFleet(t, 1, instance.Options{})
-	f.deploy(t, 0, "Worker-0", joinData(c.endpoint(), "aaaaaa.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/host-0/m3m-0"})
+	ms := newMachines(t, 1, instance.Options{})
+	ms.deploy(t, 0, "Worker-0", joinData(c.endpoint(), "aaaaaa.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/host-0/m3m-0"})
 
 	node := c.awaitReady(t, "worker-0", corev1.ConditionTrue)
 	if want := "metal3://ns/host-0/m3m-0"; node.Spec.ProviderID != want {
@@ -335,7 +335,7 @@ func TestMachineJoinsWithAValidBootstrapToken(t *testing.T) {
 		}
 		return nil
 	})
-	got := f.instances.Nodes()
+	got := ms.instances.Nodes()
 	if len(got) != 1 || got[0] != (instance.Node{Run: 1, Name: "worker-0", UID: node.UID, ProviderID: node.Spec.ProviderID}) {
 		t.Errorf("registered %+v", got)
 	}
@@ -362,13 +362,13 @@ func TestMachineIsRefusedWithoutAValidBootstrapToken(t *testing.T) {
 		{"form", "bbbbbb", hash, "not the form of one"},
 		{"ca", "bbbbbb.0123456789abcdef", "sha256:00", "none of the caCertHashes"},
 	}
-	f := newFleet(t, len(cases), instance.Options{BootstrapTimeout: 2 * time.Second})
+	ms := newMachines(t, len(cases), instance.Options{BootstrapTimeout: 2 * time.Second})
 	for i, test := range cases {
-		f.deploy(t, i, "refused-"+test.name, joinData(c.endpoint(), test.token, test.hash), map[string]any{"providerid": "a/b/c"})
+		ms.deploy(t, i, "refused-"+test.name, joinData(c.endpoint(), test.token, test.hash), map[string]any{"providerid": "a/b/c"})
 	}
 	for i, test := range cases {
 		eventually(t, func() error {
-			if got := f.notes(t, i); !strings.Contains(got, test.want) {
+			if got := ms.notes(t, i); !strings.Contains(got, test.want) {
 				return fmt.Errorf("%s: the machine says %q, want %q", test.name, got, test.want)
 			}
 			return nil
@@ -382,16 +382,16 @@ func TestMachineIsRefusedWithoutAValidBootstrapToken(t *testing.T) {
 func TestNodeIsNotReadyWhileItsMachineIsOffAndComesBackWithoutAToken(t *testing.T) {
 	c := joinable(t)
 	token := c.addToken(t, "cccccc.0123456789abcdef", soon())
-	f := newFleet(t, 1, instance.Options{})
-	f.deploy(t, 0, "restarted", joinData(c.endpoint(), "cccccc.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
+	ms := newMachines(t, 1, instance.Options{})
+	ms.deploy(t, 0, "restarted", joinData(c.endpoint(), "cccccc.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
 	before := c.awaitReady(t, "restarted", corev1.ConditionTrue)
 	if err := c.Delete(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
 
-	f.Machine(0).PowerOff()
+	ms.Machine(0).PowerOff()
 	c.awaitReady(t, "restarted", corev1.ConditionUnknown)
-	if err := f.Machine(0).PowerOn(); err != nil {
+	if err := ms.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 	after := c.awaitReady(t, "restarted", corev1.ConditionTrue)
@@ -400,35 +400,35 @@ func TestNodeIsNotReadyWhileItsMachineIsOffAndComesBackWithoutAToken(t *testing.
 			after.UID, after.Status.NodeInfo.BootID, before.UID, before.Status.NodeInfo.BootID)
 	}
 
-	if err := f.Machine(0).Hang(); err != nil {
+	if err := ms.Machine(0).Hang(); err != nil {
 		t.Fatal(err)
 	}
 	c.awaitReady(t, "restarted", corev1.ConditionUnknown)
-	if state := f.Machine(0).Status().State; state != sim.OS {
+	if state := ms.Machine(0).Status().State; state != sim.OS {
 		t.Errorf("a machine that hangs is %s", state)
 	}
-	if runs := f.Runs(); len(runs) != 2 || runs[0].Until.IsZero() || !runs[1].Until.IsZero() {
+	if runs := ms.Runs(); len(runs) != 2 || runs[0].Until.IsZero() || !runs[1].Until.IsZero() {
 		t.Errorf("runs %+v, want one that has ended and one that has not", runs)
 	}
 }
 
 // running returns the operating system that a machine runs, found by the MAC address of its host.
-func (f *fleet) running(machine int) (sim.Run, bool) {
+func (ms *machines) running(machine int) (sim.Run, bool) {
 	now := time.Now()
-	return invariant.RunningOn(f.Machines)(strings.ToUpper(f.Machine(machine).BootMAC()), now, now)
+	return invariant.RunningOn(ms.Machines)(strings.ToUpper(ms.Machine(machine).BootMAC()), now, now)
 }
 
 func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 	c := joinable(t)
 	c.addToken(t, "dddddd.0123456789abcdef", soon())
-	f := newFleet(t, 1, instance.Options{})
-	f.deploy(t, 0, "deleted", joinData(c.endpoint(), "dddddd.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
+	ms := newMachines(t, 1, instance.Options{})
+	ms.deploy(t, 0, "deleted", joinData(c.endpoint(), "dddddd.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
 	before := c.awaitReady(t, "deleted", corev1.ConditionTrue)
 	if err := c.Delete(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if got := f.notes(t, 0); !strings.Contains(got, "the Node is gone") {
+		if got := ms.notes(t, 0); !strings.Contains(got, "the Node is gone") {
 			return fmt.Errorf("the kubelet says %q", got)
 		}
 		return nil
@@ -436,7 +436,7 @@ func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 	if c.node(t, "deleted") != nil {
 		t.Error("the kubelet has registered again without a boot")
 	}
-	checker := invariant.Checker{Machines: f.Machines, Instances: f.instances, AuditLogs: []string{c.plane.AuditLog()}}
+	checker := invariant.Checker{Machines: ms.Machines, Instances: ms.instances, AuditLogs: []string{c.plane.AuditLog()}}
 	broken, err := checker.Violations(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -444,10 +444,10 @@ func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 	if len(broken.Early) != 1 || broken.Early[0].UID != before.UID || broken.Early[0].User != "ingot-admin" || broken.Early[0].Run.Number != 1 {
 		t.Errorf("violations %q, want that of the Node %s", broken.Strings(), before.UID)
 	}
-	if run, runs := f.running(0); !runs || run.Number != 1 {
+	if run, runs := ms.running(0); !runs || run.Number != 1 {
 		t.Errorf("the machine runs %+v, %t, want its first boot", run, runs)
 	}
-	if err := f.Machine(0).Reboot(); err != nil {
+	if err := ms.Machine(0).Reboot(); err != nil {
 		t.Fatal(err)
 	}
 	if after := c.awaitReady(t, "deleted", corev1.ConditionTrue); after.UID == before.UID || after.Spec.ProviderID != before.Spec.ProviderID {
@@ -458,27 +458,27 @@ func TestDeletedNodeComesBackWithTheNextBoot(t *testing.T) {
 func TestNodeOfAMachineThatIsOffMayBeDeleted(t *testing.T) {
 	c := joinable(t)
 	c.addToken(t, "ffffff.0123456789abcdef", soon())
-	f := newFleet(t, 1, instance.Options{})
-	f.deploy(t, 0, "fenced", joinData(c.endpoint(), "ffffff.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
+	ms := newMachines(t, 1, instance.Options{})
+	ms.deploy(t, 0, "fenced", joinData(c.endpoint(), "ffffff.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/m"})
 	node := c.awaitReady(t, "fenced", corev1.ConditionTrue)
 	eventually(t, func() error {
-		if len(f.instances.Nodes()) == 0 {
+		if len(ms.instances.Nodes()) == 0 {
 			return errors.New("the registration is not noted")
 		}
 		return nil
 	})
-	f.Machine(0).PowerOff()
-	if run, runs := f.running(0); runs {
+	ms.Machine(0).PowerOff()
+	if run, runs := ms.running(0); runs {
 		t.Errorf("the machine that is off runs %+v", run)
 	}
 	if err := c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	checker := invariant.Checker{Machines: f.Machines, Instances: f.instances, AuditLogs: []string{c.plane.AuditLog()}}
+	checker := invariant.Checker{Machines: ms.Machines, Instances: ms.instances, AuditLogs: []string{c.plane.AuditLog()}}
 	if broken, err := checker.Violations(t.Context()); err != nil || len(broken.Strings()) > 0 {
 		t.Errorf("violations %q, %v, want none", broken.Strings(), err)
 	}
-	if err := f.Machine(0).PowerOn(); err != nil {
+	if err := ms.Machine(0).PowerOn(); err != nil {
 		t.Fatal(err)
 	}
 	c.awaitReady(t, "fenced", corev1.ConditionTrue)
@@ -495,12 +495,12 @@ func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	stranger := newFleet(t, 2, instance.Options{BootstrapTimeout: 2 * time.Second})
-	stranger.deploy(t, 0, "stranger", initData(c.endpoint(), otherCert, otherKey), map[string]any{"providerid": "a/b/c"})
-	stranger.deploy(t, 1, "mixed", initData(c.endpoint(), cert, otherKey), map[string]any{"providerid": "a/b/c"})
+	others := newMachines(t, 2, instance.Options{BootstrapTimeout: 2 * time.Second})
+	others.deploy(t, 0, "stranger", initData(c.endpoint(), otherCert, otherKey), map[string]any{"providerid": "a/b/c"})
+	others.deploy(t, 1, "mixed", initData(c.endpoint(), cert, otherKey), map[string]any{"providerid": "a/b/c"})
 	for i := range 2 {
 		eventually(t, func() error {
-			if got := stranger.notes(t, i); !strings.Contains(got, "kubeadm init: ") {
+			if got := others.notes(t, i); !strings.Contains(got, "kubeadm init: ") {
 				return fmt.Errorf("the machine says %q", got)
 			}
 			return nil
@@ -511,8 +511,8 @@ func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
 		t.Errorf("%d Nodes, %v, want none", len(nodes.Items), err)
 	}
 
-	f := newFleet(t, 2, instance.Options{})
-	f.deploy(t, 0, "first", initData(c.endpoint(), cert, key), map[string]any{"providerid": "ns/h/first"})
+	ms := newMachines(t, 2, instance.Options{})
+	ms.deploy(t, 0, "first", initData(c.endpoint(), cert, key), map[string]any{"providerid": "ns/h/first"})
 	node := c.awaitReady(t, "first", corev1.ConditionTrue)
 	eventually(t, func() error {
 		node = c.node(t, "first")
@@ -532,14 +532,14 @@ func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
 	awaitMirrorPods(t, c, node)
 
 	c.addToken(t, "eeeeee.0123456789abcdef", soon())
-	f.deploy(t, 1, "second", joinData(c.endpoint(), "eeeeee.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/second"})
+	ms.deploy(t, 1, "second", joinData(c.endpoint(), "eeeeee.0123456789abcdef", c.caHash(t)), map[string]any{"providerid": "ns/h/second"})
 	c.awaitReady(t, "second", corev1.ConditionTrue)
 
 	// The pods of a deleted Node must make way for those of the next Node.
 	if err := c.Delete(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Machine(0).Reboot(); err != nil {
+	if err := ms.Machine(0).Reboot(); err != nil {
 		t.Fatal(err)
 	}
 	awaitMirrorPods(t, c, c.awaitReady(t, "first", corev1.ConditionTrue))
@@ -569,18 +569,18 @@ func awaitMirrorPods(t *testing.T, c cluster, node *corev1.Node) {
 }
 
 func TestInstanceThatIsNoMachineOfAClusterDoesNothing(t *testing.T) {
-	f := newFleet(t, 3, instance.Options{})
+	ms := newMachines(t, 3, instance.Options{})
 	for i, userData := range []string{"", "#!/bin/sh\necho hello\n", "#cloud-config\nruncmd: [echo hello]\n"} {
-		f.deploy(t, i, "plain", userData, nil)
+		ms.deploy(t, i, "plain", userData, nil)
 	}
 	eventually(t, func() error {
-		if runs := f.Runs(); len(runs) != 3 || runs[0].Name != "plain" {
+		if runs := ms.Runs(); len(runs) != 3 || runs[0].Name != "plain" {
 			return fmt.Errorf("runs %+v", runs)
 		}
 		return nil
 	})
 	for i := range 3 {
-		if got := f.notes(t, i); strings.Contains(got, "kube") || strings.Contains(got, "cloud") {
+		if got := ms.notes(t, i); strings.Contains(got, "kube") || strings.Contains(got, "cloud") {
 			t.Errorf("machine %d says %q", i, got)
 		}
 	}
