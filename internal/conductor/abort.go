@@ -58,7 +58,7 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	c.voidToken(n)
 	node.ForgetRescuePassword(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
-	if err := c.record(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
+	if err := c.recordHistory(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
 	}
 	return c.startServed(tx, n, workCleanUp, node.ObjectOf(map[string]any{abortedIntent: aborted, abortedMarkIntent: mark, settingsIntent: changed}))

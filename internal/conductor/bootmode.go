@@ -31,7 +31,7 @@ func (c *Conductor) matchBootMode(n *node.Node) []runner.Operation {
 	match.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("The boot mode could not be set", "node", n.UUID, "mode", asked, "err", cause)
 		text := node.CutText(fmt.Sprintf("The machine is left in its boot mode, because %s could not be set: %v", asked, cause))
-		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityInfo, "boot", text) }
+		return func(tx *store.Tx, n *node.Node) error { return c.recordHistory(tx, n, node.SeverityInfo, "boot", text) }
 	}
 	needless := asked == "" || asked == n.BootMode
 	return skipIf(needless || err != nil || !c.switches(n, node.PowerOn), off.SkipIf(n.BootMode == ""), match)
@@ -71,7 +71,9 @@ func (c *Conductor) secureAgain(n *node.Node) runner.Operation {
 	enable.OnFailure = func(cause error) runner.Write {
 		c.log.Warn("Secure boot could not be enabled", "node", n.UUID, "err", cause)
 		text := node.CutText(fmt.Sprintf("Secure boot of the machine stays disabled, because it could not be enabled: %v. The next servicing or rescue enables it.", cause))
-		return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "boot", text) }
+		return func(tx *store.Tx, n *node.Node) error {
+			return c.recordHistory(tx, n, node.SeverityError, "boot", text)
+		}
 	}
 	return enable
 }

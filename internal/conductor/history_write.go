@@ -9,8 +9,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// record appends to the node's history.
-func (c *Conductor) record(tx *store.Tx, n *node.Node, severity node.Severity, kind, message string) error {
+// recordHistory appends to the node's history.
+func (c *Conductor) recordHistory(tx *store.Tx, n *node.Node, severity node.Severity, kind, message string) error {
 	return c.addEvent(tx, &node.Event{NodeID: n.ID, Severity: severity, Type: kind, Message: message})
 }
 
@@ -81,7 +81,7 @@ func (c *Conductor) recordArrival(tx *store.Tx, w *store.Work, before, after *no
 		return nil
 	}
 	took := tx.Now().Sub(w.CreatedAt).Round(time.Millisecond)
-	return c.record(tx, after, node.SeverityInfo, eventType(w.Kind), fmt.Sprintf("The node is %q, after %s.", after.ProvisionState, took))
+	return c.recordHistory(tx, after, node.SeverityInfo, eventType(w.Kind), fmt.Sprintf("The node is %q, after %s.", after.ProvisionState, took))
 }
 
 // trims decides when a node's history is trimmed: after a number of new rows from this

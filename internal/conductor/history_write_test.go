@@ -95,7 +95,7 @@ func TestHistoryOfANodeIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.HistoryEntries = 20 })
 	busy, quiet := w.register(), w.register()
 	write := func(n *node.Node, text string) {
-		w.write(func(tx *store.Tx) error { return w.record(tx, n, node.SeverityInfo, "test", text) })
+		w.write(func(tx *store.Tx) error { return w.recordHistory(tx, n, node.SeverityInfo, "test", text) })
 	}
 	write(quiet, "once")
 	for i := range 100 {

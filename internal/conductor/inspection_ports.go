@@ -50,7 +50,9 @@ func (c *Conductor) portsOfBMC(n *node.Node) runner.Operation {
 		Within: inventoryWithin,
 		OnFailure: func(cause error) runner.Write {
 			text := node.CutText(fmt.Sprintf("The node has no ports, and the BMC did not show the network interfaces of the machine: %v", cause))
-			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "inspection", text) }
+			return func(tx *store.Tx, n *node.Node) error {
+				return c.recordHistory(tx, n, node.SeverityError, "inspection", text)
+			}
 		},
 	}
 }
@@ -77,12 +79,12 @@ func (c *Conductor) addFirstPorts(macs []string) runner.Write {
 			}
 		}
 		if len(created) == 0 {
-			return c.record(tx, n, node.SeverityError, "inspection", fmt.Sprintf(
+			return c.recordHistory(tx, n, node.SeverityError, "inspection", fmt.Sprintf(
 				"The node has no ports, and those of the network interfaces that its BMC shows belong to other nodes, such as node %s.", owners[macs[0]]))
 		}
 		if err := tx.AddPorts(n.ID, created); err != nil {
 			return err
 		}
-		return c.record(tx, n, node.SeverityInfo, "inspection", "The node had no ports, and gets those of the network interfaces that its BMC shows.")
+		return c.recordHistory(tx, n, node.SeverityInfo, "inspection", "The node had no ports, and gets those of the network interfaces that its BMC shows.")
 	}
 }

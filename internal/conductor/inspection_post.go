@@ -269,7 +269,7 @@ func (c *Conductor) enrol(tx *store.Tx, p *post) error {
 	if p.leftOut > 0 {
 		text += fmt.Sprintf(" It claims %d of its MAC addresses and leaves out %d (auto_discovery.max_ports) until a person changes the node and inspects it again.", len(p.macs), p.leftOut)
 	}
-	if err := c.record(tx, n, node.SeverityInfo, "discovery", text); err != nil {
+	if err := c.recordHistory(tx, n, node.SeverityInfo, "discovery", text); err != nil {
 		return err
 	}
 	return c.storePost(tx, p, n)

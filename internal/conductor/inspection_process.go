@@ -76,7 +76,9 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 		stop.OnFailure = func(cause error) runner.Write {
 			c.log.Warn("Machine stays in its ramdisk after its inspection", "node", t.Node.UUID, "err", cause)
 			text := node.CutText(fmt.Sprintf("The machine could not be %s after its inspection: %v", verb, cause))
-			return func(tx *store.Tx, n *node.Node) error { return c.record(tx, n, node.SeverityError, "power", text) }
+			return func(tx *store.Tx, n *node.Node) error {
+				return c.recordHistory(tx, n, node.SeverityError, "power", text)
+			}
 		}
 	}
 	hooks := runner.Operation{

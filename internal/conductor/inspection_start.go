@@ -94,7 +94,7 @@ func (c *Conductor) resolveBMC(ctx context.Context, n *node.Node) (runner.Write,
 	return func(tx *store.Tx, n *node.Node) error {
 		for _, problem := range problems {
 			text := problem + ". This inspection cannot match the machine by that address."
-			if err := c.record(tx, n, node.SeverityError, "inspection", text); err != nil {
+			if err := c.recordHistory(tx, n, node.SeverityError, "inspection", text); err != nil {
 				return err
 			}
 		}
@@ -152,7 +152,7 @@ func (c *Conductor) inspectionBoot(n *node.Node) (bootWay, error) {
 // askForStart writes into the history that a person has to start the machine, because the engine
 // cannot switch it on.
 func (c *Conductor) askForStart(tx *store.Tx, n *node.Node) error {
-	return c.record(tx, n, node.SeverityInfo, "inspection", fmt.Sprintf(
+	return c.recordHistory(tx, n, node.SeverityInfo, "inspection", fmt.Sprintf(
 		"The power interface %q cannot switch this machine on: boot it into the ramdisk by hand now.", n.Interfaces[node.PowerInterface]))
 }
 

@@ -68,13 +68,13 @@ const configDriveKey = "configdrive"
 
 // tellOfConfigDrive writes into the history that the instance gets no config drive.
 func (c *Conductor) tellOfConfigDrive(tx *store.Tx, n *node.Node) error {
-	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
+	return c.recordHistory(tx, n, node.SeverityInfo, eventType(workDeploy),
 		"The instance gets no config drive: it is an image that is booted as it is. Put into the image what it needs.")
 }
 
 // askForImage writes into the history that a person has to restart the machine, because the engine
 // cannot.
 func (c *Conductor) askForImage(tx *store.Tx, n *node.Node) error {
-	return c.record(tx, n, node.SeverityInfo, eventType(workDeploy),
+	return c.recordHistory(tx, n, node.SeverityInfo, eventType(workDeploy),
 		"This machine has no BMC and no agent that could restart it: restart it by hand now, so that it boots its image.")
 }

@@ -128,7 +128,7 @@ func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest, call a
 	}
 	n := *before
 	if due == agent.ReissueToken {
-		if err := c.record(tx, &n, node.SeverityInfo, "agent", reissued(before, request, tx.Now())); err != nil {
+		if err := c.recordHistory(tx, &n, node.SeverityInfo, "agent", reissued(before, request, tx.Now())); err != nil {
 			return nil, "", err
 		}
 	}

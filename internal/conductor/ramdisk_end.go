@@ -53,7 +53,7 @@ func (c *Conductor) leaveRamdiskIfItCan(n *node.Node) runner.Operation {
 		text := node.CutText(fmt.Sprintf("What the machine booted from could not be removed from it: %v", cause))
 		return func(tx *store.Tx, n *node.Node) error {
 			node.WithdrawRamdiskBoot(n)
-			return c.record(tx, n, node.SeverityError, "boot", text)
+			return c.recordHistory(tx, n, node.SeverityError, "boot", text)
 		}
 	}
 	return operation

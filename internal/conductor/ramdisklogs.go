@@ -148,7 +148,7 @@ func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inve
 		text = missingLogs(err)
 	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error {
-		return c.record(tx, n, node.SeverityInfo, eventType(workProcess), text)
+		return c.recordHistory(tx, n, node.SeverityInfo, eventType(workProcess), text)
 	}); err != nil {
 		c.log.Warn("What became of the logs of a ramdisk could not be stored", "node", n.UUID, "outcome", text, "err", err)
 	}
@@ -158,7 +158,7 @@ func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inve
 func (c *Conductor) noteMissingLogs(t runner.Task) func(error) runner.Write {
 	return func(cause error) runner.Write {
 		return func(tx *store.Tx, n *node.Node) error {
-			return c.record(tx, n, node.SeverityInfo, eventType(t.Work.Kind), missingLogs(cause))
+			return c.recordHistory(tx, n, node.SeverityInfo, eventType(t.Work.Kind), missingLogs(cause))
 		}
 	}
 }

@@ -147,12 +147,12 @@ func (c *Conductor) Failed(tx *store.Tx, w *store.Work, n *node.Node, reason str
 		forgetSteps(n)
 	}
 	n.LastError = reason
-	return c.record(tx, n, node.SeverityError, eventType(w.Kind), reason)
+	return c.recordHistory(tx, n, node.SeverityError, eventType(w.Kind), reason)
 }
 
 // Noted writes a text of an operation about the machine into the history.
 func (c *Conductor) Noted(tx *store.Tx, w *store.Work, n *node.Node, text string) error {
-	return c.record(tx, n, node.SeverityInfo, eventType(w.Kind), node.CutText(text))
+	return c.recordHistory(tx, n, node.SeverityInfo, eventType(w.Kind), node.CutText(text))
 }
 
 // Ended writes into the history that the node has reached the state that its verb leads to. Failed

@@ -63,5 +63,5 @@ func (o powerOwner) Suspend(tx *store.Tx, detail string) (began bool, err error)
 
 // Record appends to the node's history.
 func (o powerOwner) Record(tx *store.Tx, n *node.Node, severity node.Severity, message string) error {
-	return o.c.record(tx, n, severity, "power", message)
+	return o.c.recordHistory(tx, n, severity, "power", message)
 }

@@ -69,10 +69,10 @@ func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
 	}
 	after := *before
 	after.LastError = node.Yielded(y.to.UUID, lost, len(macs)-len(lost))
-	if err := c.record(tx, &after, node.SeverityError, "discovery", after.LastError); err != nil {
+	if err := c.recordHistory(tx, &after, node.SeverityError, "discovery", after.LastError); err != nil {
 		return err
 	}
-	if err := c.record(tx, y.to, node.SeverityInfo, "discovery",
+	if err := c.recordHistory(tx, y.to, node.SeverityInfo, "discovery",
 		fmt.Sprintf("The discovered node %s gave up %d of its %d MAC addresses to this node.", before.UUID, len(lost), len(macs))); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) 
 		return err
 	}
 	y.deleted = append(y.deleted, n.ID)
-	return c.record(tx, y.to, node.SeverityInfo, "discovery", fmt.Sprintf(
+	return c.recordHistory(tx, y.to, node.SeverityInfo, "discovery", fmt.Sprintf(
 		"The machine had been discovered as node %s, with %d MAC addresses; that node became this one%s and was deleted.", n.UUID, macs, what))
 }
 
@@ -158,7 +158,7 @@ func (c *Conductor) takeClaims(tx *store.Tx, toUUID, mac string, matches []store
 			return err
 		}
 		text := fmt.Sprintf("The MAC address %s is that of a port of node %s now, so it no longer leads to this node, whose inventory has it.", mac, toUUID)
-		if err := c.record(tx, from, node.SeverityInfo, "inspection", text); err != nil {
+		if err := c.recordHistory(tx, from, node.SeverityInfo, "inspection", text); err != nil {
 			return err
 		}
 	}
@@ -195,5 +195,5 @@ func (c *Conductor) acceptNode(tx *store.Tx, n *node.Node) error {
 		return nil
 	}
 	n.Provisional = false
-	return c.record(tx, n, node.SeverityInfo, "discovery", "Accepted: a request changed this discovered node, so it keeps its addresses.")
+	return c.recordHistory(tx, n, node.SeverityInfo, "discovery", "Accepted: a request changed this discovered node, so it keeps its addresses.")
 }

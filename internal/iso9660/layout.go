@@ -138,17 +138,17 @@ func (l *layout) headSectors() int64 {
 // directory encodes a directory (ECMA-119 §6.8). Its length is the same before and after places are
 // assigned.
 func (t *tree) directory(dir *entry) []byte {
-	b := t.record(nil, dir, self)
-	b = t.record(b, dir.parent, parent)
+	b := t.appendRecord(nil, dir, self)
+	b = t.appendRecord(b, dir.parent, parent)
 	for _, child := range dir.sorted(t) {
-		b = t.record(b, child, named)
+		b = t.appendRecord(b, child, named)
 	}
 	return pad(b)
 }
 
-// record appends a directory record (ECMA-119 §9.1). A record that would cross the end
+// appendRecord appends a directory record (ECMA-119 §9.1). A record that would cross the end
 // of a sector begins in the next one.
-func (t *tree) record(b []byte, e *entry, role role) []byte {
+func (t *tree) appendRecord(b []byte, e *entry, role role) []byte {
 	identifier := []byte{0}
 	switch role {
 	case named:

@@ -25,8 +25,8 @@ type rivalHost struct {
 	cluster int
 }
 
-// awaitOwners waits until each machine is available as the host of one cluster, and no other host has a
-// node. It returns these hosts by the address that their machine boots from, and the others.
+// awaitOwners waits until each machine is available as the host of one cluster, and no other host
+// has a node. It returns these hosts by the address that their machine boots from, and the others.
 func (all rivals) awaitOwners(t *testing.T) (users map[string]rivalHost, others []rivalHost) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {

@@ -82,7 +82,7 @@ func (p *pass) scale(ctx context.Context, s *set, o outcome) error {
 	}
 	before, from := s.copy(), *s.replicas
 	*s.replicas = size
-	s.record(record)
+	s.setFalling(record)
 	if err := p.patch(ctx, s, before); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (p *pass) clear(ctx context.Context, s *set, machines []machine) error {
 		return nil
 	}
 	before := s.copy()
-	s.record(nil)
+	s.setFalling(nil)
 	return p.patch(ctx, s, before)
 }
 
@@ -230,8 +230,8 @@ func (s *set) falling() *falling {
 	return parseFalling(s.GetAnnotations()[v1beta2.AutoscaleFallingAnnotation])
 }
 
-// record sets the record of a set, or removes it.
-func (s *set) record(f *falling) {
+// setFalling sets the record of a set, or removes it.
+func (s *set) setFalling(f *falling) {
 	annotations := s.GetAnnotations() // never nil: one of them asked to follow hosts, or is the record
 	if f == nil {
 		delete(annotations, v1beta2.AutoscaleFallingAnnotation)

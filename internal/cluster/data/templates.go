@@ -59,7 +59,7 @@ func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	made, err := r.apply(ctx, t, a)
 	existing = append(existing, made...)
 	if t != nil {
-		err = errors.Join(err, r.record(ctx, t, existing))
+		err = errors.Join(err, r.recordIndexes(ctx, t, existing))
 	}
 	if deleting && err == nil && len(indexes(req.Name, existing)) == 0 {
 		err = r.patch(ctx, t, func() { controllerutil.RemoveFinalizer(t, v1beta2.DataTemplateFinalizer) })
@@ -67,8 +67,8 @@ func (r *templateReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 	return resultOf(err)
 }
 
-// resultOf returns the result of a pass. If somebody else wrote, made or deleted an object first, the
-// next pass comes soon.
+// resultOf returns the result of a pass. If somebody else wrote, made or deleted an object first,
+// the next pass comes soon.
 func resultOf(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return ctrl.Result{RequeueAfter: requeue.Soon}, nil
@@ -278,8 +278,8 @@ func (r *templateReconciler) removeExtra(ctx context.Context, d *v1beta2.Metal3D
 	}
 }
 
-// record writes to the status of a template which indexes are in use.
-func (r *templateReconciler) record(ctx context.Context, t *v1beta2.Metal3DataTemplate, existing []*v1beta2.Metal3Data) error {
+// recordIndexes writes to the status of a template which indexes are in use.
+func (r *templateReconciler) recordIndexes(ctx context.Context, t *v1beta2.Metal3DataTemplate, existing []*v1beta2.Metal3Data) error {
 	now := indexes(t.Name, existing)
 	if equality.Semantic.DeepEqual(t.Status.Indexes, now) {
 		return nil

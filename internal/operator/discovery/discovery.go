@@ -6,9 +6,9 @@
 // is tried on the API server before the next one. Node and hosts are looked at again before a host
 // is created.
 //
-// A poll costs a few comparisons if nothing has changed: the nodes come from the shared cache, hosts
-// are in an index that follows the watch of the API server, and facts about nodes that cannot become
-// hosts are kept until the nodes change.
+// A poll costs a few comparisons if nothing has changed: the nodes come from the shared cache,
+// hosts are in an index that follows the watch of the API server, and facts about nodes that cannot
+// become hosts are kept until the nodes change.
 package discovery
 
 import (

@@ -79,7 +79,7 @@ func (r *Reconciler) poll(parent context.Context, p *pass) (time.Duration, error
 		r.unreachable(p.resource, result.engineErr)
 		return minPollInterval, nil
 	}
-	skipped := r.record(p.resource, result, last)
+	skipped := r.recordOutcome(p.resource, result, last)
 	r.evaluated[client.ObjectKeyFromObject(p.resource)] = &evaluation{
 		inputs: now, tombstones: p.resource.Status.Tombstones, due: result.due, skipped: skipped,
 	}

@@ -46,9 +46,9 @@ func (o *outcome) merge(decided plan, c creationResult) {
 	o.failed, o.failure = o.failed+c.failed, errors.Join(o.failure, c.failure)
 }
 
-// record writes the outcome of a poll into the status, and publishes events and metrics about what
-// is new since the last poll. It returns what the next poll has to remember.
-func (r *Reconciler) record(resource *discoveryv1.BareMetalHostDiscovery, o outcome, last *evaluation) skipMemory {
+// recordOutcome writes the outcome of a poll into the status, and publishes events and metrics
+// about what is new since the last poll. It returns what the next poll has to remember.
+func (r *Reconciler) recordOutcome(resource *discoveryv1.BareMetalHostDiscovery, o outcome, last *evaluation) skipMemory {
 	now := metav1.NewTime(r.Now())
 	status := &resource.Status
 	memory, fresh := memoryOf(last, status).update(o.skipped, now)

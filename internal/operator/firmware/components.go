@@ -85,7 +85,7 @@ func (p components) write(ctx context.Context, s pass, exists bool, found []prov
 	if equality.Semantic.DeepEqual(before.Status, c.Status) && len(c.Spec.Updates) == 0 {
 		return v.changing, nil
 	}
-	c.Status.Reading = readingOf(s.node).record()
+	c.Status.Reading = readingOf(s.node).forStatus()
 	if equality.Semantic.DeepEqual(before.Status, c.Status) {
 		return v.changing, nil
 	}

@@ -40,8 +40,8 @@ func (r reading) sameHardware(other reading) bool {
 	return r.nodeID == other.nodeID && r.stateChangedAt.Equal(other.stateChangedAt) && r.inspectedAt.Equal(other.inspectedAt)
 }
 
-// record returns the reading as the status stores it.
-func (r reading) record() *v1alpha1.HardwareReading {
+// forStatus returns the reading as the status stores it.
+func (r reading) forStatus() *v1alpha1.HardwareReading {
 	return &v1alpha1.HardwareReading{
 		NodeID: r.nodeID, StateChangedAt: metav1.NewMicroTime(r.stateChangedAt), InspectedAt: metav1.NewMicroTime(r.inspectedAt),
 	}

@@ -80,7 +80,7 @@ func TestStoredReadingIsTheSameAfterARestart(t *testing.T) {
 		ID: "a", State: node.Active,
 		StateChangedAt: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("", 3600)), InspectedAt: time.Unix(7, 999),
 	}
-	l := last{}.or(readingOf(n).record())
+	l := last{}.or(readingOf(n).forStatus())
 	if !l.known || !l.reading.sameHardware(readingOf(n)) {
 		t.Errorf("last reading = %+v, want one of %+v", l, readingOf(n))
 	}

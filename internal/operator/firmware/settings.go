@@ -107,7 +107,7 @@ func (p settings) write(ctx context.Context, s pass, existing *v1alpha1.HostFirm
 	if equality.Semantic.DeepEqual(before.Status, h.Status) && len(h.Spec.Settings) == 0 {
 		return h, nil
 	}
-	h.Status.Reading = readingOf(s.node).record()
+	h.Status.Reading = readingOf(s.node).forStatus()
 	if equality.Semantic.DeepEqual(before.Status, h.Status) {
 		return h, nil
 	}

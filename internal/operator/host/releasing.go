@@ -56,7 +56,7 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	case absent && isDeferred(h): // it has just come, and another cluster may still have to release its node
 		return ctrl.Result{}, nil
 	case err == nil, absent:
-		return p.record(ctx, h, id, release)
+		return p.recordReleased(ctx, h, id, release)
 	case isTemporary(err):
 		return ctrl.Result{RequeueAfter: requeue.WhileBusy(1, string(h.UID))}, nil
 	default:
@@ -64,9 +64,9 @@ func (p releasing) reconcile(ctx context.Context, h *v1alpha1.BareMetalHost) (ct
 	}
 }
 
-// record writes into an annotation that there is nothing left to release. The first pass after the
-// pause removes the annotation.
-func (p releasing) record(ctx context.Context, h *v1alpha1.BareMetalHost, id, release string) (ctrl.Result, error) {
+// recordReleased writes into an annotation that there is nothing left to release. The first pass
+// after the pause removes the annotation.
+func (p releasing) recordReleased(ctx context.Context, h *v1alpha1.BareMetalHost, id, release string) (ctrl.Result, error) {
 	if h.Annotations[v1alpha1.ReleasedAnnotation] == release {
 		return ctrl.Result{}, nil
 	}

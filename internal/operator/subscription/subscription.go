@@ -177,7 +177,7 @@ func (r *Reconciler) subscribe(ctx context.Context, s *v1alpha1.BMCEventSubscrip
 	if s.Status.RequestedAt != nil {
 		made, err = r.find(ctx, s, id)
 	} else {
-		err = r.record(ctx, s)
+		err = r.recordRequested(ctx, s)
 	}
 	if err == nil && made == "" {
 		made, err = r.Engine.Subscribe(ctx, id, provisioner.Subscription{
@@ -289,8 +289,9 @@ func (r *Reconciler) headers(ctx context.Context, s *v1alpha1.BMCEventSubscripti
 	return headersOf(secret.Data), nil
 }
 
-// record notes that the BMC is asked next. It fails if the object is deleted at the same moment.
-func (r *Reconciler) record(ctx context.Context, s *v1alpha1.BMCEventSubscription) error {
+// recordRequested records that the BMC is asked next. It fails if the object is deleted at the same
+// moment.
+func (r *Reconciler) recordRequested(ctx context.Context, s *v1alpha1.BMCEventSubscription) error {
 	before := s.DeepCopy()
 	now := metav1.NewTime(r.Now())
 	s.Status.RequestedAt = &now

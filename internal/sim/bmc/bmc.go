@@ -139,7 +139,8 @@ func (b *BMC) Now() time.Time {
 	return b.config.Clock()
 }
 
-// actDue does what is due, such as a change of power. It is called with the lock held, before anything is read.
+// actDue does what is due, such as a change of power. It is called with the lock held, before
+// anything is read.
 func (b *BMC) actDue() (now time.Time) {
 	now = b.Now()
 	for len(b.plan) > 0 && !now.Before(b.plan[0].at) {

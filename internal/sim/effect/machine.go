@@ -127,8 +127,8 @@ func (m *machine) begin(t task) {
 	m.tasks = append(m.tasks, t)
 }
 
-// applyEnded applies the tasks that have ended to the machine, in their order. It is called before the
-// machine is read, so that nothing has to run in between.
+// applyEnded applies the tasks that have ended to the machine, in their order. It is called before
+// the machine is read, so that nothing has to run in between.
 func (m *machine) applyEnded(now time.Time) {
 	for i, t := range m.tasks {
 		if t.observed || now.Before(t.ends) {

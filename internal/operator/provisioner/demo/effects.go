@@ -63,8 +63,8 @@ func (e *Engine) Verbs(name string) []Verb {
 	return all
 }
 
-// record notes an accepted request. The caller holds mu.
-func (e *Engine) record(m *machine, verb Verb, request any) {
+// recordRequest records an accepted request. The caller holds mu.
+func (e *Engine) recordRequest(m *machine, verb Verb, request any) {
 	m.node.UpdatedAt = e.opts.Now()
 	e.effects = append(e.effects, Effect{Node: m.node.ID, Name: m.node.Name, Verb: verb, Request: request})
 }

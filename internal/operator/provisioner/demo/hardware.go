@@ -53,7 +53,7 @@ func (e *Engine) SetPower(_ context.Context, id string, change provisioner.Power
 		return fmt.Errorf("%w: demo node %s is cleaned, which powers it as it needs", provisioner.ErrInvalid, id)
 	}
 	m.node.LastError, m.node.TargetPower = "", action.to
-	e.record(m, VerbPower, change)
+	e.recordRequest(m, VerbPower, change)
 	e.begin(m, &m.power, VerbPower, func() {
 		m.node.TargetPower = ""
 		if reason, fails := m.behaviour.fails[VerbPower]; fails {
@@ -149,7 +149,7 @@ func (e *Engine) media(id string, verb Verb, details any) error {
 	if fails && !m.behaviour.accepts {
 		return fmt.Errorf("%w: %s of demo node %s: %s", provisioner.ErrInvalid, verb, id, reason)
 	}
-	e.record(m, verb, details)
+	e.recordRequest(m, verb, details)
 	if fails {
 		m.node.LastError = reason // otherwise an earlier one stays, as in real engines
 		return nil
@@ -182,7 +182,7 @@ func (e *Engine) Subscribe(_ context.Context, id string, s provisioner.Subscript
 	}
 	subscription := uuid.NewString()
 	m.subscriptions[subscription] = s
-	e.record(m, VerbSubscribe, s)
+	e.recordRequest(m, VerbSubscribe, s)
 	return subscription, nil
 }
 
@@ -212,7 +212,7 @@ func (e *Engine) Unsubscribe(_ context.Context, id, subscription string) error {
 	}
 	if _, known := m.subscriptions[subscription]; known {
 		delete(m.subscriptions, subscription)
-		e.record(m, VerbUnsubscribe, subscription)
+		e.recordRequest(m, VerbUnsubscribe, subscription)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (e *Engine) Create(_ context.Context, r provisioner.Registration) (provisio
 	e.addPorts(m, r.NICs)
 	m.register(r)
 	e.machines[m.node.ID] = m
-	e.record(m, VerbCreate, r)
+	e.recordRequest(m, VerbCreate, r)
 	return e.snapshot(m), nil
 }
 
@@ -118,7 +118,7 @@ func (e *Engine) Update(_ context.Context, id string, r provisioner.Registration
 	if r.BootMAC != "" && !slices.Contains(m.macs, strings.ToLower(r.BootMAC)) {
 		m.macs = append(m.macs, strings.ToLower(r.BootMAC))
 	}
-	e.record(m, VerbUpdate, r)
+	e.recordRequest(m, VerbUpdate, r)
 	return e.snapshot(m), nil
 }
 
@@ -186,7 +186,7 @@ func (e *Engine) Claim(_ context.Context, id string, mark provisioner.Mark, opts
 		m.node.InstanceID = ""
 	}
 	m.node.Mark = mark
-	e.record(m, VerbClaim, mark)
+	e.recordRequest(m, VerbClaim, mark)
 	return e.snapshot(m), nil
 }
 
@@ -204,7 +204,7 @@ func (e *Engine) Release(_ context.Context, id string, mark provisioner.Mark, re
 		return nil
 	}
 	m.node.Released = released
-	e.record(m, VerbRelease, released)
+	e.recordRequest(m, VerbRelease, released)
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (e *Engine) TakeReleased(_ context.Context, id string, mark provisioner.Mar
 		return provisioner.Node{}, fmt.Errorf("take demo node %s: %w", id, provisioner.ErrNotOwned)
 	}
 	m.node.Mark, m.node.Released = mark, ""
-	e.record(m, VerbClaim, mark)
+	e.recordRequest(m, VerbClaim, mark)
 	return e.snapshot(m), nil
 }
 
@@ -245,7 +245,7 @@ func (e *Engine) Delete(_ context.Context, id string, mark provisioner.Mark) err
 	case fails:
 		return fmt.Errorf("delete demo node %s: %w: %s", id, provisioner.ErrConflict, text)
 	}
-	e.record(m, VerbDelete, mark)
+	e.recordRequest(m, VerbDelete, mark)
 	delete(e.machines, id)
 	return nil
 }

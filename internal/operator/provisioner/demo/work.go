@@ -101,7 +101,7 @@ func (e *Engine) ask(id string, r request) error {
 	if r.begin != nil {
 		r.begin(m)
 	}
-	e.record(m, r.verb, r.details)
+	e.recordRequest(m, r.verb, r.details)
 	n.StateChangedAt = e.opts.Now()
 	if step.Target == "" { // no work follows
 		m.work = nil
@@ -247,7 +247,7 @@ func (e *Engine) SetTargetRAID(_ context.Context, id string, raid *v1alpha1.RAID
 	if raid != nil && len(raid.HardwareRAIDVolumes) > 0 && !m.abilities().HardwareRAID {
 		return fmt.Errorf("%w: demo node %s has no RAID controller", provisioner.ErrUnsupported, id)
 	}
-	e.record(m, VerbSetRAID, raid.DeepCopy())
+	e.recordRequest(m, VerbSetRAID, raid.DeepCopy())
 	return nil
 }
 
@@ -327,7 +327,7 @@ func (e *Engine) SetAutomatedCleaning(_ context.Context, id string, on bool) err
 		return err
 	}
 	m.node.Cleans, m.node.SkipsCleaning = on, !on
-	e.record(m, VerbSetCleaning, on)
+	e.recordRequest(m, VerbSetCleaning, on)
 	return nil
 }
 
@@ -343,6 +343,6 @@ func (e *Engine) SetMaintenance(_ context.Context, id, reason string) error {
 		return nil
 	}
 	m.node.Maintenance, m.node.MaintenanceReason, m.node.Fault = reason != "", reason, ""
-	e.record(m, VerbMaintenance, reason)
+	e.recordRequest(m, VerbMaintenance, reason)
 	return nil
 }

@@ -106,8 +106,8 @@ func (b *builder) catalog(o Options) []byte {
 // directory appends the directory at a path, with everything in it.
 func (b *builder) directory(at string, files map[string]string) extent {
 	entries := []byte{}
-	entries = append(entries, record([]byte{0}, extent{}, true, nil)...)
-	entries = append(entries, record([]byte{1}, extent{}, true, nil)...)
+	entries = append(entries, directoryRecord([]byte{0}, extent{}, true, nil)...)
+	entries = append(entries, directoryRecord([]byte{1}, extent{}, true, nil)...)
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		rest, inside := strings.CutPrefix(path.Join("/", name), strings.TrimSuffix(at, "/")+"/")
@@ -123,7 +123,7 @@ func (b *builder) directory(at string, files map[string]string) extent {
 			e = b.put([]byte(files[name]))
 		}
 		identifier, system := b.name(child)
-		entry := record(identifier, e, deeper, system)
+		entry := directoryRecord(identifier, e, deeper, system)
 		if len(entries)%sectorSize+len(entry) > sectorSize {
 			entries = append(entries, make([]byte, sectorSize-len(entries)%sectorSize)...)
 		}
@@ -148,8 +148,8 @@ func (b *builder) name(name string) (identifier, system []byte) {
 	return []byte(strings.ToUpper(name) + ";1"), nil
 }
 
-// record returns a directory record.
-func record(identifier []byte, e extent, directory bool, system []byte) []byte {
+// directoryRecord returns a directory record.
+func directoryRecord(identifier []byte, e extent, directory bool, system []byte) []byte {
 	r := make([]byte, 33, 255)
 	binary.LittleEndian.PutUint32(r[2:], uint32(e.sector))
 	binary.BigEndian.PutUint32(r[6:], uint32(e.sector))
@@ -181,6 +181,6 @@ func descriptor(kind byte) []byte {
 func volume(kind byte, label string, root extent) []byte {
 	d := descriptor(kind)
 	copy(d[40:72], fmt.Sprintf("%-32s", label))
-	copy(d[156:], record([]byte{0}, root, true, nil))
+	copy(d[156:], directoryRecord([]byte{0}, root, true, nil))
 	return d
 }
