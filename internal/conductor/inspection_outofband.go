@@ -73,7 +73,7 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 		}
 		macs, leftOut := c.claimedBy(n, document)
 		noteLeftOut(n, leftOut)
-		if err := c.yieldTo(tx, n, macs); err != nil {
+		if err := c.takeFromProvisional(tx, n, macs); err != nil {
 			return err
 		}
 		_, err := storeDocument(tx, n, document, macs)
@@ -87,16 +87,17 @@ func isGone(err error) bool {
 	return errors.Is(err, node.ErrNotFound) || errors.Is(err, errNoObjectStore)
 }
 
-// yieldTo makes provisional nodes give up the addresses to a node that is not provisional.
-func (c *Conductor) yieldTo(tx *store.Tx, n *node.Node, macs []string) error {
+// takeFromProvisional takes the addresses from provisional nodes for a node that is not
+// provisional.
+func (c *Conductor) takeFromProvisional(tx *store.Tx, n *node.Node, macs []string) error {
 	matches, err := tx.MatchClaims(macClaims(macs))
 	if err != nil || n.Provisional {
 		return err
 	}
-	y := &yielding{to: n, macs: macs}
+	t := &macTransfer{to: n, macs: macs}
 	for _, m := range matches {
 		if m.Provisional {
-			if err := c.yield(tx, y, m.UUID); err != nil {
+			if err := c.takeFrom(tx, t, m.UUID); err != nil {
 				return err
 			}
 		}

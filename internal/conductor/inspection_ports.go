@@ -65,7 +65,7 @@ func (c *Conductor) addFirstPorts(macs []string) runner.Write {
 		if err != nil || len(ports) > 0 {
 			return err
 		}
-		if err := c.yieldTo(tx, n, macs); err != nil {
+		if err := c.takeFromProvisional(tx, n, macs); err != nil {
 			return err
 		}
 		owners, err := tx.PortOwners(macs)

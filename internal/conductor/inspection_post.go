@@ -50,7 +50,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		return nil, errNoMatch
 	}
 	c.runner.Enqueue(p.job)
-	c.forgotten(p.yielding)
+	c.forgetDeleted(p.transfer)
 	c.observer.AddressesLeftOut(p.leftOut)
 	c.keepPostedLogs(ctx, p)
 	if p.enrolled {
@@ -95,7 +95,7 @@ type post struct {
 	macs     []string           // that the node claims
 	leftOut  int                // how many more the machine has, which a provisional node may not claim
 	kept     map[string]string  // MAC addresses that other registered nodes keep, with their UUIDs
-	yielding *yielding          // nil when the post was refused
+	transfer *macTransfer       // nil when the post was refused
 	answer   *node.LookupAnswer // nil when the post was refused
 	job      *runner.Job        // nil when the post was refused, or waits with suspended work
 }
@@ -194,7 +194,7 @@ func (c *Conductor) forget(p *post) {
 	if p.enrolled {
 		c.discovered.forget()
 	}
-	p.enrolled, p.macs, p.leftOut, p.kept, p.yielding, p.answer, p.job = false, nil, 0, nil, nil, nil, nil
+	p.enrolled, p.macs, p.leftOut, p.kept, p.transfer, p.answer, p.job = false, nil, 0, nil, nil, nil, nil
 }
 
 func (c *Conductor) gatherFacts(tx *store.Tx, askedUUID string, hardware *inventory.Inventory) (inspect.Facts, error) {
@@ -303,9 +303,9 @@ func (c *Conductor) accept(tx *store.Tx, p *post, verdict inspect.Verdict) error
 	if err := tx.DropUnused(n.ID); err != nil {
 		return err
 	}
-	p.yielding = &yielding{to: &n, macs: p.macs}
+	p.transfer = &macTransfer{to: &n, macs: p.macs}
 	for _, uuid := range verdict.Yield {
-		if err := c.yield(tx, p.yielding, uuid); err != nil {
+		if err := c.takeFrom(tx, p.transfer, uuid); err != nil {
 			return err
 		}
 	}

@@ -36,7 +36,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	if created.UUID == "" {
 		created.UUID = store.NewUUID()
 	}
-	var y *yielding
+	var t *macTransfer
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
 		matches, err := tx.MatchClaims(macClaims([]string{p.Address}))
 		if err != nil {
@@ -58,7 +58,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 			if err != nil {
 				return err
 			}
-			if y, err = c.takeMACs(tx, n, []string{created.Address}, matches); err != nil {
+			if t, err = c.takeMACs(tx, n, []string{created.Address}, matches); err != nil {
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	if err != nil {
 		return nil, err
 	}
-	c.forgotten(y)
+	c.forgetDeleted(t)
 	return &created, nil
 }
 
@@ -79,7 +79,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 // change. The inventories of registered nodes give up the address of the port.
 func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*node.Port, *node.Node) error) (*node.Port, error) {
 	var updated node.Port
-	var y *yielding
+	var t *macTransfer
 	err := c.withPort(ctx, ident, func(tx *store.Tx, before *node.Port, n *node.Node) error {
 		updated = *before
 		if err := change(&updated, n); err != nil {
@@ -95,7 +95,7 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err := checkMembership(tx, before, &updated); err != nil {
 			return err
 		}
-		// The port moves first: if the node that it leaves is dissolved, the port must not be
+		// The port moves first: if the node that it leaves is deleted, the port must not be
 		// deleted with it.
 		moved := *before
 		moved.NodeID, moved.NodeUUID = updated.NodeID, updated.NodeUUID
@@ -113,7 +113,7 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 		if err != nil {
 			return err
 		}
-		if y, err = c.takeMACs(tx, owner, gained, matches); err != nil {
+		if t, err = c.takeMACs(tx, owner, gained, matches); err != nil {
 			return err
 		}
 		if err := c.takeClaims(tx, owner.UUID, updated.Address, matches); err != nil {
@@ -124,7 +124,7 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 	if err != nil {
 		return nil, err
 	}
-	c.forgotten(y)
+	c.forgetDeleted(t)
 	return &updated, nil
 }
 

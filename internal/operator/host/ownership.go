@@ -110,15 +110,15 @@ func (o ownership) check(ctx context.Context, h *v1alpha1.BareMetalHost, n provi
 		return err
 	}
 	if reason := decideLink(h, n, o.mark(h), others); reason != "" {
-		return o.yield(ctx, h, n, reason)
+		return o.refuse(ctx, h, n, reason)
 	}
 	return nil
 }
 
-// yield takes the host's lock off a node that the host cannot have, and returns a conflictError
+// refuse takes the host's lock off a node that the host cannot have, and returns a conflictError
 // with the reason. If the node has the mark of a host that is gone, the reason says how to free the
 // node.
-func (o ownership) yield(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node, reason string) error {
+func (o ownership) refuse(ctx context.Context, h *v1alpha1.BareMetalHost, n provisioner.Node, reason string) error {
 	if err := o.unlock(ctx, h, n); err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (o ownership) ensureMark(ctx context.Context, h *v1alpha1.BareMetalHost, n 
 			return provisioner.Node{}, err
 		}
 		if rival != nil {
-			return provisioner.Node{}, o.yield(ctx, h, n, fmt.Sprintf("node %s belongs to the older host %s/%s", n.ID, rival.Namespace, rival.Name))
+			return provisioner.Node{}, o.refuse(ctx, h, n, fmt.Sprintf("node %s belongs to the older host %s/%s", n.ID, rival.Namespace, rival.Name))
 		}
 	}
 	if step == claimLock {
@@ -192,7 +192,7 @@ func (o ownership) ensureMark(ctx context.Context, h *v1alpha1.BareMetalHost, n 
 	case claimLock, claimNeeded:
 		return o.claim(ctx, n, mark, provisioner.ClaimOptions{Unlock: step == claimLock})
 	default:
-		return provisioner.Node{}, o.yield(ctx, h, n, reason)
+		return provisioner.Node{}, o.refuse(ctx, h, n, reason)
 	}
 }
 

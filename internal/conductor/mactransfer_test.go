@@ -45,7 +45,7 @@ func (w *world) wantRemark(n *node.Node, want string) {
 	}
 }
 
-func TestPostOfARegisteredNodeIsAcceptedWhateverSquattersClaim(t *testing.T) {
+func TestPostOfARegisteredNodeIsAcceptedWhateverProvisionalNodesClaim(t *testing.T) {
 	const bmc = "198.51.100.9"
 	m := unknown(1)
 	m.bmc = bmc
@@ -84,7 +84,7 @@ func TestPostOfARegisteredNodeIsAcceptedWhateverSquattersClaim(t *testing.T) {
 			w.wantRemark(n, "node "+partly.UUID+" gave up 1 of its 2 MAC addresses")
 			partly = w.stored(partly.UUID)
 			if diff := cmp.Diff([]string{"02:00:00:ff:ff:02"}, w.macsOf(partly)); diff != "" {
-				t.Errorf("addresses of the squatter (-want +got):\n%s", diff)
+				t.Errorf("addresses of the provisional node (-want +got):\n%s", diff)
 			}
 			wantPorts(t, w, partly, map[string]bool{"02:00:00:ff:ff:02": true})
 			if !node.IsYielded(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) || !strings.Contains(partly.LastError, m.macs[len(m.macs)-1]) {
@@ -95,7 +95,7 @@ func TestPostOfARegisteredNodeIsAcceptedWhateverSquattersClaim(t *testing.T) {
 	}
 }
 
-func TestLookupFindsTheRegisteredNodeBesideSquatters(t *testing.T) {
+func TestLookupFindsTheRegisteredNodeBesideProvisionalNodes(t *testing.T) {
 	w := newWorld(t)
 	m := unknown(1)
 	w.enrol(machine{arch: "x86_64", macs: m.macs[1:]})
@@ -273,7 +273,7 @@ func TestVerbsBeyondAnImportAcceptADiscoveredNode(t *testing.T) {
 	}
 }
 
-func TestNodeUnderWorkYieldsAndIsKept(t *testing.T) {
+func TestNodeUnderWorkLosesItsAddressesAndIsKept(t *testing.T) {
 	w := emptyWorld(t)
 	w.Conductor = w.idle("conductor-1")
 	m := unknown(1)
@@ -281,7 +281,7 @@ func TestNodeUnderWorkYieldsAndIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	squatter := answer.Node
+	provisional := answer.Node
 	n := w.register(inState(node.InspectWait))
 	if _, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: m.body(), NodeUUID: n.UUID, Source: netip.MustParseAddr("192.0.2.1")}); err != nil {
 		t.Fatal(err)
@@ -290,12 +290,12 @@ func TestNodeUnderWorkYieldsAndIsKept(t *testing.T) {
 	w.clock.Advance(time.Hour) // nobody keeps the leases
 	w.awaitWorkDone()
 	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: false})
-	squatter = w.stored(squatter.UUID)
-	if got := w.macsOf(squatter); len(got) != 0 {
+	provisional = w.stored(provisional.UUID)
+	if got := w.macsOf(provisional); len(got) != 0 {
 		t.Errorf("addresses = %v, want none", got)
 	}
-	if !node.IsYielded(squatter.LastError) || !strings.HasSuffix(squatter.LastError, "None is left: delete this node.") {
-		t.Errorf("last_error = %q, want what was taken, also after the hooks", squatter.LastError)
+	if !node.IsYielded(provisional.LastError) || !strings.HasSuffix(provisional.LastError, "None is left: delete this node.") {
+		t.Errorf("last_error = %q, want what was taken, also after the hooks", provisional.LastError)
 	}
 }
 
@@ -350,7 +350,7 @@ func TestNodeUnderWorkLosesOnlyTheAddressOfANewPort(t *testing.T) {
 	w.wantInventory(discovered, m)
 }
 
-func TestHooksThatRanBeforeANodeYieldedMakeNoPorts(t *testing.T) {
+func TestHooksThatRanBeforeANodeLostItsAddressesMakeNoPorts(t *testing.T) {
 	w := newWorld(t)
 	n := w.enrol(unknown(1))
 	w.write(func(tx *store.Tx) error { return tx.ReleaseMACs(n.ID, unknown(1).macs[:1]) })

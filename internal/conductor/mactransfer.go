@@ -9,9 +9,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// yielding has provisional nodes give up MAC addresses to a node that a person has registered or
-// accepted. It belongs to one transaction. The caller calls forgotten after the commit.
-type yielding struct {
+// macTransfer takes MAC addresses from provisional nodes for a node that a person has registered or
+// accepted. It belongs to one transaction. The caller calls forgetDeleted after the commit.
+type macTransfer struct {
 	to   *node.Node
 	macs []string // addresses that the registered node has now
 	// whole says that a provisional node with one of the addresses is the same machine, because a
@@ -36,9 +36,9 @@ func claimants(matches []store.ClaimMatch) []inspect.Claimant {
 	return found
 }
 
-// yield takes the addresses from one provisional node. A node that keeps no address was the same
+// takeFrom takes the addresses from one provisional node. A node that keeps no address was the same
 // machine. It is deleted, unless it is under work or must not be deleted.
-func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
+func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 	before, err := tx.Node(uuid)
 	if isNotFound(err) {
 		return nil
@@ -53,68 +53,68 @@ func (c *Conductor) yield(tx *store.Tx, y *yielding, uuid string) error {
 	if err != nil {
 		return err
 	}
-	lost := slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return !slices.Contains(y.macs, mac) })
+	lost := slices.DeleteFunc(slices.Clone(macs), func(mac string) bool { return !slices.Contains(t.macs, mac) })
 	if len(lost) == 0 {
 		return nil
 	}
-	if y.whole || len(lost) == len(macs) {
-		problem := c.checkDissolvable(tx, before)
+	if t.whole || len(lost) == len(macs) {
+		problem := c.checkMergeable(tx, before)
 		if problem == nil {
-			return c.dissolve(tx, y, before, len(macs))
+			return c.mergeNode(tx, t, before, len(macs))
 		}
-		c.log.Info("Discovered node stays without its addresses", "node", before.UUID, "taken_by", y.to.UUID, "reason", problem)
+		c.log.Info("Discovered node stays without its addresses", "node", before.UUID, "taken_by", t.to.UUID, "reason", problem)
 	}
 	if err := tx.ReleaseMACs(before.ID, lost); err != nil {
 		return err
 	}
 	after := *before
-	after.LastError = node.Yielded(y.to.UUID, lost, len(macs)-len(lost))
+	after.LastError = node.Yielded(t.to.UUID, lost, len(macs)-len(lost))
 	if err := c.recordHistory(tx, &after, node.SeverityError, "discovery", after.LastError); err != nil {
 		return err
 	}
-	if err := c.recordHistory(tx, y.to, node.SeverityInfo, "discovery",
+	if err := c.recordHistory(tx, t.to, node.SeverityInfo, "discovery",
 		fmt.Sprintf("The discovered node %s gave up %d of its %d MAC addresses to this node.", before.UUID, len(lost), len(macs))); err != nil {
 		return err
 	}
 	return tx.UpdateNode(before, &after)
 }
 
-// checkDissolvable returns why a node cannot be deleted, or nil if it can.
-func (c *Conductor) checkDissolvable(tx *store.Tx, n *node.Node) error {
+// checkMergeable returns why a node cannot be deleted, or nil if it can.
+func (c *Conductor) checkMergeable(tx *store.Tx, n *node.Node) error {
 	if err := c.checkRemovable(tx, n); err != nil {
 		return err
 	}
 	return deletable(n)
 }
 
-// dissolve deletes a provisional node whose machine is that of y.to. This voids the token of the
+// mergeNode deletes a provisional node whose machine is that of t.to. This voids the token of the
 // node: the agent that still runs gets no new token before the machine starts its ramdisk again.
-func (c *Conductor) dissolve(tx *store.Tx, y *yielding, n *node.Node, macs int) error {
+func (c *Conductor) mergeNode(tx *store.Tx, t *macTransfer, n *node.Node, macs int) error {
 	what := ""
-	never := y.to.InspectionStartedAt.IsZero() && y.to.InspectionFinishedAt.IsZero()
-	if y.whole && never && checkUnleased(tx, y.to) == nil {
+	never := t.to.InspectionStartedAt.IsZero() && t.to.InspectionFinishedAt.IsZero()
+	if t.whole && never && checkUnleased(tx, t.to) == nil {
 		what = " with its inventory"
-		if err := tx.MoveInspection(n.ID, y.to.ID); err != nil {
+		if err := tx.MoveInspection(n.ID, t.to.ID); err != nil {
 			return err
 		}
-		before := *y.to
-		y.to.InspectionStartedAt, y.to.InspectionFinishedAt = n.InspectionStartedAt, n.InspectionFinishedAt
-		if err := tx.UpdateNode(&before, y.to); err != nil {
+		before := *t.to
+		t.to.InspectionStartedAt, t.to.InspectionFinishedAt = n.InspectionStartedAt, n.InspectionFinishedAt
+		if err := tx.UpdateNode(&before, t.to); err != nil {
 			return err
 		}
 	}
 	if err := tx.DeleteNode(n); err != nil {
 		return err
 	}
-	y.deleted = append(y.deleted, n.ID)
-	return c.recordHistory(tx, y.to, node.SeverityInfo, "discovery", fmt.Sprintf(
+	t.deleted = append(t.deleted, n.ID)
+	return c.recordHistory(tx, t.to, node.SeverityInfo, "discovery", fmt.Sprintf(
 		"The machine had been discovered as node %s, with %d MAC addresses; that node became this one%s and was deleted.", n.UUID, macs, what))
 }
 
 // takeMACs makes provisional nodes among the matches give up the addresses that a node gets when a
 // person creates or changes a port. It accepts the node of the port, because a person has changed
 // it. A provisional node that cannot be deleted now gives up only the addresses.
-func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches []store.ClaimMatch) (*yielding, error) {
+func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches []store.ClaimMatch) (*macTransfer, error) {
 	accepted := *n
 	if err := c.acceptNode(tx, &accepted); err != nil {
 		return nil, err
@@ -122,15 +122,15 @@ func (c *Conductor) takeMACs(tx *store.Tx, n *node.Node, macs []string, matches 
 	if err := tx.UpdateNode(n, &accepted); err != nil {
 		return nil, err
 	}
-	y := &yielding{to: &accepted, macs: macs, whole: true}
+	t := &macTransfer{to: &accepted, macs: macs, whole: true}
 	for _, m := range matches {
 		if m.Provisional && m.UUID != n.UUID {
-			if err := c.yield(tx, y, m.UUID); err != nil {
+			if err := c.takeFrom(tx, t, m.UUID); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return y, nil
+	return t, nil
 }
 
 // takeClaims takes an address that a person gives to a port from the inventories of other
@@ -176,12 +176,12 @@ func leaveShared(tx *store.Tx, p *post, n *node.Node) (err error) {
 	return nil
 }
 
-// forgotten drops what this process remembers of the nodes that yielding deleted.
-func (c *Conductor) forgotten(y *yielding) {
-	if y == nil || len(y.deleted) == 0 {
+// forgetDeleted drops what this process remembers of the nodes that a transfer deleted.
+func (c *Conductor) forgetDeleted(t *macTransfer) {
+	if t == nil || len(t.deleted) == 0 {
 		return
 	}
-	for _, id := range y.deleted {
+	for _, id := range t.deleted {
 		c.trims.forget(id)
 	}
 	c.discovered.forget()
