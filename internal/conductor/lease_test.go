@@ -41,16 +41,16 @@ func TestLeaseThatNoJobHoldsRunsOut(t *testing.T) {
 	if _, err := send(t, w.Conductor, unknown(1)); err != nil {
 		t.Fatal(err)
 	}
-	forgotten := w.register()
+	leased := w.register()
 	var orphan node.Lease
 	w.write(func(tx *store.Tx) (err error) {
-		orphan, err = tx.AcquireLease(forgotten.ID, "conductor-1", ttl)
+		orphan, err = tx.AcquireLease(leased.ID, "conductor-1", ttl)
 		return err
 	})
 	known := w.all()[0]
 	expires := w.clock.Advance(ttl / 2).Add(ttl)
 	w.eventually("the lease of the job to be renewed", func() bool { return w.stored(known.UUID).Lease.ExpiresAt.Equal(expires) })
-	if got := w.stored(forgotten.UUID).Lease.ExpiresAt; !got.Equal(orphan.ExpiresAt) {
+	if got := w.stored(leased.UUID).Lease.ExpiresAt; !got.Equal(orphan.ExpiresAt) {
 		t.Errorf("the lease of no job runs out at %v, want %v", got, orphan.ExpiresAt)
 	}
 }

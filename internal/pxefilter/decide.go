@@ -32,7 +32,7 @@ const (
 	becauseDiscovery   = "auto-discovery is on"
 	becausePortless    = "a node in inspection has no port"
 	becauseNobody      = "no node in inspection lacks a port"
-	becauseForgotten   = "no node that people registered or accepted has a port with this address any more"
+	becauseNoPort      = "no node that people registered or accepted has a port with this address any more"
 	becauseDoubtful    = "the database was restored, and a person has to decide about its node"
 	becauseNoInterface = "its node has an inspect interface that is not supported"
 )
@@ -134,8 +134,8 @@ func (w wanted) changes(files map[string]Verdict) []change {
 	for mac, r := range w.ports {
 		note(mac, r)
 	}
-	for _, name := range w.forgotten(files) {
-		note(name, ruling{verdict: w.unknown.verdict, because: becauseForgotten})
+	for _, name := range w.withoutPort(files) {
+		note(name, ruling{verdict: w.unknown.verdict, because: becauseNoPort})
 	}
 	note(unknownFile, w.unknown)
 	slices.SortFunc(list, func(a, b change) int {
@@ -155,8 +155,8 @@ func (c change) rank() int {
 	return 0
 }
 
-// forgotten returns the sorted names of files whose address no port has.
-func (w wanted) forgotten(files map[string]Verdict) []string {
+// withoutPort returns the sorted names of files whose address no port has.
+func (w wanted) withoutPort(files map[string]Verdict) []string {
 	var names []string
 	for name := range files {
 		if _, known := w.ports[name]; !known && name != unknownFile {

@@ -97,7 +97,7 @@ func TestUnknownMachinesAreServedOnlyForDiscoveryOrInspection(t *testing.T) {
 
 func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
 	allow, deny := ruling{verdict: Allow}, ruling{verdict: Deny}
-	forgotten := func(v Verdict) ruling { return ruling{verdict: v, because: becauseForgotten} }
+	noPort := func(v Verdict) ruling { return ruling{verdict: v, because: becauseNoPort} }
 	for _, test := range []struct {
 		name   string
 		wanted wanted
@@ -121,13 +121,13 @@ func TestChangesAreWhatFilesDoNotSayYet(t *testing.T) {
 			"a port is gone, unknown ones refused",
 			wanted{unknown: deny, ports: nil},
 			map[string]Verdict{mac1: Allow, mac2: Deny, unknownFile: Deny},
-			[]change{{mac1, forgotten(Deny)}},
+			[]change{{mac1, noPort(Deny)}},
 		},
 		{
 			"ports are gone, unknown ones served now",
 			wanted{unknown: allow, ports: map[string]ruling{mac3: deny}},
 			map[string]Verdict{mac1: Allow, mac2: Deny, mac3: Deny, unknownFile: Deny},
-			[]change{{mac2, forgotten(Allow)}, {unknownFile, allow}},
+			[]change{{mac2, noPort(Allow)}, {unknownFile, allow}},
 		},
 		{
 			"empty folder, unknown ones served only after every port has its rule",

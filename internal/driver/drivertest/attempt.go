@@ -103,7 +103,7 @@ func Attempts(t *testing.T, o Operation) {
 		{"does it after a call that had no effect", (*trial).broken, false},
 		{"finds what a call did whose answer was lost", (*trial).lost, false},
 		{"goes on after every turn whose outcome was lost", (*trial).crashed, false},
-		{"goes on after the machine has lost its tasks", (*trial).forgotten, false},
+		{"goes on after the machine has lost its tasks", (*trial).tasksLost, false},
 		{"fails when the machine fails", (*trial).failed, o.Untasked},
 		{"obeys its context", (*trial).ended, false},
 		{"waits for a task", (*trial).slow, o.Unwaited},
@@ -251,7 +251,7 @@ func (c *trial) crashed() {
 	}
 }
 
-func (c *trial) forgotten() {
+func (c *trial) tasksLost() {
 	c.loseFirst()
 	did := slices.Clone(c.machine.Effects())
 	c.machine.ForgetTasks()

@@ -114,7 +114,7 @@ func (w raiding) search() (driver.Outcome, error) {
 	}
 	known := w.record.RAID.Tasks
 	added := newTasks(known, tasks)
-	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
+	tasksLost := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
 	switch {
 	case len(added) == 1:
 		change.Task, change.Found = added[0], true
@@ -126,7 +126,7 @@ func (w raiding) search() (driver.Outcome, error) {
 		return w.advance()
 	case w.record.took(w.turn) < searchFor:
 		return w.in(searchPhase), nil
-	case change.Volume != nil && (change.Volume.leavesRoom() || forgotten || len(known) == 0):
+	case change.Volume != nil && (change.Volume.leavesRoom() || tasksLost || len(known) == 0):
 		return driver.Outcome{}, w.unknown()
 	}
 	return w.to(sendPhase), nil

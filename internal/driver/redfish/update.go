@@ -175,8 +175,8 @@ func (w updating) find() (found bool, err error) {
 	if err != nil || version != w.record.Update.Before {
 		return err == nil, err
 	}
-	forgotten := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
-	if forgotten || len(known) == 0 {
+	tasksLost := slices.ContainsFunc(known, func(path string) bool { return !slices.Contains(tasks, path) })
+	if tasksLost || len(known) == 0 {
 		return false, w.unknown()
 	}
 	return false, nil

@@ -105,14 +105,14 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 // userOf returns who may have brought the host's node into a state that the workflow does not know,
 // and what to do about it.
 func userOf(w workflow, n provisioner.Node) string {
-	const forgotten = "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted "
+	const unknownUse = "the machine is in use, and the engine does not know, as after it was started on an older database; have it adopted "
 	_, expectsUse := w[node.Active]
 	adopts := w[node.Manageable].request == askAdopt
 	switch {
 	case adopts && (n.State == node.Available || n.State == node.CleanFailed || n.State == node.InspectFailed):
-		return forgotten + "with `ingot node manage " + n.ID + "`"
+		return unknownUse + "with `ingot node manage " + n.ID + "`"
 	case adopts && (n.State == node.ErrorState || n.State == node.DeployFailed):
-		return forgotten + "under a new node: give the host the annotation " + v1alpha1.DetachedAnnotation + " with the value {\"force\": true}, " +
+		return unknownUse + "under a new node: give the host the annotation " + v1alpha1.DetachedAnnotation + " with the value {\"force\": true}, " +
 			"and remove it when the host is detached"
 	case !expectsUse && (atWork(n) || adoptWorkflow[n.State].action == workDone):
 		return "another client uses it, or it was deployed for this host, whose status was lost, for example because the cluster's database was restored; " +
@@ -131,10 +131,10 @@ func isDeployedAgain(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	return record.Request == askUndeploy && record.Accepted && changedSince(record, n) && adoptWorkflow[n.State].action == workDone
 }
 
-// isRemovalForgotten reports whether a node shows its machine in use as before the accepted request
+// isRemovalLost reports whether a node shows its machine in use as before the accepted request
 // to remove the deployment. That happens when the engine was started on an older database. What is
 // then to be removed is still the same deployment.
-func isRemovalForgotten(record v1alpha1.OperationStatus, n provisioner.Node) bool {
+func isRemovalLost(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 	at, use := changedAt(n), adoptWorkflow[n.State]
 	return record.Request == askUndeploy && record.Accepted && record.NodeChangedAt != nil && at != nil && at.Before(record.NodeChangedAt) &&
 		(use.action == workDone || use.action == workWait)
@@ -209,7 +209,7 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 	}
 	wait := s.wait(t.operation, w.maxBackoff)
 	record := s.operation(t.operation)
-	if isRemovalForgotten(*record, *s.node) {
+	if isRemovalLost(*record, *s.node) {
 		record.Accepted = false
 	}
 	_, rebuild := s.host.Annotations[v1alpha1.RebuildAnnotation]
