@@ -6,18 +6,18 @@ import (
 	"runtime/metrics"
 )
 
-// The garbage collector runs less often than by default while the program keeps little alive: some
-// 8 MB while machines enrol. That costs 3 MB of memory and saves a tenth of the CPU time. While
-// many machines are deployed at once it would cost 100 MB.
+// The garbage collector runs less often than by default while the program has little live heap:
+// some 8 MB while machines enrol. That costs 3 MB of memory and saves a tenth of the CPU time.
+// While many machines are deployed at once it would cost 100 MB.
 const (
-	smallHeap        = 16 << 20 // bytes that are alive
+	smallHeap        = 16 << 20 // live bytes
 	smallHeapPercent = 200
 	largeHeapPercent = 100
 )
 
-// gcPercent returns how much the heap may grow, in percent of the bytes that are alive.
-func gcPercent(alive uint64) int {
-	if alive <= smallHeap {
+// gcPercent returns how much the heap may grow, in percent of the live bytes.
+func gcPercent(live uint64) int {
+	if live <= smallHeap {
 		return smallHeapPercent
 	}
 	return largeHeapPercent
@@ -27,11 +27,11 @@ func gcPercent(alive uint64) int {
 func paceCollector() {
 	percent := smallHeapPercent
 	debug.SetGCPercent(percent)
-	alive := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	var afterCollection func(*marker)
 	afterCollection = func(m *marker) {
-		metrics.Read(alive)
-		if wanted := gcPercent(alive[0].Value.Uint64()); wanted != percent {
+		metrics.Read(live)
+		if wanted := gcPercent(live[0].Value.Uint64()); wanted != percent {
 			percent = wanted
 			debug.SetGCPercent(percent)
 		}

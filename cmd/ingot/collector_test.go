@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-func TestHeapMayGrowLessWhenMuchIsAlive(t *testing.T) {
-	for alive, want := range map[uint64]int{0: 200, 8 << 20: 200, smallHeap: 200, smallHeap + 1: 100, 1 << 30: 100} {
-		if got := gcPercent(alive); got != want {
-			t.Errorf("with %d bytes alive: %d percent, want %d", alive, got, want)
+func TestHeapMayGrowLessWhenMuchIsLive(t *testing.T) {
+	for live, want := range map[uint64]int{0: 200, 8 << 20: 200, smallHeap: 200, smallHeap + 1: 100, 1 << 30: 100} {
+		if got := gcPercent(live); got != want {
+			t.Errorf("with %d bytes live: %d percent, want %d", live, got, want)
 		}
 	}
 }

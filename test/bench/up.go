@@ -59,7 +59,7 @@ func benchUp(ctx context.Context, b *bench) error {
 // timeToAvailable returns how long after power on all machines are available hosts. It fails if
 // there are more hosts than machines.
 func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (time.Duration, error) {
-	alive := func(done func() (bool, error)) func() (bool, error) {
+	whileRunning := func(done func() (bool, error)) func() (bool, error) {
 		return func() (bool, error) {
 			if p.Ended() {
 				return false, p.Failure()
@@ -67,7 +67,7 @@ func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (ti
 			return done()
 		}
 	}
-	err := poll(ctx, enginePause, alive(func() (bool, error) {
+	err := poll(ctx, enginePause, whileRunning(func() (bool, error) {
 		output, err := os.ReadFile(p.Log)
 		return bytes.Contains(output, []byte(beforePowerOn)), err
 	}))
@@ -76,7 +76,7 @@ func timeToAvailable(ctx context.Context, p *process.Process, hosts kubectl) (ti
 	}
 	start := time.Now()
 	var states map[string]int
-	err = poll(ctx, kubectlPause, alive(func() (bool, error) {
+	err = poll(ctx, kubectlPause, whileRunning(func() (bool, error) {
 		states, err = hosts.states(ctx)
 		return states["available"] >= upMachines, err
 	}))

@@ -31,12 +31,12 @@ type proofs struct {
 // have been removed.
 type proof struct{ from, to time.Time }
 
-// around passes on a write. It delays a write that forgets that the machine is off.
-func (p *proofs) around(alive context.Context, name string, pass func() bool) {
+// wrapWrite passes on a write. It delays a write that forgets that the machine is off.
+func (p *proofs) wrapWrite(waiting context.Context, name string, pass func() bool) {
 	if strings.Contains(name, forgetsHold) {
 		select {
 		case <-time.After(forgetDelay):
-		case <-alive.Done():
+		case <-waiting.Done():
 		}
 	}
 	began := time.Now()

@@ -40,7 +40,7 @@ func (l *hostLife) startPlace(name string, config *rest.Config, operatorAt kills
 		names.prefix = name + ": "
 	}
 	proxy := newKubeProxy(l.t, config, p.writes, names.name)
-	proxy.around = l.proofs.around
+	proxy.wrapWrite = l.proofs.wrapWrite
 	proxy.Start()
 	address, err := url.Parse(l.api.url)
 	if err != nil {

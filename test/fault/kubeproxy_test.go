@@ -27,11 +27,11 @@ type kubeProxy struct {
 
 	// name returns what a request writes; "" if it writes nothing of interest.
 	name func(*http.Request) string
-	// around, if not nil, passes on a write of this name by calling pass, which reports whether the
-	// API server has made the write. The context alive ends when nobody waits for the answer any
+	// wrapWrite, if not nil, passes on a write of this name by calling pass, which reports whether the
+	// API server has made the write. The context waiting ends when nobody waits for the answer any
 	// more.
-	around func(alive context.Context, name string, pass func() bool)
-	pass   http.Handler
+	wrapWrite func(waiting context.Context, name string, pass func() bool)
+	pass      http.Handler
 }
 
 // newKubeProxy returns a proxy that does not serve yet.
@@ -78,18 +78,18 @@ func (p *kubeProxy) write(w http.ResponseWriter, r *http.Request, name string) {
 		p.kill()
 		panic(http.ErrAbortHandler)
 	}
-	answer, alive := httptest.NewRecorder(), r.Context()
-	r = r.WithContext(context.WithoutCancel(alive))
+	answer, waiting := httptest.NewRecorder(), r.Context()
+	r = r.WithContext(context.WithoutCancel(waiting))
 	pass := func() bool {
 		p.pass.ServeHTTP(answer, r)
 		return answer.Code < http.StatusMultipleChoices
 	}
-	if p.around == nil {
+	if p.wrapWrite == nil {
 		pass()
 	} else {
-		p.around(alive, name, pass)
+		p.wrapWrite(waiting, name, pass)
 	}
-	if answer.Code < http.StatusMultipleChoices && alive.Err() == nil && p.take(writePoint{"after", name}) {
+	if answer.Code < http.StatusMultipleChoices && waiting.Err() == nil && p.take(writePoint{"after", name}) {
 		p.kill()
 		panic(http.ErrAbortHandler)
 	}

@@ -77,12 +77,12 @@ func (s source) download(ctx context.Context, version versions.Concrete, w io.Wr
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, s.downloadTimeout, fmt.Errorf("the download takes longer than %s", s.downloadTimeout))
 	defer cancel()
-	alive, stop := context.WithCancelCause(bounded)
+	downloading, stop := context.WithCancelCause(bounded)
 	defer stop(nil)
 	stalled := time.AfterFunc(s.stallTimeout, func() { stop(fmt.Errorf("nothing has come for %s", s.stallTimeout)) })
 	defer stalled.Stop()
 	to := &watched{w: w, room: maxArchive, progress: func() { stalled.Reset(s.stallTimeout) }}
-	return clearer(alive, client.GetVersion(alive, version, item, to))
+	return clearer(downloading, client.GetVersion(downloading, version, item, to))
 }
 
 // clearer returns the reason for which ctx ended instead of err, which only says that it did.
