@@ -40,12 +40,12 @@ func TestCertificateIsJudgedByNameAuthorityAndTime(t *testing.T) {
 		fails bool
 		says  string
 	}{
-		"good":         {"192.0.2.7", trusted, now, false, "issued by CN=rack 7, valid until 2031-06-02, for this address"},
-		"ends soon":    {"192.0.2.7", trusted, now.Add(80 * 24 * time.Hour), false, "soon"},
-		"is over":      {"192.0.2.7", trusted, now.Add(91 * 24 * time.Hour), true, "Renew it"},
-		"not yet":      {"192.0.2.7", trusted, now.Add(-2 * time.Hour), true, "check the clock"},
-		"other name":   {"192.0.2.8", trusted, now, true, "not for the address 192.0.2.8"},
-		"of strangers": {"192.0.2.7", x509.NewCertPool(), now, true, "unknown authority"},
+		"good":       {"192.0.2.7", trusted, now, false, "issued by CN=rack 7, valid until 2031-06-02, for this address"},
+		"ends soon":  {"192.0.2.7", trusted, now.Add(80 * 24 * time.Hour), false, "soon"},
+		"is over":    {"192.0.2.7", trusted, now.Add(91 * 24 * time.Hour), true, "Renew it"},
+		"not yet":    {"192.0.2.7", trusted, now.Add(-2 * time.Hour), true, "check the clock"},
+		"other name": {"192.0.2.8", trusted, now, true, "not for the address 192.0.2.8"},
+		"of others":  {"192.0.2.7", x509.NewCertPool(), now, true, "unknown authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge([]*x509.Certificate{own}, test.roots, test.host, test.at)

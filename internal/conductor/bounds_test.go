@@ -51,8 +51,8 @@ func TestUnknownMachineMustFitTheLists(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, func(c *Config) { c.Discovery.Allow = list })
-	stranger := machine{arch: "x86_64", macs: []string{"52:54:00:00:00:01"}}
-	_, err = send(t, w.Conductor, stranger)
+	otherMachine := machine{arch: "x86_64", macs: []string{"52:54:00:00:00:01"}}
+	_, err = send(t, w.Conductor, otherMachine)
 	wantIs(t, err, node.ErrNotFound)
 	_, err = w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body()}) // from nobody knows where
 	wantIs(t, err, node.ErrNotFound)
@@ -61,8 +61,8 @@ func TestUnknownMachineMustFitTheLists(t *testing.T) {
 	}
 	w.enrol(unknown(1))
 	n := waiting(w) // registered machines need no leave
-	w.addPort(n, stranger.macs[0])
-	if answer, err := send(t, w.Conductor, stranger); err != nil || answer.Node.UUID != n.UUID {
+	w.addPort(n, otherMachine.macs[0])
+	if answer, err := send(t, w.Conductor, otherMachine); err != nil || answer.Node.UUID != n.UUID {
 		t.Errorf("answer = %+v, %v; want the registered node", answer, err)
 	}
 }

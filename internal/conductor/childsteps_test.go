@@ -51,7 +51,7 @@ func TestStepsRunOnChildNodesInsteadOfTheNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			parent, children := w.family(node.Manageable, nil, nil)
-			stranger := w.fake(node.Enroll, nil)
+			other := w.fake(node.Enroll, nil)
 			w.send(parent, "clean", with(onChildren("power.power_on", tc.limit...), onChildren("bios.apply_configuration", tc.limit...)))
 			w.awaitWorkDone()
 			if got := w.arrive(parent, node.Manageable); got.LastError != "" {
@@ -60,7 +60,7 @@ func TestStepsRunOnChildNodesInsteadOfTheNode(t *testing.T) {
 			if got := w.powers(append([]*node.Node{parent}, children...)...); got != tc.want {
 				t.Errorf("power of the node and its children: %s, want %s", got, tc.want)
 			}
-			if got := w.powers(stranger); got != "power off" {
+			if got := w.powers(other); got != "power off" {
 				t.Errorf("power of a node that is no child: %s", got)
 			}
 			for _, child := range children {
@@ -93,7 +93,7 @@ func TestStepThatFailsOnAChildFailsTheNodeAndSaysWhere(t *testing.T) {
 	}{
 		"failure":      {[]node.Step{onChildren("bios.factory_reset")}, map[string]any{"fake_clean_error": "no battery"}, "no battery"},
 		"unknown step": {[]node.Step{onChildren("bios.paint")}, nil, "There is no step bios.paint"},
-		"stranger":     {[]node.Step{onChildren("bios.factory_reset", "blade9")}, nil, "names node blade9 as a child"},
+		"other node":   {[]node.Step{onChildren("bios.factory_reset", "blade9")}, nil, "names node blade9 as a child"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -101,7 +101,7 @@ func TestStepThatFailsOnAChildFailsTheNodeAndSaysWhere(t *testing.T) {
 			w.send(parent, "clean", with(tc.steps...))
 			w.awaitWorkDone()
 			got := w.arrive(parent, node.CleanFailed)
-			if !strings.Contains(got.LastError, tc.want) || name != "stranger" && !strings.Contains(got.LastError, children[0].UUID) {
+			if !strings.Contains(got.LastError, tc.want) || name != "other node" && !strings.Contains(got.LastError, children[0].UUID) {
 				t.Errorf("last_error %q, want %q and the child in it", got.LastError, tc.want)
 			}
 			if child := w.stored(children[0].UUID); child.Lease != (node.Lease{}) || child.LastError != "" {

@@ -105,9 +105,9 @@ func TestMachinesThatEarlierReleasesNotedAreClaimedAtTheStart(t *testing.T) {
 	owners[last] = note(last, "")
 
 	w.restart(func(*Config) {})
-	stranger := w.register()
+	another := w.register()
 	for machine, owner := range owners {
-		if err := w.refuseMachineOfAnother(t.Context(), stranger, machine); err == nil || !strings.Contains(err.Error(), owner.UUID) {
+		if err := w.refuseMachineOfAnother(t.Context(), another, machine); err == nil || !strings.Contains(err.Error(), owner.UUID) {
 			t.Errorf("machine %+v: %v, want it refused as that of node %s", machine, err, owner.UUID)
 		}
 	}

@@ -191,9 +191,9 @@ func TestBMCOfAnEarlierInspectionFindsNoNode(t *testing.T) {
 	w.awaitWorkDone()
 	w.send(n, "inspect")
 	w.arrive(n, node.InspectWait)
-	stranger := unknown(2)
-	stranger.bmc = m.bmc
-	_, err := send(t, w.Conductor, stranger)
+	otherMachine := unknown(2)
+	otherMachine.bmc = m.bmc
+	_, err := send(t, w.Conductor, otherMachine)
 	wantIs(t, err, node.ErrNotFound)
 	if nodes := w.all(); len(nodes) != 1 || nodes[0].ProvisionState != node.InspectWait {
 		t.Errorf("%d nodes, the first in %q; want the one that goes on waiting", len(nodes), nodes[0].ProvisionState)

@@ -71,7 +71,7 @@ func TestMetricsAreForAuthorizedCallersOnly(t *testing.T) {
 	b := newBenchOn(t, config, func(o *operator.Options) { o.Controllers = []string{operator.GroupDiscovery} })
 	b.install()
 	kube := kubernetesOn(t, config)
-	collector, stranger := account(t, kube, b.namespace, "collector"), account(t, kube, b.namespace, "stranger")
+	collector, unprivileged := account(t, kube, b.namespace, "collector"), account(t, kube, b.namespace, "unprivileged")
 	_, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "collector"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: b.namespace, Name: "collector"}},
@@ -99,7 +99,7 @@ func TestMetricsAreForAuthorizedCallersOnly(t *testing.T) {
 		"collector":          {url, collector, http.StatusOK, "go_goroutines "},
 		"without a token":    {url, "", http.StatusUnauthorized, "Unauthorized"},
 		"with a made-up one": {url, "milk", http.StatusUnauthorized, ""},
-		"without the role":   {url, stranger, http.StatusForbidden, ""},
+		"without the role":   {url, unprivileged, http.StatusForbidden, ""},
 		"without TLS":        {"http://" + address + "/metrics", collector, http.StatusBadRequest, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

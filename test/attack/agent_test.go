@@ -101,18 +101,18 @@ func (e *engine) replacements(n node) (rows []string) {
 	return rows
 }
 
-// TestStrangerGetsNoTokenOfALivingAgent lets a stranger who knows everything about a machine ask
+// TestAttackerGetsNoTokenOfALiveAgent lets an attacker who knows everything about a machine ask
 // for its token, after the heartbeats of the agent have been lost for longer than the window.
-func TestStrangerGetsNoTokenOfALivingAgent(t *testing.T) {
+func TestAttackerGetsNoTokenOfALiveAgent(t *testing.T) {
 	e := startEngine(t, "", shortWindow)
 	r := e.startRamdisk(e.awaitRamdisk(1), func() {})
-	stranger := e.clientAt(mallory)
+	foreign := e.clientAt(mallory)
 	asked := 0
 	ask := func() {
 		t.Helper()
 		query := []string{"addresses=" + r.mac, "node_uuid=" + r.uuid, "addresses=" + r.mac + "&node_uuid=" + r.uuid}[asked%3]
 		asked++
-		if status, token := stranger.lookUp(t, query); status == http.StatusOK && token == "" || issued(token) {
+		if status, token := foreign.lookUp(t, query); status == http.StatusOK && token == "" || issued(token) {
 			t.Fatalf("lookup %d: %d with the token %q", asked, status, token)
 		}
 	}
@@ -123,7 +123,7 @@ func TestStrangerGetsNoTokenOfALivingAgent(t *testing.T) {
 	for range 100 {
 		ask()
 	}
-	stranger.must(t, http.MethodPost, "/v1/continue_inspection", inventoryOf(r.mac))
+	foreign.must(t, http.MethodPost, "/v1/continue_inspection", inventoryOf(r.mac))
 	for range 100 {
 		ask()
 	}
@@ -131,7 +131,7 @@ func TestStrangerGetsNoTokenOfALivingAgent(t *testing.T) {
 	if rows := e.replacements(r.node); len(rows) > 0 {
 		t.Errorf("the token was replaced: %q", rows)
 	}
-	t.Logf("%d lookups by a stranger caused %d calls and got no token", asked, r.calls.Load())
+	t.Logf("%d lookups by an attacker caused %d calls and got no token", asked, r.calls.Load())
 }
 
 // TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected has two agents that fell silent. The node of
@@ -167,13 +167,13 @@ func TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected(t *testing.T) {
 	if token := replaced(expected); token == expected.token {
 		t.Error("the token is the old one")
 	}
-	stranger := e.clientAt(mallory)
-	if status, token := stranger.lookUp(t, "addresses="+expected.mac); status != http.StatusConflict || token != "" {
+	foreign := e.clientAt(mallory)
+	if status, token := foreign.lookUp(t, "addresses="+expected.mac); status != http.StatusConflict || token != "" {
 		t.Errorf("the next one to ask: %d %q, want 409", status, token)
 	}
 
 	for range 10 {
-		if status, token := stranger.lookUp(t, "addresses="+resting.mac); status != http.StatusNotFound || token != "" {
+		if status, token := foreign.lookUp(t, "addresses="+resting.mac); status != http.StatusNotFound || token != "" {
 			t.Errorf("lookup of a node that expects no ramdisk: %d %q, want 404", status, token)
 		}
 	}
@@ -244,7 +244,7 @@ func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 		sent, time.Since(began).Round(time.Millisecond), calls.Load(), agents, most.Load(), held)
 }
 
-// lookUpAll lets strangers at several addresses look nodes up. None of them may get a token. Before
+// lookUpAll lets attackers at several addresses look nodes up. None of them may get a token. Before
 // each lookup it calls goOn, never twice at the same time, which returns whether to continue.
 func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 	e.t.Helper()
@@ -257,10 +257,10 @@ func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 		defer mu.Unlock()
 		return ctx.Err() == nil && goOn()
 	}
-	var strangers sync.WaitGroup
+	var attackers sync.WaitGroup
 	for i := range sources {
 		c := e.clientAt(netip.AddrFrom4([4]byte{127, 0, 66, byte(1 + i)}))
-		strangers.Go(func() {
+		attackers.Go(func() {
 			for j := i; may(); j++ {
 				if status, token := c.lookUp(e.t, "addresses="+ramdisks[j%len(ramdisks)].mac); issued(token) {
 					e.t.Errorf("a lookup got the token of an agent that lives: %d", status)
@@ -269,7 +269,7 @@ func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 			}
 		})
 	}
-	strangers.Wait()
+	attackers.Wait()
 	if ctx.Err() != nil {
 		e.t.Errorf("not within %s", patience)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/loopbacktest"
 )
 
-// TestWhoKnowsAMachineCannotLockItsAgentOut lets a stranger use the protocol with the addresses of
+// TestWhoKnowsAMachineCannotLockItsAgentOut lets an attacker use the protocol with the addresses of
 // a machine whose heartbeats have been lost for longer than the window. The agent lives, and the
 // engine calls it at its address, with its certificate. When the machine is switched on again, its
 // ramdisk gets a token of its own.

@@ -496,7 +496,7 @@ func TestFirstControlPlaneMachineNeedsTheCAOfItsCluster(t *testing.T) {
 	}
 
 	others := newMachines(t, 2, instance.Options{BootstrapTimeout: 2 * time.Second})
-	others.deploy(t, 0, "stranger", initData(c.endpoint(), otherCert, otherKey), map[string]any{"providerid": "a/b/c"})
+	others.deploy(t, 0, "other-authority", initData(c.endpoint(), otherCert, otherKey), map[string]any{"providerid": "a/b/c"})
 	others.deploy(t, 1, "mixed", initData(c.endpoint(), cert, otherKey), map[string]any{"providerid": "a/b/c"})
 	for i := range 2 {
 		eventually(t, func() error {

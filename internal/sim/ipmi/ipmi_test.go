@@ -181,7 +181,7 @@ func TestRepeatedDatagramIsTheSameRequest(t *testing.T) {
 	}
 }
 
-func FuzzDatagramsOfStrangers(f *testing.F) {
+func FuzzDatagramsWithoutASession(f *testing.F) {
 	s := ipmitest.Start(f, "dell")
 	service := ipmi.New(s.BMC)
 	f.Add([]byte{6, 0, 0xFF, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0x20, 0x18, 0xC8, 0x81, 4, 0x38, 0x8E, 4, 0xB1})

@@ -67,7 +67,7 @@ func TestEveryLinkLeadsToItsResource(t *testing.T) {
 	}
 }
 
-func TestNothingButTheServiceRootIsShownToStrangers(t *testing.T) {
+func TestNothingButTheServiceRootIsShownWithoutLogin(t *testing.T) {
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor, func(t *testing.T) {
 			t.Parallel()
