@@ -86,7 +86,7 @@ func TestCompletionOffersNodesOfTheEngine(t *testing.T) {
 	}
 }
 
-func TestCompletionWithoutAnEngineIsQuiet(t *testing.T) {
+func TestCompletionWithoutAnEngineSuggestsNothing(t *testing.T) {
 	t.Setenv("OS_ENDPOINT", "http://127.0.0.1:1")
 	out, _, code := clientRun(t, cobra.ShellCompRequestCmd, "node", "show", "")
 	if code != cli.ExitOK || strings.TrimSpace(out) != ":4" {

@@ -93,11 +93,11 @@ func TestAbortTellsHowLongAStepOfTheAgentMayRun(t *testing.T) {
 
 func TestHistoryOfANodeIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.HistoryEntries = 20 })
-	busy, quiet := w.register(), w.register()
+	busy, idle := w.register(), w.register()
 	write := func(n *node.Node, text string) {
 		w.write(func(tx *store.Tx) error { return w.recordHistory(tx, n, node.SeverityInfo, "test", text) })
 	}
-	write(quiet, "once")
+	write(idle, "once")
 	for i := range 100 {
 		w.clock.Advance(time.Second)
 		write(busy, fmt.Sprint(i))
@@ -108,7 +108,7 @@ func TestHistoryOfANodeIsBounded(t *testing.T) {
 	if rows := w.history(busy); len(rows) < 20 || rows[len(rows)-1] != "INFO test: 99" {
 		t.Errorf("history %q, want the newest 20 at least", rows)
 	}
-	if rows := w.history(quiet); len(rows) != 1 {
+	if rows := w.history(idle); len(rows) != 1 {
 		t.Errorf("history of the other node %q, want it left alone", rows)
 	}
 }

@@ -317,7 +317,7 @@ func TestBrokenDownloadGoesOnWhereItEnded(t *testing.T) {
 
 func TestDownloadThatARestartEndedGoesOn(t *testing.T) {
 	body := content(9, 64<<10)
-	hold, hurry := make(chan struct{}), make(chan struct{})
+	hold, end := make(chan struct{}), make(chan struct{})
 	var requests atomic.Int32
 	var asked atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -332,12 +332,12 @@ func TestDownloadThatARestartEndedGoesOn(t *testing.T) {
 		w.(http.Flusher).Flush()
 		close(hold)
 		select {
-		case <-hurry:
+		case <-end:
 		case <-r.Context().Done():
 		}
 	}))
 	defer server.Close()
-	defer close(hurry)
+	defer close(end)
 	dir := t.TempDir()
 	c := open(t, dir)
 	go func() { _, _ = c.Prepare(context.Background(), server.URL+"/r") }()

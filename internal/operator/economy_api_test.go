@@ -139,15 +139,15 @@ func TestManyIdleHostsCostNoWritesAndNothingOfTheEngineButItsList(t *testing.T) 
 	}
 	b.discover("idle", nil)
 	objects := func() int { return written.of("baremetalhosts", "hardwaredata", "secrets", "hostfirmware", "events") }
-	last, quiet := 0, 0
+	last, unchanged := 0, 0
 	b.eventually("hosts at rest", func() string {
 		if ready := b.available(); ready != plain+managed {
 			return fmt.Sprintf("%d hosts are available", ready)
 		}
 		if now := objects(); now != last {
-			last, quiet = now, 0
+			last, unchanged = now, 0
 		}
-		if quiet++; quiet < 25 {
+		if unchanged++; unchanged < 25 {
 			return "they are still written"
 		}
 		return ""

@@ -61,5 +61,5 @@ func render(ctx context.Context, kubectl string, m manager, file string) error {
 		return err
 	}
 	config := filepath.Join(dir[0], filepath.FromSlash(m.folder), "config", "default")
-	return runQuietly(exec.CommandContext(ctx, kubectl, "kustomize", config, "-o", file)) //nolint:gosec // the installed kubectl
+	return runCommand(exec.CommandContext(ctx, kubectl, "kustomize", config, "-o", file)) //nolint:gosec // the installed kubectl
 }

@@ -25,7 +25,7 @@ func published(index string) func(ctx context.Context, v versions, dir string) e
 		defer os.RemoveAll(tmp) //nolint:errcheck // a temporary folder
 		// Built and then started, not "go run", which passes no signal on.
 		program := filepath.Join(tmp, "envtest")
-		if err := runQuietly(exec.CommandContext(ctx, "go", "-C", fetcher, "build", "-o", program, ".")); err != nil { //nolint:gosec // constants and a folder of its own
+		if err := runCommand(exec.CommandContext(ctx, "go", "-C", fetcher, "build", "-o", program, ".")); err != nil { //nolint:gosec // constants and a folder of its own
 			return fmt.Errorf("build the program that fetches them: %w", err)
 		}
 		args := []string{"-kubernetes", v.kubernetes, "-dir", dir}
@@ -35,12 +35,12 @@ func published(index string) func(ctx context.Context, v versions, dir string) e
 		for _, p := range programs {
 			args = append(args, p.name)
 		}
-		return runQuietly(exec.CommandContext(ctx, program, args...)) //nolint:gosec // built above
+		return runCommand(exec.CommandContext(ctx, program, args...)) //nolint:gosec // built above
 	}
 }
 
-// runQuietly runs a command; what it says is the error when it fails.
-func runQuietly(cmd *exec.Cmd) error {
+// runCommand runs a command. If it fails, the error has its output.
+func runCommand(cmd *exec.Cmd) error {
 	var said bytes.Buffer
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	cmd.Stderr = &said

@@ -258,7 +258,7 @@ func (l *life) until(name, what string, is func(*v1alpha1.BareMetalHost) bool) *
 // rests lets a host run until it is in a state and its passes change nothing any more.
 func (l *life) rests(name string, state v1alpha1.ProvisioningState) *v1alpha1.BareMetalHost {
 	l.Helper()
-	quiet := 0
+	unchanged := 0
 	return l.until(name, "at rest in state "+string(state), func(h *v1alpha1.BareMetalHost) bool {
 		if h == nil || h.Status.Provisioning.State != state {
 			return false
@@ -266,11 +266,11 @@ func (l *life) rests(name string, state v1alpha1.ProvisioningState) *v1alpha1.Ba
 		version := h.ResourceVersion
 		l.pass(name)
 		if l.host(name).ResourceVersion != version {
-			quiet = 0
+			unchanged = 0
 			return false
 		}
-		quiet++
-		return quiet > 2
+		unchanged++
+		return unchanged > 2
 	})
 }
 

@@ -231,7 +231,7 @@ func enrol(t *testing.T, at *url.URL) (c *baremetal.Client, id string) {
 func passUntilUnchanged(t *testing.T, name string, operators ...*rival) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
-		quiet := true
+		unchanged := true
 		for _, o := range operators {
 			o.refresh()
 			before, _ := o.host(name)
@@ -239,9 +239,9 @@ func passUntilUnchanged(t *testing.T, name string, operators ...*rival) {
 			o.pass(t.Context(), name)
 			after, there := o.host(name)
 			working := there && (after.Status.Provisioning.State == v1alpha1.StatePreparing || after.Status.Provisioning.State == v1alpha1.StateImporting)
-			quiet = quiet && before.ResourceVersion == after.ResourceVersion && !working
+			unchanged = unchanged && before.ResourceVersion == after.ResourceVersion && !working
 		}
-		if quiet {
+		if unchanged {
 			return
 		}
 		if time.Now().After(deadline) {

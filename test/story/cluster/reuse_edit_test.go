@@ -11,9 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/test/cluster"
 )
 
-// hungry makes a deployment whose machines can only have the hosts of the first deployment, and
-// wait for them.
-func (c reuse) hungry(t *testing.T, name string, replicas int32) *clusterv1.MachineDeployment {
+// competing creates a deployment whose machines can only have the hosts of the first deployment,
+// and wait for them.
+func (c reuse) competing(t *testing.T, name string, replicas int32) *clusterv1.MachineDeployment {
 	t.Helper()
 	template := c.template(name, false)
 	template.Spec.Template.Spec.HostSelector = &v1beta2.HostSelector{MatchLabels: others}
@@ -47,7 +47,7 @@ func except(names []string, others ...string) []string {
 func TestHostsAreKeptByAnEditedTemplateUntilTheirOwnerIsScaledDown(t *testing.T) {
 	t.Parallel()
 	c, d := deployment(t, "edit", false, used, free[:1])
-	second := c.hungry(t, "second", 2)
+	second := c.competing(t, "second", 2)
 
 	cluster.Change(t, c.Cluster, c.template(c.Name, false), func(t *v1beta2.Metal3MachineTemplate) { t.Spec.NodeReuse = new(true) })
 	c.nothingReserved(t)
