@@ -22,22 +22,22 @@ const (
 	unknownMAC = "52:54:00:00:00:99"
 )
 
-// site has an engine, a filter and a dnsmasq, all of them real processes, and one machine at a time
-// that boots from the network.
-type site struct {
+// setup has an engine, a filter and a dnsmasq, all of them real processes, and one machine at a
+// time that boots from the network.
+type setup struct {
 	*lan
 	dir, hosts, ingot, address string
 	engine, filter, server     *program
 }
 
-// newSite starts everything.
-func newSite(t *testing.T, ingot string) *site {
+// newSetup starts everything.
+func newSetup(t *testing.T, ingot string) *setup {
 	t.Helper()
 	// dnsmasq reads the folder as a user of its own, who may not enter t.TempDir.
 	dir, err := os.MkdirTemp("", "ingot-dnsmasq-") //nolint:usetesting // see above
 	must(t, "make a folder", err)
 	t.Cleanup(func() { must(t, "remove the folder", os.RemoveAll(dir)) })
-	s := &site{dir: dir, hosts: filepath.Join(dir, "hosts"), ingot: ingot, address: process.Address(t)}
+	s := &setup{dir: dir, hosts: filepath.Join(dir, "hosts"), ingot: ingot, address: process.Address(t)}
 	must(t, "open the folder", os.Chmod(dir, 0o755))
 	must(t, "make a folder", os.Mkdir(s.hosts, 0o755))
 	s.lan = newLAN(t, dir)
@@ -49,7 +49,7 @@ func newSite(t *testing.T, ingot string) *site {
 }
 
 // startFilter starts another filter.
-func (s *site) startFilter(name string, flags ...string) *program {
+func (s *setup) startFilter(name string, flags ...string) *program {
 	s.t.Helper()
 	return run(s.t, s.dir, name, nil, append([]string{
 		s.ingot, "pxe-filter", "--data", filepath.Join(s.dir, "data"), "--dhcp-hostsdir", s.hosts,
@@ -58,7 +58,7 @@ func (s *site) startFilter(name string, flags ...string) *program {
 }
 
 // restartFilter ends the filter and starts it with other flags.
-func (s *site) restartFilter(flags ...string) {
+func (s *setup) restartFilter(flags ...string) {
 	s.t.Helper()
 	before := strings.Count(s.filter.output(), "Filter is active")
 	must(s.t, "stop the filter", s.filter.Stop(time.Minute))
@@ -67,7 +67,7 @@ func (s *site) restartFilter(flags ...string) {
 }
 
 // ask calls the API and returns the object that it answers.
-func (s *site) ask(method, path, body string, want int) map[string]any {
+func (s *setup) ask(method, path, body string, want int) map[string]any {
 	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), method, "http://"+s.address+path, strings.NewReader(body))
 	must(s.t, "make request", err)
@@ -85,7 +85,7 @@ func (s *site) ask(method, path, body string, want int) map[string]any {
 
 // node registers a node that its ramdisk inspects, with a port for each address,
 // and brings it to manageable.
-func (s *site) node(macs ...string) (uuid string, ports []string) {
+func (s *setup) node(macs ...string) (uuid string, ports []string) {
 	s.t.Helper()
 	uuid = s.ask("POST", "/v1/nodes", `{"driver":"fake-hardware","inspect_interface":"agent"}`, http.StatusCreated)["uuid"].(string)
 	for _, mac := range macs {
@@ -97,14 +97,14 @@ func (s *site) node(macs ...string) (uuid string, ports []string) {
 }
 
 // move sends a verb and waits for the state that it leads to.
-func (s *site) move(uuid, verb, state string) {
+func (s *setup) move(uuid, verb, state string) {
 	s.t.Helper()
 	askFor(s.t, "http://"+s.address, uuid, verb)
 	awaitState(s.t, "http://"+s.address, uuid, state)
 }
 
 // says waits until a file of the folder has a text. "" means that the file is gone.
-func (s *site) says(name, text string) {
+func (s *setup) says(name, text string) {
 	s.t.Helper()
 	await(s.t, fmt.Sprintf("file %s to say %q", name, text), func() bool {
 		data, err := os.ReadFile(filepath.Join(s.hosts, name))
@@ -114,7 +114,7 @@ func (s *site) says(name, text string) {
 
 // serves checks that a machine gets an address. It asks for longer than a change may take to reach
 // dnsmasq.
-func (s *site) serves(mac, when string) {
+func (s *setup) serves(mac, when string) {
 	s.t.Helper()
 	if !s.boot(mac, 8) {
 		s.t.Errorf("%s: %s is refused, want it served", when, mac)
@@ -123,7 +123,7 @@ func (s *site) serves(mac, when string) {
 
 // refuses checks that dnsmasq decides to give a machine no address. The caller must have waited for
 // the latest change.
-func (s *site) refuses(mac, when string) {
+func (s *setup) refuses(mac, when string) {
 	s.t.Helper()
 	ignored := mac + " ignored"
 	before := strings.Count(s.server.output(), ignored)
@@ -155,7 +155,7 @@ func TestDnsmasqObeysTheFilter(t *testing.T) {
 	needsRoot(t)
 	ingot := filepath.Join(t.TempDir(), "ingot")
 	must(t, "build", process.Build(t.Context(), ".", ingot, "-pgo=off"))
-	for name, story := range map[string]func(*testing.T, *site){
+	for name, story := range map[string]func(*testing.T, *setup){
 		"a machine is served while it is inspected":     servedWhileInspected,
 		"unknown machines are served only by the rules": unknownServedByRules,
 		"a deleted port is forgotten":                   deletedPortForgotten,
@@ -164,12 +164,12 @@ func TestDnsmasqObeysTheFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
-			story(t, newSite(t, ingot))
+			story(t, newSetup(t, ingot))
 		})
 	}
 }
 
-func servedWhileInspected(t *testing.T, s *site) {
+func servedWhileInspected(t *testing.T, s *setup) {
 	t.Helper()
 	s.refuses(unknownMAC, "nothing is registered")
 
@@ -193,7 +193,7 @@ func servedWhileInspected(t *testing.T, s *site) {
 	s.refuses(knownMAC, "aborted")
 }
 
-func unknownServedByRules(t *testing.T, s *site) {
+func unknownServedByRules(t *testing.T, s *setup) {
 	t.Helper()
 	uuid, _ := s.node()
 	s.says(unknownHosts, denyUnknown)
@@ -219,7 +219,7 @@ func unknownServedByRules(t *testing.T, s *site) {
 
 // deletedPortForgotten also shows why dnsmasq needs a signal: without it, the rule of the removed
 // file would be in force forever.
-func deletedPortForgotten(t *testing.T, s *site) {
+func deletedPortForgotten(t *testing.T, s *setup) {
 	t.Helper()
 	uuid, ports := s.node(knownMAC, otherMAC)
 	s.says(knownMAC, deny(knownMAC))
@@ -247,7 +247,7 @@ func deletedPortForgotten(t *testing.T, s *site) {
 	s.serves(otherMAC, "the node goes on")
 }
 
-func restartsChangeNothing(t *testing.T, s *site) {
+func restartsChangeNothing(t *testing.T, s *setup) {
 	t.Helper()
 	inspected, _ := s.node(knownMAC)
 	_, _ = s.node(otherMAC)
@@ -284,7 +284,7 @@ func restartsChangeNothing(t *testing.T, s *site) {
 
 // nobodyServedWithoutRules starts dnsmasq with an empty folder, as happens before the filter is
 // ready.
-func nobodyServedWithoutRules(t *testing.T, s *site) {
+func nobodyServedWithoutRules(t *testing.T, s *setup) {
 	t.Helper()
 	_, _ = s.node(knownMAC)
 	s.says(knownMAC, deny(knownMAC))

@@ -42,10 +42,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/polltest"
 )
 
-// site is a Cluster with Cluster API's own managers, the two controllers that recover machines, and
-// a MachineSet of one. One API server has the Nodes, too. The test is the host operator, the
+// setup is a Cluster with Cluster API's own managers, the two controllers that recover machines,
+// and a MachineSet of one. One API server has the Nodes, too. The test is the host operator, the
 // controller of Metal3Machines, and what runs on the host.
-type site struct {
+type setup struct {
 	*testing.T
 	client.Client
 
@@ -127,7 +127,7 @@ spec:
   remediation: {%s}
 `
 
-func newSite(t *testing.T) *site {
+func newSetup(t *testing.T) *setup {
 	t.Helper()
 	config := controlplanetest.Start(t, controlplanetest.Options{ClusterAPI: true}).Config()
 	scheme := runtime.NewScheme()
@@ -140,7 +140,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, Client: api, running: true, remediated: map[types.UID]int32{}}
+	s := &setup{T: t, Client: api, running: true, remediated: map[types.UID]int32{}}
 	role, err := os.ReadFile("../../../config/rbac/clusterapi/role.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) apply(text string) {
+func (s *setup) apply(text string) {
 	s.Helper()
 	for one := range bytes.SplitSeq([]byte(text), []byte("\n---\n")) {
 		u := &unstructured.Unstructured{}
@@ -166,14 +166,14 @@ func (s *site) apply(text string) {
 	}
 }
 
-func (s *site) create(obj client.Object) {
+func (s *setup) create(obj client.Object) {
 	s.Helper()
 	if err := s.Create(s.Context(), obj); err != nil {
 		s.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
 	}
 }
 
-func (s *site) createKubeconfig(config *rest.Config) {
+func (s *setup) createKubeconfig(config *rest.Config) {
 	s.Helper()
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters:  map[string]*clientcmdapi.Cluster{"a": {Server: config.Host, CertificateAuthorityData: config.CAData}},
@@ -190,7 +190,7 @@ func (s *site) createKubeconfig(config *rest.Config) {
 }
 
 // recover starts the two controllers that recover machines.
-func (s *site) recover(config *rest.Config, scheme *runtime.Scheme) {
+func (s *setup) recover(config *rest.Config, scheme *runtime.Scheme) {
 	s.Helper()
 	mgr, err := manager.New(config, manager.Options{Scheme: scheme, Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *site) recover(config *rest.Config, scheme *runtime.Scheme) {
 }
 
 // get reads an object of the namespace. It returns false when there is none.
-func (s *site) get(name string, obj client.Object) bool {
+func (s *setup) get(name string, obj client.Object) bool {
 	s.Helper()
 	key := client.ObjectKey{Namespace: siteNamespace, Name: name}
 	if _, cluster := obj.(*corev1.Node); cluster {
@@ -253,8 +253,8 @@ func (s *site) get(name string, obj client.Object) bool {
 	return err == nil
 }
 
-// eventually lets the site live until something is so.
-func (s *site) eventually(what string, is func() bool) {
+// eventually lets the setup run until something is so.
+func (s *setup) eventually(what string, is func() bool) {
 	s.Helper()
 	polltest.Until(s.T, 3*time.Minute, what, func() error {
 		if is() {
@@ -274,7 +274,7 @@ func (s *site) eventually(what string, is func() bool) {
 }
 
 // provide makes a Metal3Machine one that runs on a host, and registers its Node.
-func (s *site) provide(machine, host string) {
+func (s *setup) provide(machine, host string) {
 	s.Helper()
 	m := &v1beta2.Metal3Machine{}
 	s.eventually("Metal3Machine "+machine+" is owned by its Machine", func() bool { return s.get(machine, m) && len(m.OwnerReferences) > 0 })
@@ -288,7 +288,7 @@ func (s *site) provide(machine, host string) {
 	s.register(host, m.Spec.ProviderID)
 }
 
-func (s *site) provisioned(obj client.Object, change func()) {
+func (s *setup) provisioned(obj client.Object, change func()) {
 	s.Helper()
 	before, _ := obj.DeepCopyObject().(client.Object)
 	change()
@@ -298,14 +298,14 @@ func (s *site) provisioned(obj client.Object, change func()) {
 }
 
 // register is what a kubelet does that starts.
-func (s *site) register(name, providerID string) {
+func (s *setup) register(name, providerID string) {
 	s.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 	s.create(node)
 	s.ready(node, corev1.ConditionTrue)
 }
 
-func (s *site) ready(node *corev1.Node, status corev1.ConditionStatus) {
+func (s *setup) ready(node *corev1.Node, status corev1.ConditionStatus) {
 	s.Helper()
 	s.provisioned(node, func() {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}}
@@ -313,7 +313,7 @@ func (s *site) ready(node *corev1.Node, status corev1.ConditionStatus) {
 }
 
 // operate is a step of the host operator and of the machine, and looks at what others do.
-func (s *site) operate() {
+func (s *setup) operate() {
 	s.Helper()
 	h := &v1alpha1.BareMetalHost{}
 	if s.machine == nil || !s.get("host", h) {
@@ -346,7 +346,7 @@ func (s *site) operate() {
 }
 
 // watch looks at the Node and the Metal3Remediations.
-func (s *site) watch(booted bool) {
+func (s *setup) watch(booted bool) {
 	s.Helper()
 	node, machine := &corev1.Node{}, &clusterv1.Machine{}
 	there := s.get("host", node)
@@ -370,7 +370,7 @@ func (s *site) watch(booted bool) {
 
 // isMissed reports whether the health check no longer counts the Machine as healthy. The simulated
 // system boots for that long.
-func (s *site) isMissed() bool {
+func (s *setup) isMissed() bool {
 	s.Helper()
 	var checks clusterv1.MachineHealthCheckList
 	if err := s.List(s.Context(), &checks); err != nil {
@@ -389,7 +389,7 @@ func recorded(value string) string {
 }
 
 // worker waits for the Machine of the MachineSet, and for its Node.
-func (s *site) worker() {
+func (s *setup) worker() {
 	s.Helper()
 	s.provide("plane", "plane")
 	var machines clusterv1.MachineList
@@ -414,7 +414,7 @@ func (s *site) worker() {
 }
 
 // checkKept checks that the Machine is the one of before, and that nothing is left of its recovery.
-func (s *site) checkKept() {
+func (s *setup) checkKept() {
 	s.Helper()
 	var machines clusterv1.MachineList
 	if err := s.List(s.Context(), &machines, client.MatchingLabels{"of": "worker"}); err != nil {
@@ -435,7 +435,7 @@ func (s *site) checkKept() {
 
 // recovered reports whether there is another Node, the host is on, and the Machine has no
 // annotations of a recovery.
-func (s *site) recovered(old types.UID) bool {
+func (s *setup) recovered(old types.UID) bool {
 	s.Helper()
 	node, m := &corev1.Node{}, &clusterv1.Machine{}
 	if !s.running || !s.get("host", node) || node.UID == old || !s.get(s.machine.Name, m) {
@@ -454,7 +454,7 @@ func (s *site) recovered(old types.UID) bool {
 
 func TestAHealthCheckRecoversAMachineByAnnotationAndReplacesNone(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	infrastructure := &v1beta2.Metal3Cluster{}
 	s.get("edge", infrastructure)
 	s.provisioned(infrastructure, func() { infrastructure.Status.Initialization.Provisioned = new(true) })

@@ -76,9 +76,9 @@ spec:
 	return files
 }
 
-// site is a namespace of an API server with a Cluster, a MachineDeployment that wants one machine, its
-// template, a reserved host and a free one. The controller runs.
-type site struct {
+// setup is a namespace of an API server with a Cluster, a MachineDeployment that wants one machine,
+// its template, a reserved host and a free one. The controller runs.
+type setup struct {
 	*testing.T
 	client.Client
 	namespace  string
@@ -124,9 +124,9 @@ func run(t *testing.T) client.Client {
 	return live
 }
 
-func newSite(t *testing.T, c client.Client) *site {
+func newSetup(t *testing.T, c client.Client) *setup {
 	t.Helper()
-	s := &site{T: t, Client: c}
+	s := &setup{T: t, Client: c}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "reuse-"}}
 	s.create(namespace)
 	s.namespace = namespace.Name
@@ -146,11 +146,11 @@ func newSite(t *testing.T, c client.Client) *site {
 	return s
 }
 
-func (s *site) meta(name string) metav1.ObjectMeta {
+func (s *setup) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "one"}}
 }
 
-func (s *site) create(obj client.Object) {
+func (s *setup) create(obj client.Object) {
 	s.Helper()
 	if err := s.Create(s.Context(), obj); err != nil {
 		s.Fatalf("create %T %s: %v", obj, obj.GetName(), err)
@@ -158,7 +158,7 @@ func (s *site) create(obj client.Object) {
 }
 
 // change writes an object anew.
-func (s *site) change(obj client.Object, change func()) {
+func (s *setup) change(obj client.Object, change func()) {
 	s.Helper()
 	before := obj.DeepCopyObject().(client.Object)
 	change()
@@ -168,7 +168,7 @@ func (s *site) change(obj client.Object, change func()) {
 }
 
 // eventually waits until a host is as it should be.
-func (s *site) eventually(name, what string, is func(*v1alpha1.BareMetalHost) bool) {
+func (s *setup) eventually(name, what string, is func(*v1alpha1.BareMetalHost) bool) {
 	s.Helper()
 	var h v1alpha1.BareMetalHost
 	err := s.poll(func(ctx context.Context) (bool, error) {
@@ -181,12 +181,12 @@ func (s *site) eventually(name, what string, is func(*v1alpha1.BareMetalHost) bo
 }
 
 // poll asks until something is done, for less time than the recheck takes.
-func (s *site) poll(done wait.ConditionWithContextFunc) error {
+func (s *setup) poll(done wait.ConditionWithContextFunc) error {
 	return wait.PollUntilContextTimeout(s.Context(), 20*time.Millisecond, 30*time.Second, true, done)
 }
 
 // host is a host as it is stored.
-func (s *site) host(name string) *v1alpha1.BareMetalHost {
+func (s *setup) host(name string) *v1alpha1.BareMetalHost {
 	s.Helper()
 	var h v1alpha1.BareMetalHost
 	if err := s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, &h); err != nil {
@@ -197,24 +197,24 @@ func (s *site) host(name string) *v1alpha1.BareMetalHost {
 
 func TestEachChangeThatEndsAReservationIsSeen(t *testing.T) {
 	c := run(t)
-	for name, end := range map[string]func(*site){
-		"owner scaled down": func(s *site) {
+	for name, end := range map[string]func(*setup){
+		"owner scaled down": func(s *setup) {
 			s.change(s.deployment, func() { s.deployment.Spec.Replicas = new(int32(0)) })
 		},
-		"owner deleted": func(s *site) {
+		"owner deleted": func(s *setup) {
 			if err := s.Delete(s.Context(), s.deployment); err != nil {
 				s.Fatal(err)
 			}
 		},
-		"Cluster deleted": func(s *site) {
+		"Cluster deleted": func(s *setup) {
 			if err := s.Delete(s.Context(), s.cluster); err != nil {
 				s.Fatal(err)
 			}
 		},
-		"template edited": func(s *site) {
+		"template edited": func(s *setup) {
 			s.change(s.template, func() { s.template.Spec.NodeReuse = new(false) })
 		},
-		"another host taken": func(s *site) {
+		"another host taken": func(s *setup) {
 			set := &clusterv1.MachineSet{ObjectMeta: s.meta("set")}
 			set.OwnerReferences = controlledBy(Owner{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "one", UID: s.deployment.UID})
 			s.create(set)
@@ -224,18 +224,18 @@ func TestEachChangeThatEndsAReservationIsSeen(t *testing.T) {
 			s.create(machine)
 			s.change(s.free, func() { consumedBy(v1beta2.GroupVersion.String(), "Metal3Machine", "new", "")(s.free) })
 		},
-		"host marked": func(s *site) {
+		"host marked": func(s *setup) {
 			h := s.host("a")
 			s.change(h, func() { h.Annotations[v1alpha1.UnhealthyAnnotation] = "" })
 		},
-		"pause ended": func(s *site) {
+		"pause ended": func(s *setup) {
 			s.change(s.cluster, func() { s.cluster.Spec.Paused = new(true) })
 			s.change(s.template, func() { s.template.Spec.NodeReuse = new(false) })
 			s.change(s.cluster, func() { s.cluster.Spec.Paused = nil })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, c)
+			s := newSetup(t, c)
 			h := &v1alpha1.BareMetalHost{ObjectMeta: s.meta("a")}
 			consumedBy(clusterv1.GroupVersion.String(), "MachineDeployment", "one", "")(h)
 			h.Spec.ConsumerRef.Namespace = s.namespace
@@ -251,7 +251,7 @@ func TestEachChangeThatEndsAReservationIsSeen(t *testing.T) {
 }
 
 func TestControlPlaneOfAnOlderLabelIsFoundAndTold(t *testing.T) {
-	s := newSite(t, run(t))
+	s := newSetup(t, run(t))
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion(kubeadm.APIVersion)
 	u.SetKind(kubeadm.Kind)

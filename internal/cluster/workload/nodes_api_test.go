@@ -68,9 +68,9 @@ spec:
 	return fsys
 }
 
-// site is a Cluster in a namespace, with the kubeconfig of its workload cluster and a machine on
+// setup is a Cluster in a namespace, with the kubeconfig of its workload cluster and a machine on
 // a host.
-type site struct {
+type setup struct {
 	*testing.T
 	api     client.Client
 	config  *rest.Config
@@ -84,7 +84,7 @@ type site struct {
 	infrastructure *v1beta2.Metal3Cluster
 }
 
-func newSite(t *testing.T) *site {
+func newSetup(t *testing.T) *setup {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), clusterv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
@@ -95,7 +95,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{T: t, api: api, config: config, clients: New(api, scheme)}
+	s := &setup{T: t, api: api, config: config, clients: New(api, scheme)}
 	s.nodes = &Nodes{Clients: s.clients, Live: api}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "workload-"}}
 	s.create(namespace)
@@ -120,17 +120,17 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-func (s *site) create(obj client.Object) {
+func (s *setup) create(obj client.Object) {
 	s.Helper()
 	if err := s.api.Create(s.Context(), obj); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *site) key() types.NamespacedName { return client.ObjectKeyFromObject(s.cluster) }
+func (s *setup) key() types.NamespacedName { return client.ObjectKeyFromObject(s.cluster) }
 
 // access writes the Secret with the kubeconfig.
-func (s *site) access(change func(*clientcmdapi.Cluster)) {
+func (s *setup) access(change func(*clientcmdapi.Cluster)) {
 	s.Helper()
 	c := clientcmdapi.NewConfig()
 	server := s.config.Host
@@ -156,10 +156,10 @@ func (s *site) access(change func(*clientcmdapi.Cluster)) {
 	}
 }
 
-func (s *site) accessible() { s.access(func(*clientcmdapi.Cluster) {}) }
+func (s *setup) accessible() { s.access(func(*clientcmdapi.Cluster) {}) }
 
 // register creates a Node as a kubelet does.
-func (s *site) register(name, providerID string, change func(*corev1.Node)) *corev1.Node {
+func (s *setup) register(name, providerID string, change func(*corev1.Node)) *corev1.Node {
 	s.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 	change(n)
@@ -171,7 +171,7 @@ func (s *site) register(name, providerID string, change func(*corev1.Node)) *cor
 func same(*corev1.Node) {}
 
 // sync runs Sync, wants a reason and returns the result and the Node.
-func (s *site) sync(reason string) (Result, *corev1.Node) {
+func (s *setup) sync(reason string) (Result, *corev1.Node) {
 	s.Helper()
 	result, err := s.nodes.Sync(s.Context(), s.cluster, s.machine, s.metal3Machine, s.host, s.infrastructure)
 	if err != nil || result.Reason != reason {
@@ -189,7 +189,7 @@ func (s *site) sync(reason string) (Result, *corev1.Node) {
 
 func TestNodeIsCompletedEachTimeItRegisters(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	s.host.Labels = map[string]string{"rack.example.com/row": "7"}
 	s.infrastructure.Annotations = map[string]string{v1beta2.LabelSyncPrefixesAnnotation: "rack.example.com,Not/A/Prefix"}
@@ -233,7 +233,7 @@ func TestNodeIsCompletedEachTimeItRegisters(t *testing.T) {
 
 func TestNodeOfAnotherMachineIsNeverTaken(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	other := s.register(s.host.Name, "metal3://other/a/b", same)
 	result, _ := s.sync(v1beta2.ProviderIDMismatchReason)
@@ -253,7 +253,7 @@ func TestNodeOfAnotherMachineIsNeverTaken(t *testing.T) {
 
 func TestNodeKeepsAProviderIDByTheUIDOfItsHost(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	s.host.UID = "33333333-3333-4333-8333-333333333333"
 	const id = "metal3://33333333-3333-4333-8333-333333333333"
@@ -265,7 +265,7 @@ func TestNodeKeepsAProviderIDByTheUIDOfItsHost(t *testing.T) {
 
 func TestNodeThatCanBeOfTwoMachinesIsGivenToNone(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	rival := s.metal3Machine.DeepCopy()
 	rival.ObjectMeta = metav1.ObjectMeta{Namespace: rival.Namespace, Name: s.host.Name, Labels: rival.Labels}
@@ -291,7 +291,7 @@ func TestNodeThatCanBeOfTwoMachinesIsGivenToNone(t *testing.T) {
 
 func TestCloudProviderSetsProviderIDs(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	enabled := true
 	s.infrastructure.Spec.CloudProviderEnabled = &enabled
@@ -306,7 +306,7 @@ func TestCloudProviderSetsProviderIDs(t *testing.T) {
 
 func TestNodeThatChangesMeanwhileIsReadAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	s.accessible()
 	n := s.register(s.host.Name, "", same)
 	made, err := s.clients.watching(t.Context(), s.key())
@@ -335,7 +335,7 @@ func TestNodeThatChangesMeanwhileIsReadAgain(t *testing.T) {
 
 func TestClusterThatCannotBeReachedIsSaidInTheResult(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	unreachable := func(what, text string) {
 		t.Helper()
 		result, _ := s.sync(v1beta2.WorkloadClusterUnreachableReason)
@@ -366,7 +366,7 @@ func TestClusterThatCannotBeReachedIsSaidInTheResult(t *testing.T) {
 
 func TestListOfNodesIsReadInPages(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	pages := 0
 	base, err := client.NewWithWatch(s.config, client.Options{Scheme: s.api.Scheme()})
 	if err != nil {
@@ -393,7 +393,7 @@ func TestListOfNodesIsReadInPages(t *testing.T) {
 
 func TestNodeIsFoundForAMachine(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	base, err := client.NewWithWatch(s.config, client.Options{Scheme: s.api.Scheme()})
 	if err != nil {
 		t.Fatal(err)
@@ -445,7 +445,7 @@ func (a asked) Reconcile(_ context.Context, request reconcile.Request) (reconcil
 }
 
 // expect fails the test when no request for the Metal3Machine comes in time.
-func (a asked) expect(s *site, what string) {
+func (a asked) expect(s *setup, what string) {
 	s.Helper()
 	deadline := time.After(time.Minute)
 	for {
@@ -462,7 +462,7 @@ func (a asked) expect(s *site, what string) {
 
 func TestChangesOfNodesAskForPassesOverMachines(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newSetup(t)
 	objects, err := cache.New(s.config, cache.Options{Scheme: s.api.Scheme(), DefaultNamespaces: map[string]cache.Config{s.cluster.Namespace: {}}})
 	if err != nil {
 		t.Fatal(err)

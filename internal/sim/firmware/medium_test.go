@@ -24,7 +24,7 @@ func bootable(files map[string]string) string {
 
 func fromMedium(t *testing.T, uefi bool, files map[string]string, others ...string) (firmware.Result, []string) {
 	t.Helper()
-	s := newSite(t, files)
+	s := newServer(t, files)
 	for i := range others {
 		others[i] = s.URL + others[i]
 	}

@@ -18,8 +18,8 @@ var identity = firmware.Identity{
 	Serial: "S1", Manufacturer: "Dell Inc.", Product: "R650", Architecture: "x86_64", UEFI: true,
 }
 
-// newSite serves files by their paths.
-func newSite(t *testing.T, files map[string]string) *httptest.Server {
+// newServer serves files by their paths.
+func newServer(t *testing.T, files map[string]string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		content, ok := files[r.URL.Path]
@@ -36,10 +36,10 @@ func newSite(t *testing.T, files map[string]string) *httptest.Server {
 // live is an ISO image from which machines boot.
 var live = bootable(map[string]string{"vmlinuz": "k", "initrd": "r", "boot/grub/grub.cfg": menu("quiet")})
 
-// boot runs the script /first of a site.
+// boot runs the script /first of a web server.
 func boot(t *testing.T, files map[string]string) (firmware.Result, []string) {
 	t.Helper()
-	s := newSite(t, files)
+	s := newServer(t, files)
 	loader := firmware.NewLoader(http.DefaultClient, func(context.Context, time.Duration) error { return nil })
 	trace := new(firmware.Trace)
 	result := loader.Script(t.Context(), s.URL+"/first", identity, trace)
