@@ -37,7 +37,7 @@ func start(t *testing.T, vendor string, options ...redfishtest.Options) (*redfis
 	}
 }
 
-// edited puts a server in front of a BMC. The server changes the documents of virtual devices.
+// edited puts a proxy before a BMC. The proxy changes the documents of virtual devices.
 func edited(t *testing.T, o *bmctest.Options, edit func(medium map[string]any)) {
 	t.Helper()
 	target, err := url.Parse(o.Address)
@@ -60,9 +60,9 @@ func edited(t *testing.T, o *bmctest.Options, edit func(medium map[string]any)) 
 		answer.Header.Set("Content-Length", strconv.Itoa(len(text)))
 		return err
 	}
-	front := httptest.NewTLSServer(proxy)
-	t.Cleanup(front.Close)
-	o.Address, o.CAFile, o.Insecure = front.URL, "", true
+	server := httptest.NewTLSServer(proxy)
+	t.Cleanup(server.Close)
+	o.Address, o.CAFile, o.Insecure = server.URL, "", true
 }
 
 // clockOf returns the clock of a BMC, which advances only when the test waits.

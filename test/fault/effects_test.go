@@ -171,13 +171,13 @@ func (w *world) evidence() (e evidence) {
 // countCalls counts what the evidence covers.
 func (w *world) countCalls(e evidence) {
 	w.counts["leases granted"] = len(e.leases)
-	type thing struct{ sort, name string }
-	by := map[thing]map[string]bool{} // engines by what they worked on
-	worked := func(sort, name, engine string) {
-		if by[thing{sort, name}] == nil {
-			by[thing{sort, name}] = map[string]bool{}
+	type object struct{ kind, name string }
+	by := map[object]map[string]bool{} // engines by what they worked on
+	worked := func(kind, name, engine string) {
+		if by[object{kind, name}] == nil {
+			by[object{kind, name}] = map[string]bool{}
 		}
-		by[thing{sort, name}][engine] = true
+		by[object{kind, name}][engine] = true
 	}
 	for _, call := range e.calls {
 		what := call.Fault
@@ -190,7 +190,7 @@ func (w *world) countCalls(e evidence) {
 		worked("work", call.Machine+work, call.Conductor)
 	}
 	for what, engines := range by {
-		w.counts[fmt.Sprintf("%s with calls of %d engines", what.sort, len(engines))]++
+		w.counts[fmt.Sprintf("%s with calls of %d engines", what.kind, len(engines))]++
 	}
 	for _, s := range w.subjects {
 		for _, episode := range s.episodes {

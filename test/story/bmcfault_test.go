@@ -58,7 +58,7 @@ var bmcFaults = map[string]bmcFault{
 		info: func(r *rack, t *testing.T) map[string]any {
 			t.Helper()
 			certificate, authority := expiredCertificate(t)
-			return map[string]any{"redfish_address": r.frontOf(t, certificate, nil), "redfish_verify_ca": authority}
+			return map[string]any{"redfish_address": r.proxyBMC(t, certificate, nil), "redfish_verify_ca": authority}
 		},
 		verb: "manage", state: "enroll", says: "certificate has expired",
 	},
@@ -67,7 +67,7 @@ var bmcFaults = map[string]bmcFault{
 			t.Helper()
 			certificate, authority := newCertificate(t, time.Now().Add(time.Hour))
 			var served atomic.Int64
-			return map[string]any{"redfish_verify_ca": authority, "redfish_address": r.frontOf(t, certificate, func(hang http.HandlerFunc, next http.Handler) http.HandlerFunc {
+			return map[string]any{"redfish_verify_ca": authority, "redfish_address": r.proxyBMC(t, certificate, func(hang http.HandlerFunc, next http.Handler) http.HandlerFunc {
 				return func(w http.ResponseWriter, request *http.Request) {
 					if served.Add(1) > 5 {
 						hang(w, request)
@@ -171,9 +171,9 @@ func (r *rack) cleansAnother(t *testing.T, authority string) {
 	r.provision(t, uuid, "provide", "available")
 }
 
-// frontOf serves the BMC of the first machine at another address, with another certificate. around
+// proxyBMC serves the BMC of the first machine at another address, with another certificate. wrap
 // may handle requests first; hang is a handler that never answers.
-func (r *rack) frontOf(t *testing.T, certificate tls.Certificate, around func(hang http.HandlerFunc, next http.Handler) http.HandlerFunc) (address string) {
+func (r *rack) proxyBMC(t *testing.T, certificate tls.Certificate, wrap func(hang http.HandlerFunc, next http.Handler) http.HandlerFunc) (address string) {
 	t.Helper()
 	target, err := url.Parse(r.Machine(0).BMCURL())
 	if err != nil {
@@ -183,8 +183,8 @@ func (r *rack) frontOf(t *testing.T, certificate tls.Certificate, around func(ha
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: r.Authority().Pool()}}
 	var handler http.Handler = proxy
 	ended := make(chan struct{})
-	if around != nil {
-		handler = around(func(_ http.ResponseWriter, request *http.Request) {
+	if wrap != nil {
+		handler = wrap(func(_ http.ResponseWriter, request *http.Request) {
 			select {
 			case <-request.Context().Done():
 			case <-ended:

@@ -218,16 +218,16 @@ func TestMachineThatGotNoAnswerAtItsBootIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	var served *url.URL
 	var refused atomic.Bool
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if refused.CompareAndSwap(false, true) {
 			http.Error(w, "the boot service is away", http.StatusBadGateway)
 			return
 		}
 		httputil.NewSingleHostReverseProxy(served).ServeHTTP(w, request)
 	}))
-	t.Cleanup(front.Close)
+	t.Cleanup(server.Close)
 	r, authority := startBootService(t, redfish.Vendors[0], func(r *rack, o *sim.Options) {
-		o.BootURL = front.URL + "/boot.ipxe"
+		o.BootURL = server.URL + "/boot.ipxe"
 		r.settings = append(r.settings, "conductor.boot_retry_timeout=5s")
 	})
 	served = r.bootService(t)

@@ -37,10 +37,10 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	options.Reconciler = r
 	return watch.Controller("reuse", options,
 		source.Kind(cache, &v1alpha1.BareMetalHost{}, r.hostChanges()),
-		source.Kind(cache, &clusterv1.Cluster{}, around[*clusterv1.Cluster](r)),
-		source.Kind(cache, &clusterv1.MachineDeployment{}, around[*clusterv1.MachineDeployment](r)),
-		source.Kind(cache, &clusterv1.Machine{}, around[*clusterv1.Machine](r)),
-		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, around[*v1beta2.Metal3MachineTemplate](r)),
+		source.Kind(cache, &clusterv1.Cluster{}, forReservedHosts[*clusterv1.Cluster](r)),
+		source.Kind(cache, &clusterv1.MachineDeployment{}, forReservedHosts[*clusterv1.MachineDeployment](r)),
+		source.Kind(cache, &clusterv1.Machine{}, forReservedHosts[*clusterv1.Machine](r)),
+		source.Kind(cache, &v1beta2.Metal3MachineTemplate{}, forReservedHosts[*v1beta2.Metal3MachineTemplate](r)),
 	)
 }
 
@@ -74,10 +74,10 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 	}
 }
 
-// around asks for passes over the reserved hosts in the namespace of an object when the object is
-// created or deleted, and when a change of its spec, deletion, owners or pause can change what
-// becomes of the hosts.
-func around[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Request] {
+// forReservedHosts asks for passes over the reserved hosts in the namespace of an object when the
+// object is created or deleted, and when a change of its spec, deletion, owners or pause can change
+// what becomes of the hosts.
+func forReservedHosts[T client.Object](r *Reconciler) handler.TypedEventHandler[T, ctrl.Request] {
 	return handler.TypedFuncs[T, ctrl.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], queue requests) {
 			r.enqueue(ctx, e.Object.GetNamespace(), queue)

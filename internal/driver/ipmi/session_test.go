@@ -97,25 +97,25 @@ type lossy struct {
 // newLossy changes a machine's address to one that loses datagrams.
 func newLossy(t *testing.T, m *machine, lose func(toBMC bool, number int) bool) {
 	t.Helper()
-	front, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lossy{front, lose}
+	l := &lossy{conn, lose}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		l.pass(net.UDPAddrFromAddrPort(m.Address))
 	}()
 	t.Cleanup(func() {
-		_ = front.Close()
+		_ = conn.Close()
 		<-ended
 	})
-	m.info(map[string]any{"ipmi_port": front.LocalAddr().(*net.UDPAddr).Port})
+	m.info(map[string]any{"ipmi_port": conn.LocalAddr().(*net.UDPAddr).Port})
 }
 
 func (l *lossy) pass(bmc *net.UDPAddr) {
-	backs := map[string]*net.UDPConn{}
+	upstreams := map[string]*net.UDPConn{}
 	answers := make(chan struct{}, 1) // one goroutine counts them at a time
 	answers <- struct{}{}
 	var requests, answered int
@@ -123,21 +123,21 @@ func (l *lossy) pass(bmc *net.UDPAddr) {
 	for {
 		n, client, err := l.ReadFromUDP(buffer)
 		if err != nil {
-			for _, back := range backs {
-				_ = back.Close()
+			for _, upstream := range upstreams {
+				_ = upstream.Close()
 			}
 			return
 		}
-		back, ok := backs[client.String()]
+		upstream, ok := upstreams[client.String()]
 		if !ok {
-			if back, err = net.DialUDP("udp4", nil, bmc); err != nil {
+			if upstream, err = net.DialUDP("udp4", nil, bmc); err != nil {
 				return
 			}
-			backs[client.String()] = back
+			upstreams[client.String()] = upstream
 			go func() {
 				answer := make([]byte, 1024)
 				for {
-					n, err := back.Read(answer)
+					n, err := upstream.Read(answer)
 					if err != nil {
 						return
 					}
@@ -151,7 +151,7 @@ func (l *lossy) pass(bmc *net.UDPAddr) {
 			}()
 		}
 		if !l.lose(true, requests) {
-			_, _ = back.Write(buffer[:n])
+			_, _ = upstream.Write(buffer[:n])
 		}
 		requests++
 	}

@@ -37,9 +37,9 @@ func (m *machine) behind(answer func(w http.ResponseWriter, r *http.Request, bmc
 		},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
-	front := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, proxy) }))
-	m.t.Cleanup(front.Close)
-	m.info(map[string]any{"redfish_address": front.URL, "redfish_verify_ca": false})
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r, proxy) }))
+	m.t.Cleanup(server.Close)
+	m.info(map[string]any{"redfish_address": server.URL, "redfish_verify_ca": false})
 }
 
 // said answers with a document.

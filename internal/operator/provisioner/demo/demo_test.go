@@ -103,7 +103,7 @@ func TestHostWithABMCPassesThroughItsWholeLife(t *testing.T) {
 	e, ctx := New(Options{Now: fixedClock}), t.Context()
 	n := created(t, e, "web")
 	steps := []node.Step{{Interface: "raid", Step: "delete_configuration"}}
-	type look struct {
+	type outcome struct {
 		State    node.State
 		Power    node.PowerState
 		Instance string
@@ -112,27 +112,27 @@ func TestHostWithABMCPassesThroughItsWholeLife(t *testing.T) {
 	for _, tt := range []struct {
 		verb string
 		do   func() error
-		want look
+		want outcome
 	}{
-		{"manage", func() error { return e.Manage(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
-		{"inspect", func() error { return e.Inspect(ctx, n.ID) }, look{node.Manageable, node.PowerOff, ""}},
-		{"raid", func() error { return e.SetTargetRAID(ctx, n.ID, &v1alpha1.RAIDConfig{}, nil) }, look{node.Manageable, node.PowerOff, ""}},
-		{"clean", func() error { return e.Clean(ctx, n.ID, steps) }, look{node.Manageable, node.PowerOff, ""}},
-		{"provide", func() error { return e.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, look{node.Available, node.PowerOff, ""}},
-		{"deploy", func() error { return e.Deploy(ctx, n.ID, deployment) }, look{node.Active, node.PowerOn, "i1"}},
-		{"deploy again", func() error { return e.Deploy(ctx, n.ID, deployment) }, look{node.Active, node.PowerOn, "i1"}},
+		{"manage", func() error { return e.Manage(ctx, n.ID) }, outcome{node.Manageable, node.PowerOff, ""}},
+		{"inspect", func() error { return e.Inspect(ctx, n.ID) }, outcome{node.Manageable, node.PowerOff, ""}},
+		{"raid", func() error { return e.SetTargetRAID(ctx, n.ID, &v1alpha1.RAIDConfig{}, nil) }, outcome{node.Manageable, node.PowerOff, ""}},
+		{"clean", func() error { return e.Clean(ctx, n.ID, steps) }, outcome{node.Manageable, node.PowerOff, ""}},
+		{"provide", func() error { return e.Provide(ctx, n.ID, provisioner.ProvideOptions{}) }, outcome{node.Available, node.PowerOff, ""}},
+		{"deploy", func() error { return e.Deploy(ctx, n.ID, deployment) }, outcome{node.Active, node.PowerOn, "i1"}},
+		{"deploy again", func() error { return e.Deploy(ctx, n.ID, deployment) }, outcome{node.Active, node.PowerOn, "i1"}},
 		{"power off", func() error {
 			return e.SetPower(ctx, n.ID, provisioner.PowerChange{Action: provisioner.PowerActionSoftOff})
-		}, look{node.Active, node.PowerOff, "i1"}},
-		{"service", func() error { return e.Service(ctx, n.ID, steps) }, look{node.Active, node.PowerOn, "i1"}},
-		{"undeploy", func() error { return e.Undeploy(ctx, n.ID) }, look{node.Available, node.PowerOff, ""}},
-		{"undeploy again", func() error { return e.Undeploy(ctx, n.ID) }, look{node.Available, node.PowerOff, ""}},
+		}, outcome{node.Active, node.PowerOff, "i1"}},
+		{"service", func() error { return e.Service(ctx, n.ID, steps) }, outcome{node.Active, node.PowerOn, "i1"}},
+		{"undeploy", func() error { return e.Undeploy(ctx, n.ID) }, outcome{node.Available, node.PowerOff, ""}},
+		{"undeploy again", func() error { return e.Undeploy(ctx, n.ID) }, outcome{node.Available, node.PowerOff, ""}},
 	} {
 		if err := tt.do(); err != nil {
 			t.Fatalf("%s: %v", tt.verb, err)
 		}
 		got := read(t, e, n.ID)
-		if diff := cmp.Diff(tt.want, look{got.State, got.Power, got.InstanceID}); diff != "" {
+		if diff := cmp.Diff(tt.want, outcome{got.State, got.Power, got.InstanceID}); diff != "" {
 			t.Errorf("after %s (-want +got):\n%s", tt.verb, diff)
 		}
 		if got.TargetState != "" || got.TargetPower != "" || got.Step != "" {
