@@ -194,7 +194,7 @@ func (s section) titles() []string {
 	return titles
 }
 
-// rows returns the rows of the section's table. Machines report odd values: a value that does not
+// rows returns the rows of the section's table. Machines report unusual values: a value that does not
 // have the usual shape of its section is shown field by field.
 func (s section) rows(f findings) []document {
 	value := s.value(f)

@@ -258,7 +258,7 @@ func (c *Conductor) fetchPrevious(ctx context.Context, in *processing) (*invento
 	data, err := c.fetchInspection(ctx, in.node, in.previous)
 	switch {
 	case isGone(err):
-		c.log.Warn("Inventory is no longer to be had, going on without it", "node", in.node.UUID, "err", err)
+		c.log.Warn("Inventory is no longer stored, going on without it", "node", in.node.UUID, "err", err)
 		return nil, nil
 	case err != nil:
 		return nil, &objectsError{err}

@@ -256,7 +256,7 @@ func TestNoCallIsMadeBesideAnotherWhenTheClockJumps(t *testing.T) {
 	}
 }
 
-// teller is a driver of machines that say something odd of their settings.
+// teller is a driver of machines that report wrong settings.
 type teller struct {
 	fake.Hardware
 	bios func() []node.BIOSSetting

@@ -109,7 +109,7 @@ func TestTwoConductorsShareOneDatabase(t *testing.T) {
 	}
 }
 
-// TestRecordedMachinesAreEnrolled posts what real and odd machines have sent.
+// TestRecordedMachinesAreEnrolled posts what real and unusual machines have sent.
 func TestRecordedMachinesAreEnrolled(t *testing.T) {
 	files, err := filepath.Glob("../inventory/testdata/*.json")
 	if err != nil || len(files) == 0 {

@@ -316,7 +316,7 @@ func unknown(number int) machine {
 	}}
 }
 
-// inventory is the machine's inventory with odd spacing, which must survive.
+// inventory is the machine's inventory with unusual spacing, which must be kept.
 func (m machine) inventory() string {
 	nics := make([]string, len(m.macs))
 	for i, mac := range m.macs {

@@ -11,7 +11,7 @@ import (
 
 func TestBootModeBecomesACapability(t *testing.T) {
 	const missing = "The inventory does not say in which mode the ramdisk was booted (boot.current_boot_mode); the capability boot_mode stays as it is"
-	odd := func(quoted string) string {
+	unusable := func(quoted string) string {
 		return "The boot mode " + quoted + " in the inventory is neither bios nor uefi (boot.current_boot_mode); the capability boot_mode stays as it is"
 	}
 	for name, tc := range map[string]struct {
@@ -26,9 +26,9 @@ func TestBootModeBecomesACapability(t *testing.T) {
 		"empty boot":           {boot: `{}`, before: "boot_mode:bios", skipped: missing},
 		"null":                 {boot: `{"current_boot_mode":null}`, skipped: missing},
 		"blank":                {boot: `{"current_boot_mode":"  "}`, skipped: missing},
-		"unknown":              {boot: `{"current_boot_mode":"coreboot"}`, before: "boot_mode:bios", skipped: odd(`"coreboot"`)},
-		"another capability":   {boot: `{"current_boot_mode":"uefi,secure_boot:true"}`, skipped: odd(`"uefi,secure_boot:true"`)},
-		"long and unprintable": {boot: `{"current_boot_mode":"` + strings.Repeat(`\u001b`, 500) + `"}`, skipped: odd(`"` + strings.Repeat(`\x1b`, 64) + `…"`)},
+		"unknown":              {boot: `{"current_boot_mode":"coreboot"}`, before: "boot_mode:bios", skipped: unusable(`"coreboot"`)},
+		"another capability":   {boot: `{"current_boot_mode":"uefi,secure_boot:true"}`, skipped: unusable(`"uefi,secure_boot:true"`)},
+		"long and unprintable": {boot: `{"current_boot_mode":"` + strings.Repeat(`\u001b`, 500) + `"}`, skipped: unusable(`"` + strings.Repeat(`\x1b`, 64) + `…"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := Input{Document: machine(t, nic("eth0", "01"), `,"boot":`+tc.boot)}

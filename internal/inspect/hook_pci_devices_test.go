@@ -56,7 +56,7 @@ func TestPCIDevicesAreCounted(t *testing.T) {
 		"leading zeros":      {[]string{"1:2:x"}, pci("0001", "0002", ""), "", "x:1"},
 		"fewer than before":  {[]string{"10de:1eb8:t4"}, t4, "t4:4,a:1", "t4:1,a:1"},
 		"none left":          {[]string{"10de:1eb8:t4"}, nic1, "t4:4", "t4:4"},
-		"odd ones between":   {[]string{"10de:1eb8:t4"}, t4 + `,null,{"vendor_id":5},` + t4, "", "t4:2"},
+		"other ones between": {[]string{"10de:1eb8:t4"}, t4 + `,null,{"vendor_id":5},` + t4, "", "t4:2"},
 		"no aliases":         {nil, t4, "", ""},
 		"thousands":          {[]string{"10de:1eb8:t4"}, strings.Repeat(nic1+",", 9000) + t4, "", "t4:1"},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// maxSkips limits the remarks of one run. A machine with thousands of odd interfaces does not need
+// maxSkips limits the remarks of one run. A machine with thousands of unusable interfaces does not need
 // thousands of sentences.
 const maxSkips = 50
 

@@ -145,7 +145,7 @@ func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) 
 }
 
 // ask reads the power state of a machine. The error is errBusy when the BMC was not called. A panic
-// becomes an ordinary error: one odd answer must not end the process.
+// becomes an ordinary error: one malformed answer must not end the process.
 func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
