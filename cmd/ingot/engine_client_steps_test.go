@@ -211,7 +211,7 @@ var suspensionSteps = []step{
 	{args: "suspension drop n1", code: 4, says: "has no suspended work.\n"},
 }
 
-// endSteps look back and remove everything.
+// endSteps show what was done and remove everything.
 var endSteps = []step{
 	{args: "node history list n1 --long -o value", out: "…undeploy…"},
 	{args: "node history list n1 -o json", out: "[…"},

@@ -169,7 +169,7 @@ func TestVerbsSendWhatTheyWereGiven(t *testing.T) {
 		}
 		var got []string
 		for _, body := range f.bodies {
-			if body != "" { // that of the look at the node
+			if body != "" { // that of the read of the node
 				got = append(got, body)
 			}
 		}

@@ -42,7 +42,7 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 	return err
 }
 
-// HeartbeatRefused notes a heartbeat that was refused before its node was looked at.
+// HeartbeatRefused notes a heartbeat that was refused before its node was read.
 func (c *Conductor) HeartbeatRefused(ctx context.Context, ident string, reason node.RefusalReason, callbackURL string) {
 	c.noteRefusal(ctx, ident, reason, callbackURL)
 }

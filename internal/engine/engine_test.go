@@ -177,7 +177,7 @@ func TestRestartKeepsWhatWasStored(t *testing.T) {
 }
 
 // TestStopLosesNoAnsweredPost stops an engine in the middle of a storm, again and
-// again, and looks whether every machine that got its answer ends complete.
+// again, and checks that every machine that got its answer ends complete.
 func TestStopLosesNoAnsweredPost(t *testing.T) {
 	const posters, perRound, rounds = 8, 12, 2
 	dir := t.TempDir()

@@ -40,10 +40,10 @@ const (
 	failuresAtOnce  = 100
 )
 
-// requestFailed is the log message for a request that somebody should look at.
+// requestFailed is the log message for a request that a person should know of.
 const requestFailed = "Request failed"
 
-// writeError answers with err, and logs it when somebody should look at it.
+// writeError answers with err, and logs it when a person should know of it.
 func (a *api) writeError(w http.ResponseWriter, r *http.Request, c *call, err error) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return // the client is gone; nobody reads an answer

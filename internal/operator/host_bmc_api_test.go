@@ -446,7 +446,7 @@ func TestHostsGetTheOnlySlotOneAfterTheOther(t *testing.T) {
 	for _, name := range names {
 		b.inState(name, v1alpha1.StateAvailable)
 	}
-	// A host that nobody wakes looks only after a minute whether it is its turn.
+	// A host that nobody wakes checks only after a minute whether it is its turn.
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}

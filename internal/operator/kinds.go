@@ -17,7 +17,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// Kubernetes lists a kind some moments after it accepted the definition. checkKinds looks every
+// Kubernetes lists a kind some moments after it accepted the definition. checkKinds checks every
 // kindsPoll for kinds that the cluster does not list yet, for at most kindsTimeout.
 const kindsPoll, kindsTimeout = 200 * time.Millisecond, 10 * time.Second
 

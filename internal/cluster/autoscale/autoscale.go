@@ -46,7 +46,7 @@ type Reconciler struct {
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{Config: config} }
 
-// Reconcile looks at a namespace. The request has no name.
+// Reconcile handles a namespace. The request has no name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	cached, err := r.read(ctx, r.Client, req.Namespace)
 	if err != nil {

@@ -119,7 +119,7 @@ func (r *falling) holds(f facts) bool {
 	return r != nil && r.Replicas < f.replicas && !r.Since.After(f.now)
 }
 
-// wait keeps a record and sets when to look again.
+// wait keeps a record and sets when to check again.
 func (d *decision) wait(f facts, record falling) {
 	d.falling = &record
 	d.again = record.due().Sub(f.now)

@@ -79,7 +79,7 @@ func TestSizeFollowsHosts(t *testing.T) {
 	}
 }
 
-// TestSizeKeepsItsPromises looks at all facts with small numbers.
+// TestSizeKeepsItsPromises checks all facts with small numbers.
 func TestSizeKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFacts() {
@@ -97,7 +97,7 @@ func TestSizeKeepsItsPromises(t *testing.T) {
 		case f.bounds.most >= 0 && d.replicas > max(f.replicas, f.bounds.most):
 			t.Errorf("%+v: %d, above the most", f, d.replicas)
 		}
-		// What was decided is not changed by looking again.
+		// What was decided is not changed by another pass.
 		f.replicas, f.falling = d.replicas, d.falling
 		if again := size(f); again.replicas != d.replicas || !cmp.Equal(again.falling, d.falling) {
 			t.Errorf("%+v: %+v, and then %+v", f, d, again)

@@ -31,7 +31,7 @@ const (
 // has to see the marks.
 const markLead = 2 * time.Second
 
-// pass is one look at a namespace.
+// pass is one reconciliation of a namespace.
 type pass struct {
 	*Reconciler
 	namespace string

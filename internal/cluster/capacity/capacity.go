@@ -40,7 +40,7 @@ type Reconciler struct{ Config }
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{config} }
 
-// Reconcile looks at a namespace. The request has no name.
+// Reconcile handles a namespace. The request has no name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var templates v1beta2.Metal3MachineTemplateList
 	if err := r.list(ctx, req.Namespace, "Metal3MachineTemplates", &templates); err != nil || len(templates.Items) == 0 {

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:rbac:groups=metal3.io,resources=baremetalhosts;hardwaredata,verbs=get;list;watch
 
 // joinDelay is how long a pass waits after a change, so that it covers the changes that follow. A
-// pass looks at all hosts of a namespace, and the hosts of a rack that is powered on change one
+// pass reads all hosts of a namespace, and the hosts of a rack that is powered on change one
 // after the other.
 const joinDelay = 5 * time.Second
 

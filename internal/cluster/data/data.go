@@ -49,7 +49,7 @@ const (
 	maxName = 253
 )
 
-// Waits before another look, where no change of an object asks for one.
+// Waits before another pass, where no change of an object asks for one.
 const (
 	// retryPause follows a problem that a person has to solve.
 	retryPause = time.Minute

@@ -33,8 +33,8 @@ type reason struct {
 	met  func(h *v1alpha1.BareMetalHost) bool
 }
 
-// withdrawn are the reasons that people give or take back, in the order in which Withdrawn looks
-// for them.
+// withdrawn are the reasons that people give or take back, in the order in which Withdrawn checks
+// them.
 var withdrawn = []reason{
 	{Deleted, func(h *v1alpha1.BareMetalHost) bool { return !h.DeletionTimestamp.IsZero() }},
 	{Paused, (*v1alpha1.BareMetalHost).IsPaused},
@@ -70,7 +70,7 @@ var passing = []reason{
 }
 
 // Unusable returns why a host cannot be given to a machine now, or nothing when it can. It does not
-// look at whether another consumer has the host, or whether the host is reserved.
+// check whether another consumer has the host, or whether the host is reserved.
 func Unusable(h *v1alpha1.BareMetalHost) string {
 	if because := Withdrawn(h); because != "" {
 		return because
@@ -89,7 +89,7 @@ func Is(because string, h *v1alpha1.BareMetalHost) bool {
 	return slices.ContainsFunc(slices.Concat(withdrawn, passing), func(r reason) bool { return r.name == because && r.met(h) })
 }
 
-// Reasons returns all reasons that Unusable can return, in the order in which it looks for them.
+// Reasons returns all reasons that Unusable can return, in the order in which it checks them.
 func Reasons() []string {
 	var names []string
 	for _, r := range slices.Concat(withdrawn, passing) {

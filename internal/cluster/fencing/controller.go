@@ -32,7 +32,7 @@ import (
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Controller returns the controller that runs the reconciler for changes in cache. Its requests
-// name Machines. At its start, and at each resync of the cache, it looks at all Machines that
+// name Machines. At its start, and at each resync of the cache, it checks all Machines that
 // are being recovered and at all holds. The caller starts and stops it.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r

@@ -35,7 +35,7 @@ const (
 	eventRequestDropped        = "RequestDropped"
 )
 
-// warnings maps the reasons of conditions that somebody should look at to the reasons of their
+// warnings maps the reasons of conditions that need a person to the reasons of their
 // events.
 var warnings = map[string]string{
 	v1beta2.RemediationImpossibleReason: eventRemediationImpossible,

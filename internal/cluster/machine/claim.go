@@ -54,7 +54,7 @@ func decideClaim(w wanted, h *v1alpha1.BareMetalHost) claimStep {
 }
 
 // associate returns the host of the machine. If the machine has none, the condition says why, and
-// the result says when to look again.
+// the result says when to try again.
 func (p *pass) associate(ctx context.Context) (*v1alpha1.BareMetalHost, ctrl.Result, error) {
 	held, err := related.Host(ctx, p.Client, p.m)
 	if err != nil {

@@ -62,7 +62,7 @@ func (p *pass) associated(why, host string) {
 	p.set(v1beta2.AssociateBareMetalHostCondition, true, reason{why, message})
 }
 
-// noNode sets the condition that says why the Node of the machine is not looked after any more. It
+// noNode sets the condition that says why the Node of the machine is not updated any more. It
 // does nothing if the Node never was.
 func (p *pass) noNode(message string) {
 	if meta.FindStatusCondition(p.m.Status.Conditions, v1beta2.AssociateMetal3MachineMetaDataCondition) != nil {

@@ -99,7 +99,7 @@ func (r *Reconciler) hostChanges() handler.TypedEventHandler[*v1alpha1.BareMetal
 	}
 }
 
-// hostChanged reports whether an update changed something of a host that a machine looks at.
+// hostChanged reports whether an update changed something of a host that matters to a machine.
 func hostChanged(a, b *v1alpha1.BareMetalHost) bool {
 	reasonOf := func(h *v1alpha1.BareMetalHost) string {
 		if c := meta.FindStatusCondition(h.Status.Conditions, v1alpha1.AvailableForProvisioningCondition); c != nil {

@@ -259,7 +259,7 @@ func TestAMachineOfTheControlPlaneWhoseNodeIsNotKnownIsNeededForItsMajority(t *t
 	l.untilPhase(waiting)
 }
 
-func TestARemediationThatTheControlPlaneCanNeverDoWithoutNeedsSomebodyToLook(t *testing.T) {
+func TestARemediationThatTheControlPlaneCanNeverDoWithoutNeedsAPerson(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, nil)
 	l.joinControlPlane(2)

@@ -38,7 +38,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// showStuck says whether a remediation needs somebody to look.
+// showStuck says whether a remediation needs a person.
 func (m *Metrics) showStuck(remediation types.NamespacedName, stuck bool) {
 	if stuck {
 		m.stuck.WithLabelValues(remediation.Namespace, remediation.Name).Set(1)

@@ -84,7 +84,7 @@ type facts struct {
 	// delayed means that the release was so long ago that, if there is still a hold, the
 	// remediation has kept the host off since.
 	delayed bool
-	// unseen means that no pass looked at the machine when its time was over, or that its Node was
+	// unseen means that no pass checked the machine when its time was over, or that its Node was
 	// not known then. The verdict of the health check may be outdated.
 	unseen bool
 	// extended means that the health check has got more time in this attempt.

@@ -194,7 +194,7 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 }
 
 // setCondition sets the condition. Its time is that of its reason, and not only of its status,
-// because a machine may be given up when it has shown a reason for long. If nobody looked when that
+// because a machine may be given up when it has shown a reason for long. If no pass ran when that
 // was over, the time begins anew.
 func (s *scope) setCondition(c *metav1.Condition) {
 	m := s.remediation
@@ -213,7 +213,7 @@ func shownReason(m *v1beta2.Metal3Remediation) string {
 	return ""
 }
 
-// isStuck reports whether the condition shows that a remediation needs somebody to look.
+// isStuck reports whether the condition shows that a remediation needs a person.
 func isStuck(m *v1beta2.Metal3Remediation) bool {
 	return meta.IsStatusConditionFalse(m.Status.Conditions, v1beta2.ProgressingCondition)
 }
@@ -225,7 +225,7 @@ const maxNote = 1024
 // cluster answered.
 func cut(text string) string { return node.CutTextTo(text, maxNote) }
 
-// publishProgress publishes an event for a condition that changed, if somebody should look.
+// publishProgress publishes an event for a condition that changed, if a person should act.
 func (r *Reconciler) publishProgress(s *scope, a action, c *metav1.Condition) {
 	if a != rest && c.Status == metav1.ConditionFalse { // the end has events of its own
 		r.event(s, corev1.EventTypeWarning, c.Reason, c.Message)

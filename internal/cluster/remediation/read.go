@@ -112,7 +112,7 @@ func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 }
 
 // readStrays finds holds that are left from before a move to this cluster, or on a host that the
-// machine has lost. Nothing else leaves such holds, so most passes need not look.
+// machine has lost. Nothing else leaves such holds, so most passes need not search.
 func (r *Reconciler) readStrays(ctx context.Context, s *scope) error {
 	ends := s.deleting || s.orphaned || s.obstacle != ""
 	poweringOff := s.phase == v1beta2.RemediationRunning && !s.released

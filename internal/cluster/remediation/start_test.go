@@ -185,7 +185,7 @@ func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T
 	}
 }
 
-// gaps are times in which nobody looks.
+// gaps are times without a pass.
 var gaps = map[string]func(l *life){
 	"its Cluster is paused": func(l *life) {
 		pause := func(paused bool) {

@@ -32,7 +32,7 @@ type requests = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // Controller returns the controller that runs the reconciler for changes in cache. The caller
 // starts and stops it. Control planes are not watched, because they can be of any kind. Instead,
-// reserved hosts are looked at again after recheck.
+// reserved hosts are checked again after recheck.
 func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (controller.Controller, error) {
 	options.Reconciler = r
 	return watch.Controller("reuse", options,

@@ -65,7 +65,7 @@ const (
 	reasonWaitedTooLong Reason = "WaitedTooLong"
 )
 
-// recheck is how often the controller looks at a reserved host without a change. It does not watch
+// recheck is how often the controller checks a reserved host without a change. It does not watch
 // control planes, because they can be of any kind.
 const recheck = 2 * time.Minute
 
@@ -295,7 +295,7 @@ type verdict struct {
 	stamp   bool
 	at      time.Time
 	cluster string
-	// again is when to look again.
+	// again is when to check again.
 	again time.Duration
 }
 

@@ -150,7 +150,7 @@ func resumedAt(at time.Time) []metav1.Condition {
 }
 
 func TestReservedHostIsKeptFreedOrStamped(t *testing.T) {
-	// A look for no other reason comes within recheck.
+	// A check for no other reason comes within recheck.
 	const soon = time.Duration(-1)
 	paused := func(f *facts) { f.cluster.Spec.Paused = new(true) }
 	legacy := func(label string, consumer ...func(*v1alpha1.BareMetalHost)) func(*facts) {

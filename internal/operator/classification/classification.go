@@ -2,7 +2,7 @@
 // hardware matches, and counts them.
 //
 // One reconciler labels a host: it compares the host's hardware with all profiles of the namespace.
-// Another one looks at a namespace. It compares a profile that is new or has changed with all
+// Another one handles a namespace. It compares a profile that is new or has changed with all
 // hosts, and hands the hosts with a wrong label to the first reconciler. It also counts labels and
 // errors of hosts, at most once per second. So a change of one host reads no other host's hardware.
 // Everything is read from the shared cache, and each object is written only if it changes.

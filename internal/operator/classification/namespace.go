@@ -16,7 +16,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// namespaces looks at the profiles of a namespace. Its requests have a namespace and no name.
+// namespaces compares the profiles of a namespace. Its requests have a namespace and no name.
 type namespaces struct {
 	client client.Client
 	failed *failures

@@ -24,7 +24,8 @@ func (r *Reconciler) Controller(cache cache.Cache, options controller.Options) (
 	)
 }
 
-// relevant keeps the changes of a host that decide looks at. A host has the name of its DataImage.
+// relevant keeps the changes of a host that decide depends on. A host has the name of its
+// DataImage.
 var relevant = watch.Updates(watch.Facts(factsOf))
 
 // facts are what decide needs to know of a host.

@@ -34,7 +34,7 @@ type Reconciler struct{ Config }
 // New returns a reconciler.
 func New(config Config) *Reconciler { return &Reconciler{config} }
 
-// Reconcile looks at one DataImage and the host of the same name.
+// Reconcile handles one DataImage and the host of the same name.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var d v1alpha1.DataImage
 	if err := r.Client.Get(ctx, req.NamespacedName, &d); err != nil {

@@ -3,7 +3,7 @@
 //
 // It creates hosts, but changes none, and it only reads from the engine. Three rules prevent two
 // hosts for one machine. All nodes belong to the oldest resource that is not suspended. Each name
-// is tried on the API server before the next one. Node and hosts are looked at again before a host
+// is tried on the API server before the next one. Node and hosts are read again before a host
 // is created.
 //
 // A poll costs a few comparisons if nothing has changed: the nodes come from the shared cache,

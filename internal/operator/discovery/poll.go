@@ -187,7 +187,7 @@ func (r *Reconciler) evaluate(parent, ctx context.Context, p *pass, owner *disco
 }
 
 // decide makes the plan. A host that goes while nodes are read leaves a tombstone first. Where
-// tombstones count, decide therefore reads them after it has looked at the hosts, and makes the
+// tombstones count, decide therefore reads them after it has read the hosts, and makes the
 // plan again if they have changed.
 func (r *Reconciler) decide(ctx context.Context, p *pass, candidates []candidate) (plan, error) {
 	for {

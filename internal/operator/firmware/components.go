@@ -27,7 +27,7 @@ type components struct {
 }
 
 // reconcile shows the firmware of the host's machine if the spec changed or the engine may have new
-// versions. It returns how long to wait before the next look; 0 means until the next change. It
+// versions. It returns how long to wait before the next pass; 0 means until the next change. It
 // creates no object for a machine without components.
 func (p components) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
 	var cached v1alpha1.HostFirmwareComponents

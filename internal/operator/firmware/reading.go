@@ -81,7 +81,7 @@ type object struct {
 }
 
 // decideReading decides whether to ask the engine now. Otherwise, wait is how long to wait before
-// another look if no change is reported; 0 means without end.
+// another pass if no change is reported; 0 means without end.
 func decideReading(l last, o object, n provisioner.Node, now time.Time) (read bool, wait time.Duration) {
 	next := readingOf(n)
 	switch {

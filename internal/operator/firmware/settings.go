@@ -25,7 +25,7 @@ type settings struct {
 }
 
 // reconcile shows the BIOS settings of the host's machine if the spec changed or the engine may
-// have new values. It returns how long to wait before the next look; 0 means until the next change.
+// have new values. It returns how long to wait before the next pass; 0 means until the next change.
 func (p settings) reconcile(ctx context.Context, s pass, l *last) (time.Duration, error) {
 	var cached v1alpha1.HostFirmwareSettings
 	existing := &cached

@@ -28,7 +28,7 @@ const (
 	availableLeave                          // the machine is externally provisioned
 	availableLost                           // the node is not available any more
 	availableInspect                        // the hardware has to be read again
-	availablePrepare                        // the configuration has changed, or has to be looked at before a deployment
+	availablePrepare                        // the configuration has changed, or has to be checked before a deployment
 	availableProvision                      // something is to be deployed
 	availableFailed                         // the image failed too often
 	availableSilent                         // something is to be deployed, but no heartbeat comes

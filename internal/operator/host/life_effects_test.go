@@ -19,47 +19,47 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// observedEngine is an engine that calls look before each request that may power a machine on.
+// observedEngine is an engine that calls observe before each request that may power a machine on.
 type observedEngine struct {
 	*demo.Engine
 
-	look func(request string)
+	observe func(request string)
 }
 
 func (w observedEngine) SetPower(ctx context.Context, id string, c provisioner.PowerChange) error {
 	if c.Action != provisioner.PowerActionOff && c.Action != provisioner.PowerActionSoftOff {
-		w.look(string(c.Action))
+		w.observe(string(c.Action))
 	}
 	return w.Engine.SetPower(ctx, id, c)
 }
 
 func (w observedEngine) Manage(ctx context.Context, id string) error {
-	w.look(askManage)
+	w.observe(askManage)
 	return w.Engine.Manage(ctx, id)
 }
 
 func (w observedEngine) Inspect(ctx context.Context, id string) error {
-	w.look(askInspect)
+	w.observe(askInspect)
 	return w.Engine.Inspect(ctx, id)
 }
 
 func (w observedEngine) Deploy(ctx context.Context, id string, d provisioner.Deployment) error {
-	w.look(askDeploy)
+	w.observe(askDeploy)
 	return w.Engine.Deploy(ctx, id, d)
 }
 
 func (w observedEngine) Undeploy(ctx context.Context, id string) error {
-	w.look(askUndeploy)
+	w.observe(askUndeploy)
 	return w.Engine.Undeploy(ctx, id)
 }
 
 func (w observedEngine) Service(ctx context.Context, id string, steps []node.Step) error {
-	w.look(askService)
+	w.observe(askService)
 	return w.Engine.Service(ctx, id, steps)
 }
 
 func (w observedEngine) Delete(ctx context.Context, id string, mark provisioner.Mark) error {
-	w.look("delete")
+	w.observe("delete")
 	return w.Engine.Delete(ctx, id, mark)
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/watch"
 )
 
-// ramdiskWait is how often a host looks for its ramdisk. A change of the PreprovisioningImage, or
+// ramdiskWait is how often a host checks for its ramdisk. A change of the PreprovisioningImage, or
 // of the Secret with the network configuration, triggers a pass at once.
 const ramdiskWait = 5 * time.Minute
 

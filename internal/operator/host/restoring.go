@@ -204,7 +204,7 @@ func (p restoring) readDetails(ctx context.Context, s *scope, status *v1alpha1.B
 // errNotReleased means that the cluster which the host comes from still uses the node.
 var errNotReleased = errors.New("the node is not released yet")
 
-// releasePoll is how often a host that moves looks for the release of its node. A change of the
+// releasePoll is how often a host that moves checks for the release of its node. A change of the
 // node triggers a pass earlier.
 const releasePoll = 10 * time.Second
 

@@ -92,7 +92,7 @@ func (x *bmcIndex) due(now time.Time) []string {
 
 // WithBMC returns the IDs of the unused nodes whose ramdisks reported this BMC address, in
 // ascending order. It first reads the inventories that were not read since the last inspection of
-// their nodes. Apart from that, it costs one look into an index.
+// their nodes. Apart from that, it costs one lookup in an index.
 func (c *Cache) WithBMC(ctx context.Context, addr netip.Addr) ([]string, error) {
 	search, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()

@@ -109,7 +109,7 @@ type Cache struct {
 	ports      map[string]portList
 	byMAC      map[string][]string // IDs of the nodes with a port, by MAC address
 	unread     map[string]struct{} // IDs of nodes whose ports have to be read
-	expiredAt  time.Time           // when ports were last looked through for old ones
+	expiredAt  time.Time           // when ports were last searched for old ones
 	bmcs       bmcIndex
 	newest     time.Time // newest UpdatedAt in any list
 	newestAt   time.Time // when newest was first seen

@@ -72,7 +72,7 @@ func nodeList(ids []string) string {
 // provisioner.ErrNotFound, an AmbiguousError, or the engine's error.
 //
 // A search by MAC address first reads ports that were never read, or not since the last inspection,
-// and ports of unused nodes that were read too long ago. Apart from that, it costs one look into an
+// and ports of unused nodes that were read too long ago. Apart from that, it costs one lookup in an
 // index.
 func (c *Cache) Find(ctx context.Context, identity provisioner.Identity, claimed func(id string) bool) (provisioner.Node, error) {
 	asked := c.ask()

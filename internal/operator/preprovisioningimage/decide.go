@@ -15,7 +15,7 @@ import (
 // shortestWait and not later than longestWait.
 const shortestWait, longestWait = 10 * time.Second, 10 * time.Minute
 
-// decide returns the status of a PreprovisioningImage, and the wait before the next look; 0 means
+// decide returns the status of a PreprovisioningImage, and the wait before the next pass; 0 means
 // none. secret is nil if the spec names a Secret that does not exist.
 func decide(image *v1alpha1.PreprovisioningImage, images Images, secret *v1alpha1.SecretStatus, now time.Time) (v1alpha1.PreprovisioningImageStatus, time.Duration) {
 	served, ok := serve(image.Spec, images)

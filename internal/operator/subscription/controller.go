@@ -68,7 +68,7 @@ func (r *Reconciler) ofHost(ctx context.Context, h *v1alpha1.BareMetalHost) []ct
 // changes.
 var asked = watch.Updates[*v1alpha1.BMCEventSubscription](watch.Deletion)
 
-// relevant keeps the changes of a host that decide looks at.
+// relevant keeps the changes of a host that decide depends on.
 var relevant = watch.Updates(watch.Facts(factsOf))
 
 // facts are what decide needs to know of a host.
