@@ -199,7 +199,7 @@ func (w *world) own(ctx context.Context, r *rand.Rand, name string) {
 		w.mu.Lock()
 		w.subjects = append(w.subjects, s)
 		w.mu.Unlock()
-		w.accompany(ctx, r, s)
+		w.runVerbs(ctx, r, s)
 	}
 }
 
@@ -224,8 +224,8 @@ func (w *world) create(ctx context.Context, r *rand.Rand, s *subject) bool {
 // restWithin is how long nodes may take to come to rest when every fault is over.
 const restWithin = time.Minute
 
-// accompany asks verbs of a node until it is deleted, or ctx has ended and it rests.
-func (w *world) accompany(ctx context.Context, r *rand.Rand, s *subject) {
+// runVerbs requests verbs of a node until it is deleted, or ctx has ended and it rests.
+func (w *world) runVerbs(ctx context.Context, r *rand.Rand, s *subject) {
 	var now *episode
 	defer s.gone.Store(true)
 	deadline := time.Time{} // when it has to rest at the latest; zero while ctx lasts
@@ -249,7 +249,7 @@ func (w *world) accompany(ctx context.Context, r *rand.Rand, s *subject) {
 		case !deadline.IsZero() && time.Now().After(deadline):
 			w.violated(s.name, "does not come to rest: %s", inJSON(n))
 			return
-		case !w.nudge(ctx, r, s, n):
+		case !w.abortOrUnhold(ctx, r, s, n):
 			pass(w.ctx, 150*time.Millisecond)
 		}
 	}
@@ -297,9 +297,9 @@ func (w *world) ask(r *rand.Rand, s *subject, verb string, steps []node.Step) *r
 	return w.send(r, s, verb, http.MethodPut, "/v1/nodes/"+s.uuid+"/states/provision", body)
 }
 
-// nudge now and then aborts what a node waits for, and releases a node that is held. It reports
-// whether it asked for something.
-func (w *world) nudge(ctx context.Context, r *rand.Rand, s *subject, n *shown) bool {
+// abortOrUnhold now and then aborts what a node waits for, and releases a node that is held. It
+// reports whether it asked for something.
+func (w *world) abortOrUnhold(ctx context.Context, r *rand.Rand, s *subject, n *shown) bool {
 	switch class := n.State.Class(); {
 	case class == node.Held && (ctx.Err() != nil || r.IntN(4) > 0):
 		w.ask(r, s, "unhold", nil)
@@ -311,8 +311,8 @@ func (w *world) nudge(ctx context.Context, r *rand.Rand, s *subject, n *shown) b
 	return true
 }
 
-// meddle makes requests other than verbs until ctx ends.
-func (w *world) meddle(ctx context.Context, r *rand.Rand, by string) {
+// sendOthers sends requests other than verbs until ctx ends.
+func (w *world) sendOthers(ctx context.Context, r *rand.Rand, by string) {
 	for i := 0; pass(ctx, upTo(r, 700*time.Millisecond)); i++ {
 		s := w.anySubject(r)
 		if s == nil {

@@ -31,7 +31,7 @@ type clusterLife struct {
 	shape      clusterShape
 	deployment *clusterv1.MachineDeployment // nil for a control plane
 	writes     *writes
-	operator   *mortalOperator
+	operator   *killableOperator
 	there      there
 	asked      map[string]int // images that were asked for, by the names of hosts
 	marked     []string       // hosts with a mark on their data disks
@@ -141,11 +141,11 @@ func startClusterLife(t *testing.T, w *cluster.World, s clusterShape, points kil
 }
 
 // startOperator starts an operator of a management cluster.
-func (l *clusterLife) startOperator(config *rest.Config, w *writes, title string) *mortalOperator {
+func (l *clusterLife) startOperator(config *rest.Config, w *writes, title string) *killableOperator {
 	l.t.Helper()
 	proxy := newKubeProxy(l.t, config, w, managementNames(l.t, config, l.Name, title).name)
 	proxy.Start()
-	return startMortalOperator(l.t, proxy, "--engine", l.EngineURL(), "--namespace", l.Name,
+	return startKillableOperator(l.t, proxy, "--engine", l.EngineURL(), "--namespace", l.Name,
 		"--controllers", "host,discovery,firmware,cluster,remediation,autoscale")
 }
 

@@ -17,17 +17,17 @@ import (
 // there is what a moving cluster has in the other management cluster.
 type there struct {
 	writes   *writes
-	operator *mortalOperator // nil before the move
+	operator *killableOperator // nil before the move
 	// rules says that writes to the workload cluster are those of this operator.
 	rules atomic.Bool
 }
 
 // operators returns the operators of all management clusters.
-func (l *clusterLife) operators() []*mortalOperator {
+func (l *clusterLife) operators() []*killableOperator {
 	if l.there.operator == nil {
-		return []*mortalOperator{l.operator}
+		return []*killableOperator{l.operator}
 	}
-	return []*mortalOperator{l.operator, l.there.operator}
+	return []*killableOperator{l.operator, l.there.operator}
 }
 
 // move moves the cluster to another management cluster while one machine is fenced and one host is

@@ -19,8 +19,8 @@ import (
 
 // How many clients there are.
 const (
-	owners   = 16 // each with a node of its own
-	meddlers = 3
+	owners       = 16 // each with a node of its own
+	otherClients = 3
 )
 
 // TestWhatMustHoldHoldsWithRealProcesses lets clients make requests to engines while processes, the
@@ -47,20 +47,20 @@ func (w *world) run(length time.Duration) {
 	defer end()
 	var faults, clients sync.WaitGroup
 	for i, e := range w.engines {
-		faults.Go(func() { e.suffer(lasts, w.random(100+i)) })
+		faults.Go(func() { e.injectFaults(lasts, w.random(100+i)) })
 	}
-	faults.Go(func() { w.databaseSuffers(lasts, w.random(200)) })
-	faults.Go(func() { w.machinesSuffer(lasts, w.random(201)) })
+	faults.Go(func() { w.injectDatabaseFaults(lasts, w.random(200)) })
+	faults.Go(func() { w.injectMachineFaults(lasts, w.random(201)) })
 	asking, stop := context.WithCancel(w.ctx)
 	defer stop()
 	for i := range owners {
 		clients.Go(func() { w.own(asking, w.random(300+i), fmt.Sprintf("node-%d", i)) })
 	}
-	for i := range meddlers {
-		clients.Go(func() { w.meddle(asking, w.random(400+i), fmt.Sprintf("meddler-%d", i)) })
+	for i := range otherClients {
+		clients.Go(func() { w.sendOthers(asking, w.random(400+i), fmt.Sprintf("other-%d", i)) })
 	}
 	faults.Wait()
-	w.heal()
+	w.endFaults()
 	w.note("", "every fault is over")
 	stop()
 	clients.Wait()

@@ -193,8 +193,8 @@ var engineFaults = []struct {
 	}},
 }
 
-// suffer makes faults happen to an engine until ctx ends, and leaves it healthy.
-func (e *engine) suffer(ctx context.Context, r *rand.Rand) {
+// injectFaults makes faults happen to an engine until ctx ends, and leaves it healthy.
+func (e *engine) injectFaults(ctx context.Context, r *rand.Rand) {
 	var names []int // as often as their weight
 	for i, f := range engineFaults {
 		for range f.weight {

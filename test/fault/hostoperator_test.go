@@ -13,15 +13,16 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// mortalOperator is an operator that its proxy kills at some of its writes.
-type mortalOperator struct {
-	*mortal
+// killableOperator is an operator that its proxy kills at some of its writes.
+type killableOperator struct {
+	*killable
 
 	kills int // kills after which the process has not been started again yet
 }
 
-// startMortalOperator starts the operator behind a proxy, and keeps it running until the test ends.
-func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortalOperator {
+// startKillableOperator starts the operator behind a proxy, and keeps it running until the test
+// ends.
+func startKillableOperator(t *testing.T, proxy *kubeProxy, args ...string) *killableOperator {
 	t.Helper()
 	dir := t.TempDir()
 	kubeconfig := filepath.Join(dir, "kubeconfig")
@@ -33,7 +34,7 @@ func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortal
 		t.Fatal(err)
 	}
 	args = append([]string{"operator", "--kubeconfig", kubeconfig, "--poll-interval", "1s", "--backoff-max", "2s", "--max-provisioning-retries", "0", "--allow-local-image-urls"}, args...)
-	o := &mortalOperator{mortal: &mortal{t: t, name: "operator", log: filepath.Join(dir, "operator.log")}}
+	o := &killableOperator{killable: &killable{t: t, name: "operator", log: filepath.Join(dir, "operator.log")}}
 	o.launch = func() (*process.Process, error) { return process.Start(exec.Command(binary, args...), o.log) }
 	o.killed = o.wasKilled
 	proxy.kill = o.kill
@@ -48,7 +49,7 @@ func startMortalOperator(t *testing.T, proxy *kubeProxy, args ...string) *mortal
 }
 
 // kill ends the present process.
-func (o *mortalOperator) kill() {
+func (o *killableOperator) kill() {
 	o.mu.Lock()
 	p := o.process
 	o.kills++
@@ -57,7 +58,7 @@ func (o *mortalOperator) kill() {
 }
 
 // wasKilled reports whether the process that has just ended was killed by the proxy.
-func (o *mortalOperator) wasKilled() (bool, error) {
+func (o *killableOperator) wasKilled() (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.kills == 0 {

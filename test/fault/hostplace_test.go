@@ -18,7 +18,7 @@ type hostPlace struct {
 	name     string
 	kube     client.Client
 	writes   *writes
-	operator *mortalOperator
+	operator *killableOperator
 }
 
 // placeNames are the names of the clusters. Names of writes do not have the name of the first one.
@@ -50,7 +50,7 @@ func (l *hostLife) startPlace(name string, config *rest.Config, operatorAt kills
 	engine.Config.ErrorLog = proxy.Config.ErrorLog // of connections that were cut
 	engine.Start()
 	l.t.Cleanup(engine.CloseClientConnections)
-	p.operator = startMortalOperator(l.t, proxy, "--engine", engine.URL, "--namespace", space.Name)
+	p.operator = startKillableOperator(l.t, proxy, "--engine", engine.URL, "--namespace", space.Name)
 	l.t.Cleanup(func() {
 		if l.t.Failed() {
 			l.at(p, func() {

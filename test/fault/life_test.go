@@ -29,7 +29,7 @@ import (
 type life struct {
 	t       *testing.T
 	shape   shape
-	engine  *mortalEngine
+	engine  *killableEngine
 	api     api // of the engine
 	boot    string
 	machine *lifeMachine
@@ -88,7 +88,7 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 	}
 	settings = append(settings, "database.dir="+t.TempDir())
 	l.api = newAPI(network.api(), patience)
-	l.engine = startMortalEngine(t, network.api(), database, points, settings...)
+	l.engine = startKillableEngine(t, network.api(), database, points, settings...)
 	l.machine = startLifeMachine(t, s, network)
 	if s.discovered && s.vendor != "" {
 		l.machine.bootByHand()

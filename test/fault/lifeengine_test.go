@@ -13,9 +13,9 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// mortalEngine is an engine that kills itself at some of its commits.
-type mortalEngine struct {
-	*mortal
+// killableEngine is an engine that kills itself at some of its commits.
+type killableEngine struct {
+	*killable
 
 	address  string
 	settings []string
@@ -27,10 +27,10 @@ type mortalEngine struct {
 	starts  int
 }
 
-// startMortalEngine starts an engine with kill points, and keeps it running until the test ends.
-func startMortalEngine(t *testing.T, address, database string, points []killPoint, settings ...string) *mortalEngine {
+// startKillableEngine starts an engine with kill points, and keeps it running until the test ends.
+func startKillableEngine(t *testing.T, address, database string, points []killPoint, settings ...string) *killableEngine {
 	t.Helper()
-	m := &mortalEngine{mortal: &mortal{t: t, name: "engine"}, address: address, database: database, settings: settings, dir: t.TempDir(), points: points}
+	m := &killableEngine{killable: &killable{t: t, name: "engine"}, address: address, database: database, settings: settings, dir: t.TempDir(), points: points}
 	m.log, m.launch, m.killed = m.path("engine.log"), m.next, m.killedItself
 	t.Cleanup(m.stop)
 	t.Cleanup(func() {
@@ -42,13 +42,13 @@ func startMortalEngine(t *testing.T, address, database string, points []killPoin
 	return m
 }
 
-func (m *mortalEngine) path(name string) string { return filepath.Join(m.dir, name) }
+func (m *killableEngine) path(name string) string { return filepath.Join(m.dir, name) }
 
 // commitLog is the log of the present process.
-func (m *mortalEngine) commitLog() string { return m.path(fmt.Sprintf("commits-%d.log", m.starts)) }
+func (m *killableEngine) commitLog() string { return m.path(fmt.Sprintf("commits-%d.log", m.starts)) }
 
 // next starts the next process.
-func (m *mortalEngine) next() (*process.Process, error) {
+func (m *killableEngine) next() (*process.Process, error) {
 	m.starts++
 	cmd := engineCommand(m.database, m.address, "engine", m.settings...)
 	cmd.Env = append(cmd.Env, "INGOT_FAULT_LOG="+m.commitLog())
@@ -57,7 +57,7 @@ func (m *mortalEngine) next() (*process.Process, error) {
 }
 
 // killedItself reports whether the process that has just ended did that at a kill point.
-func (m *mortalEngine) killedItself() (bool, error) {
+func (m *killableEngine) killedItself() (bool, error) {
 	made, err := readCommits(m.commitLog())
 	if err != nil || len(made) == 0 || made[len(made)-1].Killed == "" {
 		return false, err
@@ -78,8 +78,8 @@ func endedAt(made []commit) []commit {
 }
 
 // stop ends the engine for good. The engine ends in order.
-func (m *mortalEngine) stop() {
-	if !m.mortal.stop() {
+func (m *killableEngine) stop() {
+	if !m.killable.stop() {
 		return
 	}
 	if made, err := readCommits(m.commitLog()); err == nil {
@@ -90,14 +90,14 @@ func (m *mortalEngine) stop() {
 }
 
 // all returns the commits so far, of processes that have ended.
-func (m *mortalEngine) all() []commit {
+func (m *killableEngine) all() []commit {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.commits)
 }
 
 // options returns how the engine's database is opened after the engine has ended.
-func (m *mortalEngine) options() store.Options {
+func (m *killableEngine) options() store.Options {
 	o := store.Options{URL: m.database}
 	for _, setting := range m.settings {
 		if dir, ok := strings.CutPrefix(setting, "database.dir="); ok {

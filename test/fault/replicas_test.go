@@ -24,10 +24,10 @@ const takeover = 30 * time.Second
 // answer many requests.
 func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 	database := storetest.Postgres(t)
-	dying, living := start(t, database, "dying"), start(t, database, "living")
+	killed, running := start(t, database, "killed"), start(t, database, "running")
 	managed := names("worked", 40)
 	for i, name := range managed {
-		[]*replica{dying, living}[i%2].create(name, 1)
+		[]*replica{killed, running}[i%2].create(name, 1)
 	}
 	var stored sync.Map // names of nodes whose creation was answered
 	var stop atomic.Bool
@@ -38,7 +38,7 @@ func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 		load.Go(func() {
 			for n := 0; !stop.Load(); n++ {
 				one := fmt.Sprint(name, "-", n)
-				status, _, err := []*replica{dying, living}[i%2].ask("POST", "/v1/nodes", map[string]any{"name": one, "driver": "fake-hardware"})
+				status, _, err := []*replica{killed, running}[i%2].ask("POST", "/v1/nodes", map[string]any{"name": one, "driver": "fake-hardware"})
 				switch {
 				case err != nil:
 					return // it was killed
@@ -51,15 +51,15 @@ func TestWorkOfAKilledEngineIsFinishedByTheOther(t *testing.T) {
 		})
 	}
 	for i, name := range managed {
-		[]*replica{dying, living}[i%2].manage(name)
+		[]*replica{killed, running}[i%2].manage(name)
 	}
-	dying.Kill()
-	living.awaitManaged(takeover, managed)
+	killed.Kill()
+	running.awaitManaged(takeover, managed)
 	stop.Store(true)
 	load.Wait()
 	count := 0
 	stored.Range(func(name, _ any) bool {
-		if status, _, err := living.ask("GET", "/v1/nodes/"+name.(string), nil); err != nil || status != 200 {
+		if status, _, err := running.ask("GET", "/v1/nodes/"+name.(string), nil); err != nil || status != 200 {
 			t.Errorf("node %s was answered and is lost: %d %v", name, status, err)
 		}
 		count++
@@ -122,14 +122,14 @@ func TestPausedEngineChangesNothing(t *testing.T) {
 // not answered. The machine forgets that it did so.
 func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 	database, machines := storetest.Postgres(t), startMachines(t, 1)
-	dying := start(t, database, "dying", settings...)
-	dying.must("POST", "/v1/nodes", map[string]any{
+	killed := start(t, database, "killed", settings...)
+	killed.must("POST", "/v1/nodes", map[string]any{
 		"name": "wiped", "driver": "fake-hardware", "driver_info": map[string]any{"fake_machine": machines.url + "/machines/wiped"},
 	})
-	dying.manage("wiped")
-	dying.awaitManaged(patience, []string{"wiped"})
+	killed.manage("wiped")
+	killed.awaitManaged(patience, []string{"wiped"})
 	machines.tell(t, "PUT", "/faults", map[string]any{"lose_answer": 1, "only": []string{"wipe"}})
-	dying.must("PUT", "/v1/nodes/wiped/states/provision", map[string]any{
+	killed.must("PUT", "/v1/nodes/wiped/states/provision", map[string]any{
 		"target": "clean", "clean_steps": []map[string]any{{"interface": "deploy", "step": "erase_devices"}},
 	})
 	wipes := func() int {
@@ -140,12 +140,12 @@ func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 		return done.Kinds["wipe"]
 	}
 	process.Eventually(t, patience, "the machine to wipe its disks", func() bool { return wipes() == 1 })
-	dying.Kill()
+	killed.Kill()
 	machines.tell(t, "DELETE", "/faults", nil)
 	machines.tell(t, "POST", "/machines/wiped/forget-tasks", nil)
-	living := start(t, database, "living", settings...)
-	process.Eventually(t, takeover, "the cleaning to end", func() bool { return living.nodes()["wiped"].State == "clean failed" })
-	if n := living.nodes()["wiped"]; n.LastError == nil || !strings.Contains(*n.LastError, "outcome unknown") || wipes() != 1 {
+	running := start(t, database, "running", settings...)
+	process.Eventually(t, takeover, "the cleaning to end", func() bool { return running.nodes()["wiped"].State == "clean failed" })
+	if n := running.nodes()["wiped"]; n.LastError == nil || !strings.Contains(*n.LastError, "outcome unknown") || wipes() != 1 {
 		t.Errorf("node = %+v after %d wipes, want one, and an error that says that its outcome is unknown", n, wipes())
 	}
 }

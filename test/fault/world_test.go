@@ -120,8 +120,8 @@ func (w *world) violated(node, format string, args ...any) {
 // random returns a source of random numbers for one of those that choose.
 func (w *world) random(of int) *rand.Rand { return rand.New(rand.NewPCG(w.seed, uint64(of))) }
 
-// databaseSuffers stops and starts the server until ctx ends. It leaves the server running.
-func (w *world) databaseSuffers(ctx context.Context, r *rand.Rand) {
+// injectDatabaseFaults stops and starts the server until ctx ends. It leaves the server running.
+func (w *world) injectDatabaseFaults(ctx context.Context, r *rand.Rand) {
 	for pass(ctx, 10*time.Second+upTo(r, 20*time.Second)) {
 		how, name := storetest.Crash, "crashes"
 		if r.IntN(2) == 0 {
@@ -140,11 +140,11 @@ func (w *world) databaseSuffers(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// ordinary is how machines without faults behave: they take their time.
+// ordinary is how machines without faults behave: their calls and tasks take some time.
 var ordinary = map[string]any{"delay": "250ms", "task_time": "700ms"}
 
-// machinesSuffer gives machines faults and takes them back until ctx ends.
-func (w *world) machinesSuffer(ctx context.Context, r *rand.Rand) {
+// injectMachineFaults gives machines faults and takes them back until ctx ends.
+func (w *world) injectMachineFaults(ctx context.Context, r *rand.Rand) {
 	for pass(ctx, upTo(r, time.Second)) {
 		s := w.anySubject(r)
 		if s == nil {
@@ -169,8 +169,8 @@ func (w *world) machinesSuffer(ctx context.Context, r *rand.Rand) {
 	}
 }
 
-// heal ends the faults of all machines.
-func (w *world) heal() {
+// endFaults ends the faults of all machines.
+func (w *world) endFaults() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.subjects {
@@ -182,14 +182,14 @@ func (w *world) heal() {
 func (w *world) anySubject(r *rand.Rand) *subject {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var living []*subject
+	var present []*subject
 	for _, s := range w.subjects {
 		if !s.gone.Load() {
-			living = append(living, s)
+			present = append(present, s)
 		}
 	}
-	if len(living) == 0 {
+	if len(present) == 0 {
 		return nil
 	}
-	return living[r.IntN(len(living))]
+	return present[r.IntN(len(present))]
 }

@@ -33,7 +33,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 		"database.dir=" + t.TempDir(), "auto_discovery.enabled=true", "auto_discovery.driver=manual-management",
 		"inspector.loopback_networks=127.0.0.0/8", // where simulated machines are
 	}
-	dying := startEngineProcess(t, address, settings...)
+	engineProcess := startEngineProcess(t, address, settings...)
 
 	// The engine is killed while posts are under way.
 	var answered sync.Map // number of the machine → UUID
@@ -46,7 +46,7 @@ func TestKilledDuringAStormNothingAnsweredIsLost(t *testing.T) {
 		}
 		answered.Store(i, uuid)
 		if count.Add(1) == stormPosts/3 {
-			dying.Kill()
+			engineProcess.Kill()
 			close(killed)
 		}
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// mortal is a program that is killed now and then, and started again until the test ends.
-type mortal struct {
+// killable is a program that is killed now and then, and started again until the test ends.
+type killable struct {
 	t    *testing.T
 	name string // of the program, in messages
 	log  string // file with the output of all processes
@@ -30,7 +30,7 @@ type mortal struct {
 }
 
 // run starts the program, and keeps it running until stop.
-func (m *mortal) run() {
+func (m *killable) run() {
 	m.t.Helper()
 	m.ended = make(chan struct{})
 	if err := m.start(); err != nil {
@@ -40,7 +40,7 @@ func (m *mortal) run() {
 }
 
 // start starts the next process.
-func (m *mortal) start() error {
+func (m *killable) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {
@@ -53,7 +53,7 @@ func (m *mortal) start() error {
 
 // keep starts the program again whenever it was killed. If the program ends in another way, that is
 // a failure.
-func (m *mortal) keep() {
+func (m *killable) keep() {
 	defer close(m.ended)
 	for {
 		<-m.process.Done()
@@ -78,7 +78,7 @@ func (m *mortal) keep() {
 }
 
 // check fails the test when the program has ended by itself.
-func (m *mortal) check() {
+func (m *killable) check() {
 	m.t.Helper()
 	select {
 	case <-m.ended:
@@ -88,7 +88,7 @@ func (m *mortal) check() {
 }
 
 // stop ends the program for good. The program ends in order. stop reports whether it still ran.
-func (m *mortal) stop() bool {
+func (m *killable) stop() bool {
 	m.mu.Lock()
 	was := m.stopped
 	m.stopped = true
@@ -105,7 +105,7 @@ func (m *mortal) stop() bool {
 }
 
 // logEnd returns the end of the log, at most this many bytes.
-func (m *mortal) logEnd(most int) string {
+func (m *killable) logEnd(most int) string {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
 		return err.Error()
@@ -114,7 +114,7 @@ func (m *mortal) logEnd(most int) string {
 }
 
 // panics returns the lines of the log about what must not happen in any process.
-func (m *mortal) panics() (lines []string) {
+func (m *killable) panics() (lines []string) {
 	text, err := os.ReadFile(m.log)
 	if err != nil {
 		return []string{err.Error()}
