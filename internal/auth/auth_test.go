@@ -188,7 +188,7 @@ func TestWrongPasswordIsComparedEveryTimeAndForgetsNothing(t *testing.T) {
 	}
 }
 
-func TestUnknownUserCostsAComparisonOfTheDearestHash(t *testing.T) {
+func TestUnknownUserCostsAComparisonOfTheCostliestHash(t *testing.T) {
 	g := newGate(t)
 	write(t, g.file, "ann:$2y$05$"+tail+"\nbob:$2b$06$"+tail+"\n")
 	all, err := loadUsers(g.file, &users{})

@@ -174,16 +174,16 @@ func TestPowerCycleEndsAsItBegan(t *testing.T) {
 	})
 }
 
-// stubborn has an operating system that does not shut down.
-type stubborn struct{}
+// ignoresShutdown has an operating system that does not shut down.
+type ignoresShutdown struct{}
 
-func (stubborn) PowerOn(bmc.Boot) {}
-func (stubborn) PowerOff()        {}
-func (stubborn) Shutdown() bool   { return false }
-func (stubborn) On() bool         { return true }
+func (ignoresShutdown) PowerOn(bmc.Boot) {}
+func (ignoresShutdown) PowerOff()        {}
+func (ignoresShutdown) Shutdown() bool   { return false }
+func (ignoresShutdown) On() bool         { return true }
 
 func TestMachineThatDoesNotShutDownIsSwitchedOff(t *testing.T) {
-	s, o := start(t, "dell", redfishtest.Options{Computer: stubborn{}})
+	s, o := start(t, "dell", redfishtest.Options{Computer: ignoresShutdown{}})
 	s.Switch(true)
 	o.PowerCycle = true
 	report := run(t.Context(), t, o)

@@ -241,7 +241,7 @@ func TestWaitEndsAsTheNodeDoes(t *testing.T) {
 			[]string{"n1: clean hold"},
 			"Node n1 is in clean hold and continues only after the verb unhold.", ExitError,
 		},
-		"engine stumbles": {
+		"engine fails twice": {
 			"provide",
 			[]answer{{503, fault("busy")}, {502, ""}, inState("available", "", "")},
 			[]string{"n1: available"},

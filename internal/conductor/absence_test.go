@@ -184,14 +184,14 @@ func TestAnEngineThatStartsAgainAndAgainEndsAWait(t *testing.T) {
 	}
 }
 
-// stumbling is a database that is away for the first write of work.
-type stumbling struct {
+// failingOnce is a database that is away for the first write of work.
+type failingOnce struct {
 	Database
-	stumbled atomic.Bool
+	failed atomic.Bool
 }
 
-func (d *stumbling) Write(ctx context.Context, fn func(*store.Tx) error) error {
-	if runner.InfoOf(ctx).Task == "work" && d.stumbled.CompareAndSwap(false, true) {
+func (d *failingOnce) Write(ctx context.Context, fn func(*store.Tx) error) error {
+	if runner.InfoOf(ctx).Task == "work" && d.failed.CompareAndSwap(false, true) {
 		return &node.UnavailableError{Reason: "The database is away."}
 	}
 	return d.Database.Write(ctx, fn)
@@ -201,7 +201,7 @@ func (d *stumbling) Write(ctx context.Context, fn func(*store.Tx) error) error {
 // database fail the next one before it has done anything.
 func TestAnAbsenceIsLeftOutOnce(t *testing.T) {
 	w := emptyWorld(t)
-	first := &mortal{Database: w.store}
+	first := &crashing{Database: w.store}
 	w.Conductor = w.idleOn(first, "conductor-1")
 	n := w.fake(node.Active, map[string]any{"fake_power_delay": 50})
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
@@ -209,9 +209,9 @@ func TestAnAbsenceIsLeftOutOnce(t *testing.T) {
 	}
 	first.run(t, w.Conductor, 1) // it waits for the machine then, and never goes on
 	w.clock.Advance(time.Hour)
-	next := &stumbling{Database: w.store}
+	next := &failingOnce{Database: w.store}
 	w.Conductor = w.run(w.idleOn(next, "conductor-2"))
-	w.eventually("the work to go on", func() bool { return next.stumbled.Load() && !w.anyDue() })
+	w.eventually("the work to go on", func() bool { return next.failed.Load() && !w.anyDue() })
 	w.read(func(tx *store.Tx) error {
 		works, err := tx.WorkOf(n.ID)
 		if err != nil || len(works) != 1 {

@@ -13,16 +13,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// mortal is the database as a process sees it that dies at its n-th commit: from
-// then on it writes nothing, and everything that it does ends.
-type mortal struct {
+// crashing is the database of a process that dies at its n-th commit: from then
+// on it writes nothing, and everything that it does ends.
+type crashing struct {
 	Database
 	commits int
 	die     context.CancelFunc // nil until the process has taken its request
 	dead    bool
 }
 
-func (m *mortal) Write(ctx context.Context, fn func(*store.Tx) error) error {
+func (m *crashing) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	if m.die != nil && m.commits <= 0 {
 		m.dead = true
 		m.die()
@@ -36,7 +36,7 @@ func (m *mortal) Write(ctx context.Context, fn func(*store.Tx) error) error {
 
 // run makes one attempt at the work that c has waiting, and reports whether the
 // process lived to its end.
-func (m *mortal) run(t *testing.T, c *Conductor, commits int) (lived bool) {
+func (m *crashing) run(t *testing.T, c *Conductor, commits int) (lived bool) {
 	t.Helper()
 	ctx, die := context.WithCancel(t.Context())
 	defer die()
@@ -87,7 +87,7 @@ func TestWorkGoesOnWhereverItsProcessDied(t *testing.T) {
 func dieAfter(t *testing.T, commits int, state, want node.State, verb string, change func(*node.VerbRequest), info map[string]any) bool {
 	t.Helper()
 	w := emptyWorld(t)
-	db := &mortal{Database: w.store}
+	db := &crashing{Database: w.store}
 	w.Conductor = w.idleOn(db, "conductor-1")
 	n := w.fake(state, info)
 	if change == nil {
@@ -149,7 +149,7 @@ func TestOfEqualVerbsAtOnceOneIsAcceptedAndTheRestConflict(t *testing.T) {
 // its hooks is skipped.
 func TestPassingOverAnOperationCostsNoCommit(t *testing.T) {
 	w := emptyWorld(t)
-	m := &mortal{Database: w.store}
+	m := &crashing{Database: w.store}
 	c := w.idleOn(m, "conductor-1")
 	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body()}); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestPassingOverAnOperationCostsNoCommit(t *testing.T) {
 // and nobody go on for far longer than the machine may take.
 func TestWorkIsNotTooLateBecauseTheEngineWasAway(t *testing.T) {
 	w := emptyWorld(t)
-	db := &mortal{Database: w.store}
+	db := &crashing{Database: w.store}
 	w.Conductor = w.idleOn(db, "conductor-1")
 	unreached := machineOf(t, w.Conductor)
 	n := w.fake(node.Active, nil)

@@ -113,7 +113,7 @@ func postedTo(w *world, db Database, changes ...func(*Config)) (*Conductor, *sta
 // commit after a machine's post, which is that of the result.
 func TestInspectedMachineIsSwitchedOffWithoutACommitBeforeIt(t *testing.T) {
 	w := emptyWorld(t)
-	db := &mortal{Database: w.store}
+	db := &crashing{Database: w.store}
 	c, m, n := postedTo(w, db)
 	if held := w.stored(n.UUID).Lease; held.BusyUntil.Before(w.clock.Now()) {
 		t.Errorf("lease %+v, want the machine held for the call before it is made", held)

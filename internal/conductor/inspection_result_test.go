@@ -366,7 +366,7 @@ func TestNoObjectIsLostOrLeftWhereverTheProcessDied(t *testing.T) {
 func dieInspecting(t *testing.T, server *objectstoretest.Server, commits int, resume bool) (objects int, died bool) {
 	t.Helper()
 	w := emptyWorld(t)
-	db := &mortal{Database: w.store}
+	db := &crashing{Database: w.store}
 	w.Conductor = w.idleOn(db, "conductor-1", keeping(InObjectStore, server.Bucket()))
 	m := unknown(1)
 	answer, err := send(t, w.Conductor, m)

@@ -395,7 +395,7 @@ func TestInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 	commits := 0
 	for done := false; !done; commits++ {
 		w := emptyWorld(t)
-		db := &mortal{Database: w.store}
+		db := &crashing{Database: w.store}
 		w.Conductor = w.idleOn(db, "conductor-1", withNames(t))
 		n := w.agentNode(map[string]any{"redfish_address": "bmc1.example.com"})
 		w.send(n, "inspect")
@@ -468,7 +468,7 @@ func TestEndOfInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 			if err := w.Stop(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			db := &mortal{Database: w.store}
+			db := &crashing{Database: w.store}
 			w.Conductor = w.idleOn(db, "conductor-1")
 			m := unknown(1)
 			m.bmc = "192.0.2.17"

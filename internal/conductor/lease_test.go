@@ -136,18 +136,18 @@ func fullDisk(t *testing.T) {
 // that was taken over while it was paused.
 func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
 	w := emptyWorld(t)
-	paused, heir := w.broken("conductor-1"), w.idle("conductor-2")
+	paused, successor := w.broken("conductor-1"), w.idle("conductor-2")
 	if _, err := send(t, paused, unknown(1)); err != nil {
 		t.Fatal(err)
 	}
 	w.clock.Advance(paused.cfg.LeaseTTL)
-	heir.runner.ClaimDue(t.Context())
+	successor.runner.ClaimDue(t.Context())
 	paused.runner.RunNext(t.Context())
 	if got := w.all()[0].Lease.Owner; got != "conductor-2" {
-		t.Errorf("holder = %q, want the heir", got)
+		t.Errorf("holder = %q, want the successor", got)
 	}
 
-	w.clock.Advance(heir.cfg.LeaseTTL) // the heir dies as well
+	w.clock.Advance(successor.cfg.LeaseTTL) // the successor dies as well
 	last := w.idle("conductor-3")
 	last.runner.ClaimDue(t.Context())
 	if w := w.workOf(w.all()[0]); w.Attempts != 0 || w.Lease.Owner != "conductor-3" {

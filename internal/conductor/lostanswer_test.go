@@ -9,21 +9,20 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// deaf is the database as a process sees it that does not hear the answer to one of its
-// commits.
-type deaf struct {
+// lostAnswer is the database of a process that does not get the answer to one of its commits.
+type lostAnswer struct {
 	Database
-	hears int  // so many commits before
-	armed bool // the process has taken its request
-	lost  bool
+	answers int  // so many commits before
+	armed   bool // the process has taken its request
+	lost    bool
 }
 
-func (d *deaf) Write(ctx context.Context, fn func(*store.Tx) error) error {
+func (d *lostAnswer) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	err := d.Database.Write(ctx, fn)
 	if err != nil || !d.armed || d.lost {
 		return err
 	}
-	if d.hears--; d.hears >= 0 {
+	if d.answers--; d.answers >= 0 {
 		return nil
 	}
 	d.lost = true
@@ -59,7 +58,7 @@ func TestLostAnswerOfTheDatabaseFailsNoWork(t *testing.T) {
 func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, change func(*node.VerbRequest)) bool {
 	t.Helper()
 	w := emptyWorld(t)
-	db := &deaf{Database: w.store, hears: commit}
+	db := &lostAnswer{Database: w.store, answers: commit}
 	w.Conductor = w.idleOn(db, "conductor-1", func(cfg *Config) { cfg.Jitter = func(time.Duration) time.Duration { return time.Millisecond } })
 	n := w.fake(state, nil)
 	w.send(n, verb, change)
@@ -74,15 +73,15 @@ func loseAnswer(t *testing.T, commit int, state, want node.State, verb string, c
 	return db.lost
 }
 
-// deafToLease is the database as a process sees it that does not hear that it got the lease
+// lostLeaseAnswer is the database of a process that does not get the answer that it has the lease
 // of a node.
-type deafToLease struct {
+type lostLeaseAnswer struct {
 	Database
 	node string // UUID
 	lost bool
 }
 
-func (d *deafToLease) Write(ctx context.Context, fn func(*store.Tx) error) error {
+func (d *lostLeaseAnswer) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	err := d.Database.Write(ctx, fn)
 	if err != nil || d.node == "" || d.lost {
 		return err
@@ -101,7 +100,7 @@ func (d *deafToLease) Write(ctx context.Context, fn func(*store.Tx) error) error
 // waits for one would go on.
 func TestChildWhoseLeaseWasGrantedUnheardDoesNotDelayItsParent(t *testing.T) {
 	w := emptyWorld(t)
-	db := &deafToLease{Database: w.store}
+	db := &lostLeaseAnswer{Database: w.store}
 	c := w.idleOn(db, "conductor-1", func(cfg *Config) { cfg.Jitter = func(time.Duration) time.Duration { return time.Millisecond } })
 	w.Conductor = c
 	parent, children := w.family(node.Manageable, nil)

@@ -13,17 +13,17 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// hesitant is a driver whose machines have something to end before their power changes.
-type hesitant struct {
+// waitsForPower is a driver whose machines have something to end before their power changes.
+type waitsForPower struct {
 	fake.Hardware
 	waits *atomic.Int64 // turns that are still to wait
 }
 
-const hesitation = 20 * time.Second
+const powerWait = 20 * time.Second
 
-func (d hesitant) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
+func (d waitsForPower) SetPower(ctx context.Context, n *node.Node, target node.PowerState, turn driver.Turn) (driver.Outcome, error) {
 	if d.waits.Add(-1) >= 0 {
-		out := driver.Outcome{Park: hesitation, Waits: true, Phase: turn.Phase, Handle: turn.Handle}
+		out := driver.Outcome{Park: powerWait, Waits: true, Phase: turn.Phase, Handle: turn.Handle}
 		if turn.Attempt == driver.Fresh {
 			out.Note = "The machine keeps its power for now."
 		}
@@ -32,13 +32,13 @@ func (d hesitant) SetPower(ctx context.Context, n *node.Node, target node.PowerS
 	return d.Hardware.SetPower(ctx, n, target, turn)
 }
 
-// withHesitation starts a conductor whose machines wait so many turns. The function returns
+// withPowerWait starts a conductor whose machines wait so many turns. The function returns
 // when so many are left and the work waits.
-func withHesitation(t *testing.T, waits int64) (w *world, waiting func(left int64)) {
+func withPowerWait(t *testing.T, waits int64) (w *world, waiting func(left int64)) {
 	t.Helper()
 	w = emptyWorld(t)
 	c := w.idle("conductor-1")
-	d := hesitant{waits: &atomic.Int64{}}
+	d := waitsForPower{waits: &atomic.Int64{}}
 	d.waits.Store(waits)
 	var built driver.Implementations
 	for kind := range node.InterfaceCount {
@@ -59,7 +59,7 @@ func withHesitation(t *testing.T, waits int64) (w *world, waiting func(left int6
 // longer than the change may take.
 func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
 	const waits = 6
-	w, waiting := withHesitation(t, waits)
+	w, waiting := withPowerWait(t, waits)
 	n := w.fake(node.Active, nil)
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 5*time.Second); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
 		if got := w.stored(n.UUID); got.TargetPowerState != node.PowerOn || got.PowerState != node.PowerOff {
 			t.Fatalf("power %q to %q, want it to wait", got.PowerState, got.TargetPowerState)
 		}
-		w.pass(hesitation)
+		w.pass(powerWait)
 	}
 	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
@@ -83,7 +83,7 @@ func TestPowerChangeThatHasToWaitIsNotTooLateForThat(t *testing.T) {
 // TestNodeIsFreeWhileItsPowerChangeHasToWait refuses only what would interfere with the change.
 func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
 	for _, target := range []node.PowerState{node.PowerOff, node.Rebooting} {
-		w, waiting := withHesitation(t, 2)
+		w, waiting := withPowerWait(t, 2)
 		n := w.fake(node.Active, map[string]any{"fake_bmc": "192.0.2.1"})
 		on := *n
 		on.PowerState = node.PowerOn
@@ -112,9 +112,9 @@ func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
 		wantIs(t, w.SetPower(t.Context(), n.UUID, node.PowerOn, 0), node.ErrLocked)
 		wantIs(t, w.try(n, "rebuild"), node.ErrLocked)
 		wantIs(t, w.SetBootDevice(t.Context(), n.UUID, node.BootDevice{Device: diskDevice}), node.ErrLocked)
-		w.pass(hesitation)
+		w.pass(powerWait)
 		waiting(0)
-		w.pass(hesitation)
+		w.pass(powerWait)
 		w.awaitWorkDone()
 		if got := w.stored(n.UUID); got.PowerState != reachedBy(target) || got.TargetPowerState != "" || got.LastError != "" || !got.Maintenance {
 			t.Errorf("%s: power %q to %q, last_error %q, maintenance %v", target, got.PowerState, got.TargetPowerState, got.LastError, got.Maintenance)
@@ -124,7 +124,7 @@ func TestNodeIsFreeWhileItsPowerChangeHasToWait(t *testing.T) {
 
 // TestPowerChangeThatHasToWaitEndsWithItsNode changes nothing on the machine of a node that is deleted.
 func TestPowerChangeThatHasToWaitEndsWithItsNode(t *testing.T) {
-	w, waiting := withHesitation(t, 1)
+	w, waiting := withPowerWait(t, 1)
 	n := w.fake(node.Manageable, nil)
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestPowerChangeThatHasToWaitEndsWithItsNode(t *testing.T) {
 
 // TestPowerChangeThatHasToWaitOutlivesItsEngine has another engine go on with it.
 func TestPowerChangeThatHasToWaitOutlivesItsEngine(t *testing.T) {
-	w, waiting := withHesitation(t, 1)
+	w, waiting := withPowerWait(t, 1)
 	n := w.fake(node.Active, nil)
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestPowerChangeThatHasToWaitOutlivesItsEngine(t *testing.T) {
 	next := w.idle("conductor-2")
 	next.drivers = drivers
 	w.Conductor = w.run(next)
-	w.pass(hesitation)
+	w.pass(powerWait)
 	w.awaitWorkDone()
 	if got := w.stored(n.UUID); got.PowerState != node.PowerOn || got.LastError != "" {
 		t.Errorf("power %q, last_error %q; want it on", got.PowerState, got.LastError)
@@ -162,7 +162,7 @@ func TestPowerChangeThatHasToWaitOutlivesItsEngine(t *testing.T) {
 
 // TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder though that has to wait.
 func TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder(t *testing.T) {
-	w, waiting := withHesitation(t, 2)
+	w, waiting := withPowerWait(t, 2)
 	n := w.fake(node.Active, nil)
 	w.send(n, "service", with(step("power.power_on")))
 	waiting(1)
@@ -172,7 +172,7 @@ func TestInstanceIsNotDeclaredHealthyWhileItsMachineIsLeftInOrder(t *testing.T) 
 		t.Fatalf("state %q, lease %+v; want that the clean-up waits without one", got.ProvisionState, got.Lease)
 	}
 	wantIs(t, w.try(n, "abort"), node.ErrLocked)
-	w.pass(hesitation)
+	w.pass(powerWait)
 	w.awaitWorkDone()
 	if got := w.arrive(n, node.Active); got.PowerState != node.PowerOn {
 		t.Errorf("power %q, want the instance started", got.PowerState)
@@ -190,7 +190,7 @@ func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 		"which has none":            {begin: node.Rescue, verb: "unrescue", with: with(), waits: node.Unrescuing, end: node.Active},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, waiting := withHesitation(t, 3)
+			w, waiting := withPowerWait(t, 3)
 			n := w.fake(tc.begin, nil)
 			w.send(n, tc.verb, tc.with)
 			for i := range 3 {
@@ -198,7 +198,7 @@ func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 				if got := w.stored(n.UUID); got.ProvisionState != tc.waits || got.Lease.InForce(w.clock.Now()) {
 					t.Fatalf("state %q, lease %+v; want %q and none", got.ProvisionState, got.Lease, tc.waits)
 				}
-				w.pass(hesitation)
+				w.pass(powerWait)
 			}
 			w.awaitWorkDone()
 			if got := w.arrive(n, tc.end); got.LastError != "" || got.PowerState != node.PowerOn {
@@ -211,7 +211,7 @@ func TestWorkWaitsForAMachineInEveryState(t *testing.T) {
 // TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder has the machine wait behind a
 // failed step.
 func TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder(t *testing.T) {
-	w, waiting := withHesitation(t, 1)
+	w, waiting := withPowerWait(t, 1)
 	n := w.fake(node.Manageable, nil)
 	on := *n
 	on.PowerState = node.PowerOn
@@ -221,7 +221,7 @@ func TestFailedWorkCannotBeAbortedWhileItLeavesItsMachineInOrder(t *testing.T) {
 	if got := w.stored(n.UUID); got.ProvisionState != node.Cleaning {
 		t.Errorf("state %q, want %q, which nobody can abort", got.ProvisionState, node.Cleaning)
 	}
-	w.pass(hesitation)
+	w.pass(powerWait)
 	w.awaitWorkDone()
 	if got := w.arrive(n, node.CleanFailed); !strings.Contains(got.LastError, "There is no step") || got.PowerState != node.PowerOff {
 		t.Errorf("last_error %q, power %q; want why it failed, and that it is off", got.LastError, got.PowerState)

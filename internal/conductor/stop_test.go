@@ -40,9 +40,9 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 	}
 	<-called
 
-	impatient, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Stop(impatient); !errors.Is(err, context.Canceled) {
+	if err := w.Stop(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the deadline", err)
 	}
 	if got := w.stored(n.UUID).Lease; got.Owner != "conductor-1" || !got.ExpiresAt.After(w.clock.Now()) {
@@ -62,9 +62,9 @@ func TestStopDoesNotWaitForALoopThatDoesNotEnd(t *testing.T) {
 	w := newWorld(t)
 	stuck := make(chan struct{})
 	w.running.Go(func() { <-stuck })
-	impatient, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Stop(impatient); !errors.Is(err, context.Canceled) {
+	if err := w.Stop(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the deadline", err)
 	}
 	close(stuck)
@@ -106,9 +106,9 @@ func TestStopDuringACallLeavesItsNodeToTheNextProcessAtOnce(t *testing.T) {
 		t.Errorf("lease = %+v, want none", got)
 	}
 	m.answer = nil
-	heir := w.idle("conductor-2")
-	heir.drivers = c.drivers
-	w.Conductor = w.run(heir)
+	successor := w.idle("conductor-2")
+	successor.drivers = c.drivers
+	w.Conductor = w.run(successor)
 	w.awaitWorkDone()
 	w.arrive(n, node.Manageable)
 	if got := m.kinds(); !slices.Equal(got, []fake.Kind{fake.Wipe, fake.Wipe}) {

@@ -128,7 +128,7 @@ func isBeside(err error) bool {
 }
 
 // underWork returns the refusal of a verb for a node under work. If the state has changed since the
-// request arrived, waiting is not worthwhile: another client was faster and may have requested the
+// request arrived, waiting is of no use: another client was faster and may have requested the
 // same.
 func underWork(n *node.Node, arrived time.Time, allowed bool) error {
 	locked := &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}

@@ -84,8 +84,8 @@ func (a *api) hardwareType(r *http.Request) (driver.Type, error) {
 	return t, nil
 }
 
-// hostnames returns the hosts of the living conductors, which serve the drivers. The driver list is
-// empty while there are none.
+// hostnames returns the hosts of the conductors that are alive, which serve the drivers. The driver
+// list is empty while there are none.
 func (a *api) hostnames(r *http.Request) ([]string, error) {
 	conductors, err := a.engine.Conductors(r.Context())
 	if err != nil {

@@ -132,7 +132,7 @@ func applyInside[T any](edits []edit[T], item *T) error {
 	field, before := edits[0].field, []byte(edits[0].field.text(item))
 	after, err := patched(before, edits)
 	if err != nil {
-		return culprit(before, edits)
+		return firstFailure(before, edits)
 	}
 	if err := field.read(item, after); err != nil {
 		return edits[len(edits)-1].cannot(err)
@@ -140,9 +140,9 @@ func applyInside[T any](edits []edit[T], item *T) error {
 	return nil
 }
 
-// culprit returns the error of the first edit that cannot be applied; there must be one. It halves
-// the list at each step, so it does no more work than applying all edits once.
-func culprit[T any](value []byte, edits []edit[T]) error {
+// firstFailure returns the error of the first edit that cannot be applied; there must be one. It
+// halves the list at each step, so it does no more work than applying all edits once.
+func firstFailure[T any](value []byte, edits []edit[T]) error {
 	for len(edits) > 1 {
 		half := len(edits) / 2
 		changed, err := patched(value, edits[:half])

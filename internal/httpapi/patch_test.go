@@ -364,13 +364,13 @@ func TestPatchNamesTheOperationThatFails(t *testing.T) {
 	const after = `{"op":"remove","path":"/extra/a"},{"op":"replace","path":"/extra","value":{}},{"op":"add","path":"/extra/z","value":2}`
 	s := newServer(t)
 	s.addNode(uuid1)
-	for culprit, want := range map[string]string{
+	for operation, want := range map[string]string{
 		`{"op":"remove","path":"/extra/b"}`:              "Cannot remove /extra/b: the path does not exist",
 		`{"op":"add","path":"/extra/b/c","value":1}`:     "Cannot add /extra/b/c: the parent",
 		`{"op":"replace","path":"/extra/a/9","value":1}`: "Cannot replace /extra/a/9: the path",
 		`{"op":"add","path":"/extra/a/x","value":1}`:     "Cannot add /extra/a/x: the path is neither",
 	} {
-		s.do("PATCH", oneNode, "latest", "["+before+","+culprit+","+after+"]").want(400).wantFault(want)
+		s.do("PATCH", oneNode, "latest", "["+before+","+operation+","+after+"]").want(400).wantFault(want)
 	}
 	got := s.do("PATCH", oneNode, "latest", "["+before+","+after+"]").want(200).json()
 	diffJSON(t, "extra", map[string]any{"z": 2.0}, got["extra"])

@@ -61,7 +61,7 @@ func withstand(t *testing.T, database, name string) (late []string) {
 		url = storetest.Postgres(t)
 	}
 	e := startEngine(t, url)
-	w := newWitness(t, e)
+	w := newRegularClients(t, e)
 	w.warmUp()
 	busy := e.awaitRamdisk(knownMachines + lookedUp)
 	e.keepBusy(busy)
@@ -115,8 +115,9 @@ func (e *engine) flood(name string, victim, busy node, watch func(context.Contex
 	return float64(sent) / float64(milliseconds) * 1000
 }
 
-// witness makes the requests of machines and clients that behave, and notes the answers.
-type witness struct {
+// regularClients send the requests of machines and clients that are no attackers, and record the
+// answers.
+type regularClients struct {
 	t        *testing.T
 	engine   *engine
 	machines []*machine
@@ -146,9 +147,9 @@ const (
 	lookedUp      = 40 // that look themselves up, one after the other
 )
 
-func newWitness(t *testing.T, e *engine) *witness {
+func newRegularClients(t *testing.T, e *engine) *regularClients {
 	t.Helper()
-	w := &witness{t: t, engine: e, answers: map[string]*answers{}}
+	w := &regularClients{t: t, engine: e, answers: map[string]*answers{}}
 	for i := range knownMachines {
 		m := &machine{node: e.awaitRamdisk(i), client: e.clientAt(netip.AddrFrom4([4]byte{127, 0, 1, byte(1 + i)}))}
 		m.token = m.client.must(t, http.MethodGet, "/v1/lookup?addresses="+m.node.mac, "")["config"].(map[string]any)["agent_token"].(string)
@@ -162,7 +163,7 @@ func newWitness(t *testing.T, e *engine) *witness {
 }
 
 // warmUp sends one request of each kind, so that no request that counts is the first of its kind.
-func (w *witness) warmUp() {
+func (w *regularClients) warmUp() {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -171,7 +172,7 @@ func (w *witness) warmUp() {
 }
 
 // watch sends requests until ctx ends.
-func (w *witness) watch(ctx context.Context) {
+func (w *regularClients) watch(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i, m := range w.machines {
@@ -207,7 +208,7 @@ func (w *witness) watch(ctx context.Context) {
 }
 
 // repeat sends requests at a pace until ctx ends, and notes their answers.
-func (w *witness) repeat(ctx context.Context, kind string, pace time.Duration, want int, send func(i int) (int, []byte, error)) {
+func (w *regularClients) repeat(ctx context.Context, kind string, pace time.Duration, want int, send func(i int) (int, []byte, error)) {
 	ticker := time.NewTicker(pace)
 	defer ticker.Stop()
 	for i := 0; ; i++ {
@@ -222,7 +223,7 @@ func (w *witness) repeat(ctx context.Context, kind string, pace time.Duration, w
 	}
 }
 
-func (w *witness) note(kind string, took time.Duration, ok bool, what string) {
+func (w *regularClients) note(kind string, took time.Duration, ok bool, what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	a := w.answers[kind]
@@ -238,7 +239,7 @@ func (w *witness) note(kind string, took time.Duration, ok bool, what string) {
 }
 
 // judge compares what happened with what must hold. It returns which requests were late.
-func (w *witness) judge(name string, rate float64) (late []string) {
+func (w *regularClients) judge(name string, rate float64) (late []string) {
 	w.t.Helper()
 	var line strings.Builder
 	fmt.Fprintf(&line, "%s: %.0f/s", name, rate)

@@ -51,7 +51,7 @@ func TestClustersSurviveTheDeathOfTheirOperator(t *testing.T) {
 				k.kill(t, w, s, rand.New(rand.NewPCG(seed+uint64(i)<<32, uint64(number))), number == 1)
 			}
 		})
-		more = k.crucialMissed() > 0 || isWorthwhile(began, before, k.hit(), k.left(), end)
+		more = k.crucialMissed() > 0 || isUseful(began, before, k.hit(), k.left(), end)
 	}
 	if !t.Failed() {
 		k.report(t, seed)

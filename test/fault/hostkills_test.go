@@ -75,7 +75,7 @@ func (k *hostKills) killAll(t *testing.T, clusters []*rest.Config, s shape, seed
 	for number, more := 1, true; !t.Failed() && more; number++ {
 		began, before := time.Now(), p.hit()
 		k.killOperators(t, clusters, s, rand.New(rand.NewPCG(seed, uint64(number))), number)
-		more = isWorthwhile(began, before, p.hit(), len(p.open()), end)
+		more = isUseful(began, before, p.hit(), len(p.open()), end)
 	}
 	k.killEngines(t, clusters, s, seed)
 }

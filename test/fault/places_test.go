@@ -84,10 +84,10 @@ func (p *places) share(r *rand.Rand, operators int, pass func(name string) int) 
 	return shares
 }
 
-// isWorthwhile reports whether another round is of use and ends in time. The last round began at
+// isUseful reports whether another round is of use and ends in time. The last round began at
 // began and raised the number of places that were hit from before to hit. The next one is taken to
 // last as long.
-func isWorthwhile(began time.Time, before, hit, left int, end time.Time) bool {
+func isUseful(began time.Time, before, hit, left int, end time.Time) bool {
 	return hit > before && left > 0 && time.Now().Add(time.Since(began)).Before(end)
 }
 

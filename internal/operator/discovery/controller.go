@@ -68,7 +68,7 @@ func (r *Reconciler) pollSoon(ctx context.Context, queue requests) {
 	}
 	for i := range resources.Items {
 		name := client.ObjectKeyFromObject(&resources.Items[i])
-		r.nudge(name)
+		r.markChanged(name)
 		queue.Add(ctrl.Request{NamespacedName: name})
 	}
 }

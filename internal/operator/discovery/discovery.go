@@ -97,7 +97,7 @@ type poll struct {
 	next       time.Time // when the next one is due
 	at         time.Time
 	generation int64
-	nudged     bool // nodes or other resources changed since
+	changed    bool // nodes or other resources changed since
 }
 
 // pass is one reconciliation of a resource.

@@ -132,9 +132,9 @@ func (p *planner) unwanted(c candidate) bool {
 // obstacle says why the candidate cannot become a host now. It returns "" if nothing is in the way.
 func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 	limit := int(p.resource.Spec.MaxHosts)
-	twin := ""
+	duplicate := ""
 	if c.facts != nil {
-		twin = p.taken[c.facts.BootMAC]
+		duplicate = p.taken[c.facts.BootMAC]
 	}
 	switch {
 	case anyIn(p.ignored, c.macs):
@@ -153,8 +153,8 @@ func (p *planner) obstacle(c candidate) (discoveryv1.SkipReason, string) {
 		return discoveryv1.SkipNoInventory, "inspection has left no inventory; " + reinspection(c.node)
 	case c.facts.BootMAC == "":
 		return discoveryv1.SkipMissingMAC, "the machine reports no usable MAC address"
-	case twin != "":
-		return discoveryv1.SkipDuplicateMAC, fmt.Sprintf("node %s, which is older, has the same MAC address; delete one of the two from the engine", twin)
+	case duplicate != "":
+		return discoveryv1.SkipDuplicateMAC, fmt.Sprintf("node %s, which is older, has the same MAC address; delete one of the two from the engine", duplicate)
 	case limit > 0 && p.index.madeBy(p.resource)+len(p.create) >= limit:
 		return discoveryv1.SkipLimitReached, fmt.Sprintf("spec.maxHosts allows %d hosts", limit)
 	default:

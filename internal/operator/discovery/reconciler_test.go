@@ -397,7 +397,7 @@ func TestChangedNodesArePolledForSoon(t *testing.T) {
 		engine.nodes["n1"] = provisioner.Node{ID: "n1", State: "enroll"}
 		engine.macs["n1"] = []string{"00:1b:21:00:ff:01"}
 		engine.generation++
-		b.r.nudge(client.ObjectKeyFromObject(b.api.resource))
+		b.r.markChanged(client.ObjectKeyFromObject(b.api.resource))
 		if wait := b.reconcile(); wait != minPollInterval {
 			t.Errorf("the next poll is after %s, want %s", wait, minPollInterval)
 		}

@@ -19,7 +19,7 @@ func (r *Reconciler) untilPoll(resource *discoveryv1.BareMetalHostDiscovery) tim
 		return 0
 	}
 	next := last.next
-	if soon := last.at.Add(minPollInterval); last.nudged && soon.Before(next) {
+	if soon := last.at.Add(minPollInterval); last.changed && soon.Before(next) {
 		next = soon
 	}
 	return next.Sub(r.Now())
@@ -42,12 +42,12 @@ func (r *Reconciler) scheduled(resource *discoveryv1.BareMetalHostDiscovery, nex
 	r.polled[name] = last
 }
 
-// nudge notes that other resources, or nodes without a host, have changed.
-func (r *Reconciler) nudge(name types.NamespacedName) {
+// markChanged records that other resources, or nodes without a host, have changed.
+func (r *Reconciler) markChanged(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, known := r.polled[name]; known {
-		last.nudged = true
+		last.changed = true
 		r.polled[name] = last
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// crowdedWriter refuses its first writes of the status, as if others wrote it all the time.
-type crowdedWriter struct {
+// conflictingWriter refuses its first writes of the status, as if others wrote it all the time.
+type conflictingWriter struct {
 	statusWriter
 
 	refusals int
 }
 
-func (w *crowdedWriter) Status() client.SubResourceWriter { return w }
+func (w *conflictingWriter) Status() client.SubResourceWriter { return w }
 
-func (w *crowdedWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+func (w *conflictingWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	if w.refusals > 0 {
 		w.refusals--
 		return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it changed"))
@@ -39,7 +39,7 @@ func TestDeletionIsRecordedWhileManyOthersAre(t *testing.T) {
 			h.Spec.BootMACAddress = "52:54:00:00:00:01"
 			h.Annotations = map[string]string{v1alpha1.DiscoverySourceAnnotation: "metal/racks/n0"}
 		})
-		writer := &crowdedWriter{statusWriter: statusWriter{api: b.api}, refusals: 15}
+		writer := &conflictingWriter{statusWriter: statusWriter{api: b.api}, refusals: 15}
 		if err := RecordDeletion(t.Context(), b.api, writer, &gone, time.Now()); err != nil {
 			t.Fatal(err)
 		}

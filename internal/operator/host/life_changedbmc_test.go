@@ -125,7 +125,7 @@ func TestAnotherSpellingOfAnAddressIsNotCompared(t *testing.T) {
 	l := newLife(t, nil)
 	l.add("web", withImage)
 	l.rests("web", v1alpha1.StateProvisioned)
-	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+	l.r = newTestReconciler(t, l.api, observer{l.engine, func(verb string) {
 		if verb == "identify" {
 			t.Error("the BMC was asked which machine it belongs to")
 		}

@@ -38,7 +38,7 @@ func (l *life) killed(name, verb string) {
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		},
 	})
-	asked := witness{l.engine, func(what string) { dead = dead || what == verb }}
+	asked := observer{l.engine, func(what string) { dead = dead || what == verb }}
 	r := newTestReconciler(l, dying, asked, func() time.Time { return l.now }, l.change)
 	for range passes {
 		res, err := r.Reconcile(l.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "metal", Name: name}})

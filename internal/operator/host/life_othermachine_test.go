@@ -239,7 +239,7 @@ func TestBMCOfAnotherMachineIsNotAskedAgainWhileTheHostsOwnIsPoweredOff(t *testi
 	l.add("web", withImage)
 	l.rests("web", v1alpha1.StateProvisioned)
 	asked := 0
-	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+	l.r = newTestReconciler(t, l.api, observer{l.engine, func(verb string) {
 		if verb == "identify" {
 			asked++
 		}

@@ -102,7 +102,7 @@ func TestBMCThatRefusesTheCredentialsIsAskedOnceInEachWait(t *testing.T) {
 	l.add("web", withoutMAC)
 	l.secret("web", demo.WrongPassword)
 	asked := 0
-	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+	l.r = newTestReconciler(t, l.api, observer{l.engine, func(verb string) {
 		if verb == "identify" {
 			asked++
 		}

@@ -22,37 +22,37 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner/demo"
 )
 
-// witness looks at the stored host when the engine is asked for something.
-type witness struct {
+// observer calls observe when the engine is asked for something.
+type observer struct {
 	*demo.Engine
 
-	look func(verb string)
+	observe func(verb string)
 }
 
-func (w witness) Create(ctx context.Context, r provisioner.Registration) (provisioner.Node, error) {
-	w.look("create")
+func (w observer) Create(ctx context.Context, r provisioner.Registration) (provisioner.Node, error) {
+	w.observe("create")
 	return w.Engine.Create(ctx, r)
 }
 
-func (w witness) Inspect(ctx context.Context, id string) error {
-	w.look("inspect")
+func (w observer) Inspect(ctx context.Context, id string) error {
+	w.observe("inspect")
 	return w.Engine.Inspect(ctx, id)
 }
 
-func (w witness) Identify(ctx context.Context, access bmc.Access, c bmc.Credentials) (node.MachineFacts, error) {
-	w.look("identify")
+func (w observer) Identify(ctx context.Context, access bmc.Access, c bmc.Credentials) (node.MachineFacts, error) {
+	w.observe("identify")
 	return w.Engine.Identify(ctx, access, c)
 }
 
-func (w witness) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
-	w.look("find")
+func (w observer) Find(ctx context.Context, identity provisioner.Identity) (provisioner.Node, error) {
+	w.observe("find")
 	return w.Engine.Find(ctx, identity)
 }
 
 func TestFinalizerIsStoredBeforeTheEngineIsAsked(t *testing.T) {
 	l := newLife(t, nil)
 	asked := 0
-	l.r = newTestReconciler(t, l.api, witness{l.engine, func(verb string) {
+	l.r = newTestReconciler(t, l.api, observer{l.engine, func(verb string) {
 		asked++
 		for _, h := range []*v1alpha1.BareMetalHost{l.host("web"), l.host("demo-plain")} {
 			if h != nil && !slices.Contains(h.Finalizers, v1alpha1.HostFinalizer) {

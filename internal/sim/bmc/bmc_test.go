@@ -27,10 +27,10 @@ type bench struct {
 
 // computer logs what its BMC does to it.
 type computer struct {
-	log  []string
-	boot bmc.Boot
-	on   bool
-	deaf bool // its operating system ignores requests to shut down
+	log             []string
+	boot            bmc.Boot
+	on              bool
+	ignoresShutdown bool // its operating system ignores requests to shut down
 	// booted, if set, is called when it boots.
 	booted func()
 }
@@ -46,7 +46,7 @@ func (c *computer) PowerOff() { c.log, c.on = append(c.log, "off"), false }
 
 func (c *computer) Shutdown() bool {
 	c.log = append(c.log, "shut down")
-	return !c.deaf
+	return !c.ignoresShutdown
 }
 
 func (c *computer) On() bool { return c.on }
@@ -200,7 +200,7 @@ func TestNewerResetReplacesOneThatHasNotHappened(t *testing.T) {
 
 func TestSystemThatDoesNotListenStaysOn(t *testing.T) {
 	b := running(t)
-	b.computer.deaf = true
+	b.computer.ignoresShutdown = true
 	b.reset(bmc.ResetGracefulShutdown)
 	b.power(time.Hour, bmc.On)
 	b.did("shut down")
