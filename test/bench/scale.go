@@ -20,20 +20,20 @@ const (
 // benchScale measures what many nodes cost an engine: its memory, and whether reads that find few
 // nodes become slower.
 func benchScale(ctx context.Context, b *bench) error {
-	var crowds [len(sizes)]*crowd
+	var populations [len(sizes)]*population
 	for i, size := range sizes {
 		c, err := b.populate(ctx, fmt.Sprintf("scale-%d", size), size, [len(sizes)]float64{60, 250}[i])
 		if err != nil {
 			return err
 		}
 		defer c.engine.Kill()
-		crowds[i] = c
+		populations[i] = c
 	}
-	return b.compareReads(ctx, crowds)
+	return b.compareReads(ctx, populations)
 }
 
-// crowd is an engine with many nodes.
-type crowd struct {
+// population is an engine with many nodes.
+type population struct {
 	engine *engine
 	nodes  []string // their UUIDs
 }
@@ -41,7 +41,7 @@ type crowd struct {
 // populate creates nodes, with a port each, of which some differ from the others. It then kills the
 // engine, starts it again and checks that everything is there. The memory is that of the engine
 // that has created the nodes.
-func (b *bench) populate(ctx context.Context, data string, size int, memory float64) (*crowd, error) {
+func (b *bench) populate(ctx context.Context, data string, size int, memory float64) (*population, error) {
 	e, err := b.startEngine(ctx, data)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (b *bench) populate(ctx context.Context, data string, size int, memory floa
 		e.Kill()
 		return nil, err
 	}
-	return &crowd{e, nodes}, nil
+	return &population{e, nodes}, nil
 }
 
 // enrolByHand creates nodes. The last ones have another driver, and those before them are
@@ -104,31 +104,31 @@ func (b *bench) addMemory(e *engine, name string, target float64) error {
 var selective = []struct {
 	name string
 	list string // of the answer
-	path func(*crowd) string
+	path func(*population) string
 	want int // length of the answer
 }{
 	{"provision_state few have", "nodes", fixed("/v1/nodes?provision_state=manageable&limit=10"), rare},
 	{"provision_state most have", "nodes", fixed("/v1/nodes?provision_state=enroll&limit=10"), 10},
 	{"driver few have", "nodes", fixed("/v1/nodes?driver=manual-management&limit=10"), rare},
 	{"driver most have", "nodes", fixed("/v1/nodes?driver=fake-hardware&limit=10"), 10},
-	{"instance_uuid", "nodes", func(c *crowd) string {
+	{"instance_uuid", "nodes", func(c *population) string {
 		return "/v1/nodes?limit=10&instance_uuid=" + instance(len(c.nodes)/2)
 	}, 1},
-	{"ports of a node", "ports", func(c *crowd) string {
+	{"ports of a node", "ports", func(c *population) string {
 		return "/v1/nodes/" + c.nodes[len(c.nodes)-1] + "/ports?limit=10"
 	}, 10},
-	{"ports filtered by node", "ports", func(c *crowd) string {
+	{"ports filtered by node", "ports", func(c *population) string {
 		return "/v1/ports?limit=10&node=" + c.nodes[len(c.nodes)-1]
 	}, 10},
 }
 
-func fixed(path string) func(*crowd) string { return func(*crowd) string { return path } }
+func fixed(path string) func(*population) string { return func(*population) string { return path } }
 
 // compareReads asks both engines in turn, so that other load on the computer affects both alike.
-func (b *bench) compareReads(ctx context.Context, crowds [len(sizes)]*crowd) error {
+func (b *bench) compareReads(ctx context.Context, populations [len(sizes)]*population) error {
 	var clients [len(sizes)]*client
-	for i, crowd := range crowds {
-		c, err := crowd.engine.dial(ctx)
+	for i, population := range populations {
+		c, err := population.engine.dial(ctx)
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (b *bench) compareReads(ctx context.Context, crowds [len(sizes)]*crowd) err
 		for round := range rounds {
 			for i, c := range clients {
 				start := time.Now()
-				answer, err := c.read(http.StatusOK, http.MethodGet, read.path(crowds[i]), nil)
+				answer, err := c.read(http.StatusOK, http.MethodGet, read.path(populations[i]), nil)
 				if err != nil {
 					return err
 				}

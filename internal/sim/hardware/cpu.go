@@ -68,9 +68,9 @@ var (
 )
 
 // cpu returns the processors of a machine of this product.
-func (p *product) cpu(d *dice, architecture string) CPU {
-	m := pick(d, p.cpus)
-	sockets := pick(d, p.sockets)
+func (p *product) cpu(rnd *random, architecture string) CPU {
+	m := pick(rnd, p.cpus)
+	sockets := pick(rnd, p.sockets)
 	c := CPU{
 		ModelName:    m.name,
 		Count:        m.threads * sockets,
@@ -86,8 +86,8 @@ func (p *product) cpu(d *dice, architecture string) CPU {
 
 // memory returns the memory of a machine. The kernel uses about 1.5 % of the installed
 // memory itself.
-func (p *platform) memory(d *dice) Memory {
-	gib := int64(pick(d, p.memoryGiB))
+func (p *platform) memory(rnd *random) Memory {
+	gib := int64(pick(rnd, p.memoryGiB))
 	installed := gib << 30
 	return Memory{Total: (installed - installed/64) &^ 0xfff, PhysicalMB: int(gib << 10)}
 }

@@ -60,12 +60,12 @@ type diskGroup struct {
 type naming struct{ scsi, nvme, virtio, mmc int }
 
 // disks generates the disks of a machine in the order in which the kernel finds them.
-func (p *platform) disks(d *dice, seed uint64, index int) []Disk {
+func (p *platform) disks(rnd *random, seed uint64, index int) []Disk {
 	var (
 		disks []Disk
 		names naming
 	)
-	for _, g := range pick(d, p.storage) {
+	for _, g := range pick(rnd, p.storage) {
 		for range g.count {
 			number := uint64(index)<<5 | uint64(len(disks))
 			disks = append(disks, g.model.disk(&names, seed, number))

@@ -120,33 +120,33 @@ func (o Options) Document(seed uint64, index int) []byte {
 
 // Machine generates machine index of the seed. It is safe for concurrent use.
 func (o Options) Machine(seed uint64, index int) Machine {
-	d := newDice(seed, index)
-	p := o.pickPlatform(d)
+	rnd := newRandom(seed, index)
+	p := o.pickPlatform(rnd)
 	place := placeOf(seed, index)
 
 	addr := o.Address
 	if !addr.IsValid() {
 		addr = AddressIn(DefaultNetwork, index)
 	}
-	model := pick(d, p.products)
-	cpu := model.cpu(d, p.architecture)
-	firmware := pick(d, model.releases)
-	nics, bootNIC := p.interfaces(d, interfaceRequest{
+	model := pick(rnd, p.products)
+	cpu := model.cpu(rnd, p.architecture)
+	firmware := pick(rnd, model.releases)
+	nics, bootNIC := p.interfaces(rnd, interfaceRequest{
 		seed: seed, index: index, count: o.NICs, address: addr, place: place,
 	})
-	disks := p.disks(d, seed, index)
-	bmcV4, bmcV6 := p.bmcAddresses(d, index)
+	disks := p.disks(rnd, seed, index)
+	bmcV4, bmcV6 := p.bmcAddresses(rnd, index)
 	if o.BMCNetwork.IsValid() {
 		bmcV4, bmcV6 = AddressIn(o.BMCNetwork, index/max(1, o.PerBMC)).String(), noBMCv6
 	}
-	pxe := p.pxeInterface(d, nics[bootNIC].MACAddress)
+	pxe := p.pxeInterface(rnd, nics[bootNIC].MACAddress)
 
 	doc := Inspection{
 		Inventory: Inventory{
 			Interfaces:   nics,
 			CPU:          cpu,
 			Disks:        disks,
-			Memory:       p.memory(d),
+			Memory:       p.memory(rnd),
 			BMCAddress:   bmcV4,
 			BMCV6Address: bmcV6,
 			SystemVendor: SystemVendor{
@@ -155,8 +155,8 @@ func (o Options) Machine(seed uint64, index int) Machine {
 				Manufacturer: p.manufacturer,
 				Firmware:     Firmware{Vendor: p.firmwareVendor, Version: firmware.version, BuildDate: firmware.date},
 			},
-			Boot:     Boot{CurrentBootMode: p.bootMode(d), PXEInterface: pxe},
-			Hostname: p.hostname(d, place, index),
+			Boot:     Boot{CurrentBootMode: p.bootMode(rnd), PXEInterface: pxe},
+			Hostname: p.hostname(rnd, place, index),
 		},
 		RootDisk:      rootDisk(disks),
 		BootInterface: pxe,
@@ -168,7 +168,7 @@ func (o Options) Machine(seed uint64, index int) Machine {
 	if o.Boot != nil {
 		doc.Inventory.Boot, doc.BootInterface = *o.Boot, o.Boot.PXEInterface
 	}
-	if devices := p.pciDevices(d, cpu, nics, disks); devices != nil {
+	if devices := p.pciDevices(rnd, cpu, nics, disks); devices != nil {
 		doc.PCIDevices = devices
 		doc.Configuration.Collectors = []string{"default", "pci-devices"}
 	}

@@ -73,10 +73,10 @@ type interfaceRequest struct {
 
 // interfaces generates the network interfaces of a machine. It returns them with the index of the
 // interface that the machine booted from.
-func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
-	groups := resize(pick(d, p.nics), r.count)
-	kernelNames := d.percent(25) // net.ifnames=0: eth0, eth1, …
-	machineOUI := pick(d, p.ouis)
+func (p *platform) interfaces(rnd *random, r interfaceRequest) ([]Interface, int) {
+	groups := resize(pick(rnd, p.nics), r.count)
+	kernelNames := rnd.percent(25) // net.ifnames=0: eth0, eth1, …
+	machineOUI := pick(rnd, p.ouis)
 	lldp := p.kind == Server && r.place.collectsLLDP()
 
 	var nics []Interface
@@ -84,7 +84,7 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	for slot, g := range groups {
 		prefix := machineOUI
 		if !g.onboard && g.model.card != nil {
-			prefix = pick(d, g.model.card)
+			prefix = pick(rnd, g.model.card)
 		}
 		for port := range g.ports {
 			n := len(nics)
@@ -102,9 +102,9 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 				MACAddress: address.String(),
 				Vendor:     g.model.vendor,
 				Product:    g.model.product,
-				HasCarrier: d.percent(80),
+				HasCarrier: rnd.percent(80),
 			}
-			if nic.HasCarrier && d.percent(50) {
+			if nic.HasCarrier && rnd.percent(50) {
 				nic.IPv6Address = ref(address.linkLocal(name))
 			}
 			nics = append(nics, nic)
@@ -112,14 +112,14 @@ func (p *platform) interfaces(d *dice, r interfaceRequest) ([]Interface, int) {
 	}
 
 	boot := 0
-	if first := groups[0].ports; first < len(nics) && d.percent(40) {
+	if first := groups[0].ports; first < len(nics) && rnd.percent(40) {
 		boot = first // the first port of the faster add-on card
 	}
 	nics[boot].HasCarrier = true
 	nics[boot].IPv4Address = ref(r.address.String())
 	for n := range nics {
 		nics[n].plugIn(speedOf(groups, n), lldp, r.place.port(n))
-		if n != boot && nics[n].HasCarrier && d.percent(25) {
+		if n != boot && nics[n].HasCarrier && rnd.percent(25) {
 			nics[n].IPv4Address = ref(AddressIn(dataNetwork, r.index*MaxNICs+n).String())
 		}
 	}

@@ -88,8 +88,8 @@ const maxAccelerators = 4
 
 // pciDevices returns the PCI functions of a machine whose agent has the pci-devices collector. It
 // returns nil for other machines: only servers in racks can have the collector.
-func (p *platform) pciDevices(d *dice, cpu CPU, nics []Interface, disks []Disk) []PCIDevice {
-	if p.kind != Server || !d.percent(65) {
+func (p *platform) pciDevices(rnd *random, cpu CPU, nics []Interface, disks []Disk) []PCIDevice {
+	if p.kind != Server || !rnd.percent(65) {
 		return nil
 	}
 	devices := slices.Clone(cpu.chipset())
@@ -110,9 +110,9 @@ func (p *platform) pciDevices(d *dice, cpu CPU, nics []Interface, disks []Disk) 
 		device.Bus = fmt.Sprintf("0000:%02x:00.0", 0x81+i)
 		devices = append(devices, device)
 	}
-	if len(p.accelerators) > 0 && d.percent(60) {
-		card := pick(d, p.accelerators)
-		for i := range 1 + d.intN(maxAccelerators) {
+	if len(p.accelerators) > 0 && rnd.percent(60) {
+		card := pick(rnd, p.accelerators)
+		for i := range 1 + rnd.intN(maxAccelerators) {
 			card.Bus = fmt.Sprintf("0000:%02x:00.0", 0x31+16*i)
 			card.NUMANodeID = strconv.Itoa(i % 2)
 			devices = append(devices, card)

@@ -42,7 +42,7 @@ func (o Options) allows(p platform) bool {
 }
 
 // pickPlatform chooses one of the allowed platforms at random, by weight.
-func (o Options) pickPlatform(d *dice) *platform {
+func (o Options) pickPlatform(rnd *random) *platform {
 	total := 0
 	for i := range platforms {
 		if o.allows(platforms[i]) {
@@ -52,7 +52,7 @@ func (o Options) pickPlatform(d *dice) *platform {
 	if total == 0 {
 		panic(fmt.Sprintf("unknown kind of machine %q by %q", o.Kind, o.Manufacturer))
 	}
-	n := d.intN(total)
+	n := rnd.intN(total)
 	for i := range platforms {
 		p := &platforms[i]
 		if !o.allows(*p) {
@@ -80,12 +80,12 @@ const (
 
 // bmcAddresses returns the IPv4 and the IPv6 address of the BMC. Most BMCs are reached by IPv4
 // only, some by both, a few by IPv6 only.
-func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
-	if !d.percent(p.bmcPercent) {
+func (p *platform) bmcAddresses(rnd *random, index int) (v4, v6 string) {
+	if !rnd.percent(p.bmcPercent) {
 		return noBMCv4, noBMCv6
 	}
 	v4 = AddressIn(bmcNetwork, index).String()
-	throw := d.intN(100)
+	throw := rnd.intN(100)
 	if throw >= 20 {
 		return v4, noBMCv6
 	}
@@ -101,8 +101,8 @@ func (p *platform) bmcAddresses(d *dice, index int) (v4, v6 string) {
 }
 
 // bootMode returns the mode in which the firmware booted the ramdisk.
-func (p *platform) bootMode(d *dice) string {
-	if d.percent(p.biosPercent) {
+func (p *platform) bootMode(rnd *random) string {
+	if rnd.percent(p.biosPercent) {
 		return "bios"
 	}
 	return "uefi"
@@ -110,8 +110,8 @@ func (p *platform) bootMode(d *dice) string {
 
 // pxeInterface returns the boot parameter BOOTIF. iPXE passes the plain address, PXELINUX puts the
 // hardware type before it, and virtual media pass nothing.
-func (p *platform) pxeInterface(d *dice, mac string) *string {
-	switch throw := d.intN(100); {
+func (p *platform) pxeInterface(rnd *random, mac string) *string {
+	switch throw := rnd.intN(100); {
 	case throw < 70:
 		return ref(mac)
 	case throw < 85:
@@ -122,8 +122,8 @@ func (p *platform) pxeInterface(d *dice, mac string) *string {
 }
 
 // hostname returns the host name of the ramdisk. It is a default one unless DHCP provides a name.
-func (p *platform) hostname(d *dice, at place, index int) string {
-	switch throw := d.intN(100); {
+func (p *platform) hostname(rnd *random, at place, index int) string {
+	switch throw := rnd.intN(100); {
 	case throw < 55:
 		return "localhost.localdomain"
 	case throw < 85:
