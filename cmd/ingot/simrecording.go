@@ -18,8 +18,8 @@ func newBMCRecordingCommand() *cobra.Command {
 		Use:   "bmc-recording FILE",
 		Short: "Serve what a Redfish BMC showed once",
 		Long: `Serve a recording of ingot bmc test --record over TLS. Documents are answered as they
-were recorded. Of changes there are sessions, resets of systems, which change their power
-state at once, and boot overrides; all others are answered with 501. Ctrl-C ends it.`,
+were recorded. Sessions can be opened, systems reset, which changes their power state at
+once, and boot overrides set; all other changes are answered with 501. Ctrl-C ends it.`,
 		Example: "  ingot sim bmc-recording r740.json --listen 127.0.0.1:8443 --ca-file bmc-ca.pem",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -119,8 +119,8 @@ func exampleDocument(t *testing.T, example map[string]any) *inventory.Document {
 	return document(t, string(body))
 }
 
-// exampleResult returns what a run gave for a key of an example. Of properties it
-// returns those that the example has.
+// exampleResult returns what a run gave for a key of an example, without the properties that the
+// example lacks.
 func exampleResult(t *testing.T, result *Result, key string, want any) any {
 	t.Helper()
 	port := result.PortsToCreate[0]

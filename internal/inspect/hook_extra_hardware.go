@@ -128,7 +128,7 @@ func extraValue(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// appendExtra appends sorted facts to dst as nested objects. Of equal facts it writes the last.
+// appendExtra appends sorted facts to dst as nested objects. It writes the last of equal facts.
 func appendExtra(dst []byte, facts []extraFact) []byte {
 	dst = append(dst, '{')
 	var last *extraFact

@@ -102,8 +102,8 @@ func (c *Config) isLoopback(address netip.Addr) bool {
 	return address.IsLoopback() && !slices.ContainsFunc(c.loopbackNetworks, func(n netip.Prefix) bool { return n.Contains(address) })
 }
 
-// usableInterfaces returns the interfaces that could become ports. Of interfaces with the same name
-// it returns the first, because plugin data is keyed by name.
+// usableInterfaces returns the interfaces that could become ports. It returns only the first of
+// those with the same name, because plugin data is keyed by name.
 func usableInterfaces(ctx *Context, bootMAC string) []candidate {
 	usable := make([]candidate, 0, len(ctx.Inventory.Interfaces))
 	names := make(map[string]struct{}, len(ctx.Inventory.Interfaces))

@@ -90,7 +90,7 @@ func IdentifyingMACs(macs []string, bootMAC string) []string {
 
 // ParseMACPrefix returns the hexadecimal digits at the beginning of a MAC address, at most 12, in
 // lower case without separators. It accepts any of the separators ":", "-" and "." anywhere, and
-// space around the text. Of a whole address it returns all digits.
+// space around the text. It returns all digits of a whole address.
 func ParseMACPrefix(text string) (digits string, ok bool) {
 	digits = strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.ToLower(strings.TrimSpace(text)))
 	if digits == "" || len(digits) > 2*ethernetOctets {

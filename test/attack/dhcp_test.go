@@ -19,7 +19,7 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// What hostile machines post, and how much of that may be left at most.
+// Limits of the posts of hostile machines, and of how much of them may be left.
 const (
 	hugeMachines = 20
 	hugePorts    = 4096 // of each, the most that a post may have
@@ -41,7 +41,7 @@ const (
 	lateNode               // waits for its ramdisk; it is registered when all posts have been answered
 )
 
-// What files of a filter say, apart from those of machines that are served.
+// Contents of the files of a filter, apart from those of machines that are served.
 const (
 	unknownFile   = "unknown_hosts_filter"
 	servedUnknown = "*:*:*:*:*:*\n"

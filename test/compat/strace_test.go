@@ -36,7 +36,7 @@ var (
 	// A call and what its file descriptor is: read(9</path or socket:[1]>, ….
 	beginningOfCall = regexp.MustCompile(`^(\w+)\(`)
 	firstArgument   = regexp.MustCompile(`^\d+<([^>]*)>`)
-	// What stands behind the closing parenthesis and the sign of equality.
+	// The text after the closing parenthesis and the sign of equality.
 	resultOfCall = regexp.MustCompile(`^(-?\d+|\?)`)
 )
 

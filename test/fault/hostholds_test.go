@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What writes do with the records of holds. The names of writes have these words.
+// Kinds of writes of the records of holds. The names of writes have these words.
 const (
 	recordsHold  = "records a hold"
 	confirmsHold = "confirms a hold"

@@ -3,8 +3,8 @@
 // module's go.mod.
 //
 // It first asks the index of programs that the Kubernetes project publishes for
-// controller-runtime's envtest (tools/envtest). What that does not have, or where it cannot be
-// reached, is built from the published Go modules. kube-controller-manager, which
+// controller-runtime's envtest (tools/envtest). Programs that it lacks, or all if it cannot be
+// reached, are built from the published Go modules. kube-controller-manager, which
 // is not published there, is built when -controller-manager asks for it, and so are the
 // managers of Cluster API (tools/clusterapi) when -cluster-api does.
 //

@@ -14,7 +14,7 @@ import (
 // hosts.
 var controlPlaneKind = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Kind: "KubeadmControlPlane"}
 
-// controlPlane is an object of controlPlaneKind. Of its fields, only the conditions are used.
+// controlPlane is an object of controlPlaneKind. Only its conditions are used.
 type controlPlane struct{ *unstructured.Unstructured }
 
 // newControlPlane returns an empty object of controlPlaneKind, for a watch.

@@ -129,8 +129,8 @@ func (r *renderer) fail(path *field.Path, format string, args ...any) {
 	r.problems = append(r.problems, field.Invalid(path, nil, fmt.Sprintf(format, args...)))
 }
 
-// metaData renders the metadata. Of entries with the same key the last one counts, in the order
-// of the lists below.
+// metaData renders the metadata. If entries have the same key, the last one counts, in the order of
+// the lists below.
 func (r *renderer) metaData(path *field.Path, m *v1beta2.MetaData) map[string]string {
 	all := map[string]string{}
 	set := func(path *field.Path, key, value string) {

@@ -251,7 +251,7 @@ func (w wanted) of(node *corev1.Node) *corev1.Node {
 
 // syncLabels gives a Node those labels of its host that have one of the prefixes, and removes
 // labels with such a prefix that the host does not have. Kubernetes and its tools set labels of
-// kubernetes.io and k8s.io on Nodes themselves. Of these, syncLabels removes only those that came
+// kubernetes.io and k8s.io on Nodes themselves. syncLabels removes only those of them that came
 // from the host, which an annotation of the Node lists.
 func (w wanted) syncLabels(node *corev1.Node) {
 	if len(w.prefixes) == 0 {

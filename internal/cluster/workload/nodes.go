@@ -217,7 +217,7 @@ func absent(id identity, foreign []*corev1.Node) Result {
 	if len(foreign) > 0 {
 		return Result{
 			Reason: v1beta2.ProviderIDMismatchReason,
-			Message: fmt.Sprintf("The machine has no Node with its provider ID %q. Of its name or host is %s. If that is the Node of the machine, delete it so that it registers again, with the right --provider-id or without one",
+			Message: fmt.Sprintf("The machine has no Node with its provider ID %q. These Nodes have its name or host: %s. If one of them is the Node of the machine, delete it so that it registers again, with the right --provider-id or without one",
 				id.providerIDs[0], describe(foreign)),
 		}
 	}

@@ -36,7 +36,7 @@ import (
 )
 
 // plane is management cluster and workload cluster at once; each test has a namespace in the one
-// and Nodes of its own in the other. Of Cluster API it has two kinds without a schema.
+// and Nodes of its own in the other. It has two kinds of Cluster API, without a schema.
 var plane = controlplanetest.New(controlplanetest.Options{CRDs: kinds()})
 
 func TestMain(m *testing.M) {

@@ -70,7 +70,7 @@ type WatchesConfig struct {
 
 // Watches watch the Nodes of workload clusters whose infrastructure is a Metal3Cluster. Each
 // cluster takes one request and one goroutine, from the start of the controller until it stops or
-// the Cluster is gone. Of a Node, Watches keep only what tells whether it changed.
+// the Cluster is gone. Watches keep only those fields of a Node that tell whether it changed.
 type Watches struct {
 	WatchesConfig
 

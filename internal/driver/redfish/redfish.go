@@ -1,6 +1,6 @@
 // Package redfish drives machines through the Redfish service of their BMC, with the schemas and
 // the HTTP API of the DMTF (DSP0266). It follows the links that a BMC gives and builds no paths.
-// What single vendors want otherwise in requests, and most of their error messages, is in quirk.go.
+// Differences of single vendors in requests, and most of their error messages, are in quirk.go.
 // Properties that only they have are read where they are needed.
 //
 // A BMC grants few sessions, so nodes with the same address and credentials share one. The driver

@@ -27,7 +27,7 @@ func UsableMACs(inv *provisioner.Inventory) []string {
 
 // BootMAC chooses the MAC address that identifies a machine, in lower case. It takes the address of
 // the first of these NICs: the one that the ramdisk booted from, the one with the address in
-// agentURL, through which the agent calls, or the first one by PCI address. Of the latter, NICs
+// agentURL, through which the agent calls, or the first one by PCI address. For the latter, NICs
 // with a link and a routable address come first, and NICs whose MAC address other machines may have
 // come last. The result is empty if the machine has no usable NIC.
 func BootMAC(inv *provisioner.Inventory, agentURL string) string {
