@@ -182,8 +182,8 @@ func TestDatabaseIsFreeDuringACall(t *testing.T) {
 	w.token(m)
 }
 
-// TestLookupThatIsGivenUpLeavesItsResultToTheNext has somebody who hangs up during each
-// call, as one does who wants to keep a machine from its token.
+// TestLookupThatIsGivenUpLeavesItsResultToTheNext has a client that disconnects during each
+// call, as an attacker does who wants to keep the token from a machine.
 func TestLookupThatIsGivenUpLeavesItsResultToTheNext(t *testing.T) {
 	w := newWorld(t)
 	m := unknown(1)

@@ -11,7 +11,7 @@ type RamdiskBoot interface {
 	Validator
 	// BootRamdisk makes the machine boot the ramdisk at its next start. It does not
 	// start the machine. What the engine serves for that boot is stored in the node
-	// before a BMC hears of it, see node.RamdiskBoot.
+	// before a BMC gets a request, see node.RamdiskBoot.
 	BootRamdisk(ctx context.Context, n *node.Node, turn Turn) (Outcome, error)
 	// LeaveRamdisk withdraws what BootRamdisk has prepared: it detaches media, and the
 	// engine serves nothing for that boot any more.

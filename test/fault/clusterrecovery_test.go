@@ -128,7 +128,7 @@ func (l *clusterLife) endHealthCheck() {
 	}
 }
 
-// silence is a machine whose Node falls silent.
+// silence is a machine whose Node stops reporting its status.
 type silence struct {
 	*clusterLife
 	host    string
@@ -137,7 +137,7 @@ type silence struct {
 	since   int64        // number of the last effect before
 }
 
-// silence returns the machine of a host before its Node falls silent.
+// silence returns the machine of a host before its Node stops reporting its status.
 func (l *clusterLife) silence(host string) *silence {
 	l.t.Helper()
 	s := &silence{clusterLife: l, host: host}

@@ -13,8 +13,8 @@ import (
 const ConfirmTimeout = 10 * time.Minute
 
 // age returns the time between the request of the hold and now, in either direction. If the clock
-// was set back after the request, the request lies in the future. The hold must not last until the
-// clock has caught up.
+// was set back after the request, the time of the request is in the future. The hold must not last
+// until the clock has caught up.
 func (h *hold) age(now time.Time) time.Duration { return now.Sub(h.RequestedAt.Time).Abs() }
 
 // isStuck reports whether the host was not proven to be off in time after its hold was set, or

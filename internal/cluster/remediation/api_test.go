@@ -238,7 +238,7 @@ func TestARemediationOnARealAPIServer(t *testing.T) {
 	})
 }
 
-// silent hears no events.
+// silent drops events.
 type silent struct{}
 
 func (silent) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}

@@ -121,8 +121,8 @@ type facts struct {
 	// for remediation.
 	awaited bool
 	request requestState
-	// marked means that the Machine says that we have set the annotation for recovery, be it still
-	// there or not.
+	// marked means that the Machine says that we have set the annotation for recovery, whether
+	// it is still there or not.
 	marked bool
 
 	node nodeState

@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// needed are facts about a host that is, or will be, reserved: nothing speaks against it.
+// needed are facts about a host that is, or will be, reserved without an obstacle.
 func needed(changes ...func(*facts)) *facts {
 	f := &facts{
 		now:     start.Add(time.Hour),

@@ -469,7 +469,7 @@ func TestUpdateWhoseAnswerWasLostIsAwaited(t *testing.T) {
 			t.Fatalf("outcome = %+v, %v", out, err)
 		}
 		apply(m, out)
-		if _, err := f.next(); err != nil { // the engine never hears of it
+		if _, err := f.next(); err != nil { // the engine never gets the answer
 			t.Fatal(err)
 		}
 		m.Pass(3 * time.Minute)

@@ -54,7 +54,7 @@ const (
 	logoutTimeout                        = 10 * time.Second
 )
 
-// pool has the BMCs that the engine speaks to.
+// pool has the BMCs that the engine calls.
 type pool struct {
 	options Options
 

@@ -32,7 +32,7 @@ type deleteStep int
 const (
 	deleteIgnore      deleteStep = iota // the operator never managed the host
 	deleteAfterAttach                   // it is detached, and its deletion waits until it is attached again
-	deleteDefer                         // it is to be detached first, and lives on until then
+	deleteDefer                         // it is to be detached first, and is managed until then
 	deleteAttach                        // it has to be attached again
 	deleteContinue                      // the handler of its state goes on
 	deleteDeprovision                   // what is deployed has to be removed
@@ -100,7 +100,7 @@ func delaysDeletion(h *v1alpha1.BareMetalHost) bool {
 }
 
 // isLeaving reports whether a host is being deleted now. A host whose deletion waits until it is
-// attached again lives on like any other until it is detached.
+// attached again is managed like any other until it is detached.
 func isLeaving(h *v1alpha1.BareMetalHost) bool {
 	return !h.DeletionTimestamp.IsZero() && decideDelete(h) != deleteDefer
 }

@@ -325,7 +325,7 @@ func identityCondition(status metav1.ConditionStatus, reason, message string) *m
 	return &c
 }
 
-// unverified notes in that condition that nothing speaks against the BMC, and nothing for it.
+// unverified records in that condition that the BMC is neither confirmed nor refuted.
 func (s *scope) unverified(format string, args ...any) {
 	s.identity = identityCondition(metav1.ConditionUnknown, v1alpha1.IdentityUnverifiedReason, fmt.Sprintf(format, args...))
 }

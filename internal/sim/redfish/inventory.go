@@ -168,7 +168,7 @@ func (s *Service) showDrive(q *request) answer {
 	}))
 }
 
-// protocolOf returns the protocol that a disk speaks, which the kernel's path of the disk tells.
+// protocolOf returns the protocol of a disk, which the kernel's path of the disk tells.
 func protocolOf(disk hardware.Disk) string {
 	path := ""
 	if disk.ByPath != nil {

@@ -30,7 +30,7 @@ func main() {
 	} else {
 		fmt.Println("init is done")
 	}
-	_ = syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF) // nobody hears of an error
+	_ = syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF) // nobody gets the error
 }
 
 func run() error {
