@@ -165,27 +165,27 @@ func TestOnlyWhatARamdiskChangesIsWritten(t *testing.T) {
 		request.WantsToken = true
 		return writes(func() error { _, err := w.Lookup(t.Context(), request); return err })
 	}
-	hear := func(ident, token string) int {
+	heartbeat := func(ident, token string) int {
 		return writes(func() error { return w.Heartbeat(t.Context(), ident, beat(token)) })
 	}
 	if got := look(node.LookupRequest{Addresses: m.macs}); got != 1 {
 		t.Errorf("%d writes for a token, want one", got)
 	}
 	token := w.stored(n.UUID).DriverInternalInfo.Text(agent.TokenKey)
-	if got := hear(n.UUID, token); got != 1 {
+	if got := heartbeat(n.UUID, token); got != 1 {
 		t.Errorf("%d writes for a heartbeat, want one", got)
 	}
-	if got := hear(n.UUID, "guessed"); got != 1 {
+	if got := heartbeat(n.UUID, "guessed"); got != 1 {
 		t.Errorf("%d writes for the first refused heartbeat, want one", got)
 	}
 	for name, got := range map[string]int{
 		"lookup of an unknown address":              look(node.LookupRequest{Addresses: []string{"02:99:00:00:00:01"}}),
 		"lookup in the wrong state":                 look(node.LookupRequest{NodeUUID: active.UUID}),
 		"lookup of an agent that has its token":     look(node.LookupRequest{NodeUUID: n.UUID}),
-		"second heartbeat with a wrong token":       hear(n.UUID, "guessed"),
-		"heartbeat of nobody":                       hear("nobody", "guessed"),
-		"heartbeat in a state that asks for none":   hear(active.UUID, "secret"),
-		"heartbeat in such a state, a wrong token":  hear(active.UUID, "guessed"),
+		"second heartbeat with a wrong token":       heartbeat(n.UUID, "guessed"),
+		"heartbeat of nobody":                       heartbeat("nobody", "guessed"),
+		"heartbeat in a state that asks for none":   heartbeat(active.UUID, "secret"),
+		"heartbeat in such a state, a wrong token":  heartbeat(active.UUID, "guessed"),
 		"lookup of a node that is none, and my MAC": look(node.LookupRequest{NodeUUID: "2e9f0d3c-0000-4000-8000-000000000000", Addresses: m.macs}),
 	} {
 		if got != 0 {

@@ -364,8 +364,8 @@ func TestHooksThatRanBeforeANodeLostItsAddressesMakeNoPorts(t *testing.T) {
 
 func TestUnregisteredMachineHasABoundedNumberOfAddresses(t *testing.T) {
 	const count, bound = 2000, 64
-	var ear listener
-	w := newWorld(t, func(c *Config) { c.Observer = &ear })
+	var observer listener
+	w := newWorld(t, func(c *Config) { c.Observer = &observer })
 	m := machine{arch: "x86_64"}
 	for i := range count {
 		m.macs = append(m.macs, fmt.Sprintf("02:00:00:00:%02x:%02x", i>>8, i&0xff))
@@ -390,11 +390,11 @@ func TestUnregisteredMachineHasABoundedNumberOfAddresses(t *testing.T) {
 		t.Errorf("driver_internal_info = %s, want %d left out", n.DriverInternalInfo, count-bound)
 	}
 	w.wantRemark(n, "claims 64 of its MAC addresses and leaves out 1936 (auto_discovery.max_ports)")
-	ear.mu.Lock()
-	if !slices.Contains(ear.heard, "left out 1936") {
-		t.Errorf("observer heard %q", ear.heard)
+	observer.mu.Lock()
+	if !slices.Contains(observer.notices, "left out 1936") {
+		t.Errorf("notices %q", observer.notices)
 	}
-	ear.mu.Unlock()
+	observer.mu.Unlock()
 	data, err := w.Inspection(t.Context(), n.UUID)
 	if err != nil {
 		t.Fatal(err)

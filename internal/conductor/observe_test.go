@@ -16,16 +16,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// listener is an observer that remembers what it heard, without durations.
+// listener is an observer that remembers its notices, without durations.
 type listener struct {
-	mu    sync.Mutex
-	heard []string
+	mu      sync.Mutex
+	notices []string
 }
 
 func (l *listener) add(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.heard = append(l.heard, fmt.Sprintf(format, args...))
+	l.notices = append(l.notices, fmt.Sprintf(format, args...))
 }
 
 func (l *listener) WorkEnded(kind string, outcome runner.Outcome, _ time.Duration) {
@@ -40,9 +40,9 @@ func (l *listener) AddressesLeftOut(count int) {
 func (l *listener) PostEnded(outcome PostOutcome) { l.add("post %s", outcome) }
 
 func TestObserverGetsOutcomesOfWork(t *testing.T) {
-	var ear listener
+	var observer listener
 	w := emptyWorld(t)
-	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.MaxAttempts = 2 })
+	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &observer; cfg.MaxAttempts = 2 })
 	w.Conductor = c
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -86,7 +86,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 	want := []string{
 		"verify done", "nosuch left", "verify failed", "adopt postponed", "adopt failed", "verify stopped", "clean lost", "service dropped",
 	}
-	if diff := cmp.Diff(want, ear.heard); diff != "" {
+	if diff := cmp.Diff(want, observer.notices); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
@@ -153,9 +153,9 @@ func TestLogTellsWhichMachinesWereEnrolled(t *testing.T) {
 }
 
 func TestObserverGetsWaitsOfRequests(t *testing.T) {
-	var ear listener
+	var observer listener
 	w := emptyWorld(t)
-	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = 2 * time.Second })
+	c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &observer; cfg.LockWait = 2 * time.Second })
 	n := w.register()
 	for _, times := range []int{0, 1, 1000} {
 		lease := w.lease(n, "conductor-2")
@@ -170,7 +170,7 @@ func TestObserverGetsWaitsOfRequests(t *testing.T) {
 		})
 		w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	}
-	if diff := cmp.Diff([]string{"waited true", "waited false"}, ear.heard); diff != "" {
+	if diff := cmp.Diff([]string{"waited true", "waited false"}, observer.notices); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
@@ -195,12 +195,12 @@ func TestPostsAreToldApartByTheirAnswer(t *testing.T) {
 }
 
 func TestObserverGetsOutcomesOfPosts(t *testing.T) {
-	var ear listener
-	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear })
+	var observer listener
+	c := emptyWorld(t).idle("conductor-1", func(cfg *Config) { cfg.Observer = &observer })
 	if _, err := c.ContinueInspection(t.Context(), node.InspectionPost{Body: []byte("{"), WantsToken: true}); err == nil {
 		t.Fatal("half an object was accepted")
 	}
-	if diff := cmp.Diff([]string{"post invalid"}, ear.heard); diff != "" {
+	if diff := cmp.Diff([]string{"post invalid"}, observer.notices); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }

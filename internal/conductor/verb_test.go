@@ -183,16 +183,16 @@ func TestVerbWaitsForWorkBesideTheStateOnly(t *testing.T) {
 		"somebody was quicker":      {state: node.Enroll, taken: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ear listener
+			var observer listener
 			w := emptyWorld(t)
-			c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &ear; cfg.LockWait = time.Second })
+			c := w.idle("conductor-1", func(cfg *Config) { cfg.Observer = &observer; cfg.LockWait = time.Second })
 			w.Conductor = c
 			n := w.fake(tc.state, nil, func(n *node.Node) { n.ProvisionUpdatedAt = w.clock.Now().Add(tc.taken) })
 			w.lease(n, "conductor-2")
 			if locked := errorAs[*node.LockedError](t, provision(t, c, n.UUID, "manage")); locked.Owner != "conductor-2" {
 				t.Errorf("error = %v", locked)
 			}
-			if got := len(ear.heard) > 0; got != tc.waits {
+			if got := len(observer.notices) > 0; got != tc.waits {
 				t.Errorf("waited: %v, want %v", got, tc.waits)
 			}
 		})

@@ -79,13 +79,13 @@ func built(t *testing.T, folder string) []*unstructured.Unstructured {
 	return objects(t, run(t, exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), "kustomize", folder)))
 }
 
-// heard collects warnings of the API server.
-type heard struct {
+// warningRecorder collects warnings of the API server.
+type warningRecorder struct {
 	mu       sync.Mutex
 	warnings []string
 }
 
-func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+func (h *warningRecorder) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.warnings = append(h.warnings, text)
@@ -97,7 +97,7 @@ func (h *heard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text
 func isAccepted(t *testing.T, all []*unstructured.Unstructured, privileged bool) {
 	t.Helper()
 	config := plane.Config(t)
-	var said heard
+	var said warningRecorder
 	config.WarningHandlerWithContext = &said
 	c, err := client.New(config, client.Options{})
 	if err != nil {

@@ -38,8 +38,8 @@ func TestANodeIsDeletedEvenIfItsLabelsOrAnnotationsAreTooLongForABackup(t *testi
 			l := newLife(t, ways["deletion"])
 			l.patchNode(tt.change)
 			l.untilPhase(waiting)
-			l.heard(eventNodeDeleted)
-			l.heard(eventNodeRestored)
+			l.published(eventNodeDeleted)
+			l.published(eventNodeRestored)
 			if n := l.told(eventEvictionIncomplete); n > 0 {
 				t.Errorf("%d attempts went on without the deletion", n)
 			}

@@ -52,7 +52,7 @@ func TestTheNodeLosesItsPodsOrItsObject(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, ways["taint"])
 	l.untilPhase(waiting)
-	l.heard(eventNodeOutOfService)
+	l.published(eventNodeOutOfService)
 	if l.node().UID != "n1" {
 		t.Errorf("the Node is another one: %s", l.node().UID)
 	}
@@ -62,8 +62,8 @@ func TestTheNodeLosesItsPodsOrItsObject(t *testing.T) {
 	}
 	l = newLife(t, ways["deletion"])
 	l.untilPhase(waiting)
-	l.heard(eventNodeDeleted)
-	l.heard(eventNodeRestored)
+	l.published(eventNodeDeleted)
+	l.published(eventNodeRestored)
 	if l.node().UID != "n2" {
 		t.Errorf("the Node is not another one: %s", l.node().UID)
 	}
@@ -111,7 +111,7 @@ func TestAMachineIsGivenUpAfterItsRetries(t *testing.T) {
 			if c == nil || c.Status != metav1.ConditionFalse || c.Reason != clusterv1.MachineOwnerRemediatedWaitingForRemediationReason {
 				t.Errorf("condition %+v", c)
 			}
-			l.heard(eventHandedOver)
+			l.published(eventHandedOver)
 			l.counted("ingot_remediation_total", 3)
 			l.counted("ingot_remediation_blocked_total", 0)
 			l.takeBack()
@@ -185,7 +185,7 @@ func TestAHostThatCannotBeRemediatedFails(t *testing.T) {
 			l.untilPhase(failed)
 			l.unreachable = errors.New("connection refused")
 			l.shows(metav1.ConditionFalse, string(reason))
-			l.heard(string(reason))
+			l.published(string(reason))
 			l.counted("ingot_remediation_total", 0)
 			l.counted("ingot_remediation_blocked_total", 1)
 			if h := l.host(); len(h.Annotations) > 0 || l.node() == nil {
@@ -239,7 +239,7 @@ func TestTheNodeStaysWhileTheHostIsNotProvenToBeOff(t *testing.T) {
 	if s := l.remediation().Status; s.Phase != running || s.RetryCount != 0 || len(l.node().Spec.Taints) > 0 {
 		t.Errorf("status %+v, Node %+v", s, l.node())
 	}
-	l.heard(v1beta2.PowerOffNotConfirmedReason)
+	l.published(v1beta2.PowerOffNotConfirmedReason)
 	l.stuckPower = false
 	l.untilPhase(waiting)
 	l.takeBack()
@@ -320,7 +320,7 @@ func TestANodeThatMayBeAnotherMachinesIsNotTouched(t *testing.T) {
 				l.doubt = "Machine edge-1 names it, too"
 			})
 			l.untilPhase(waiting)
-			l.heard(v1beta2.NodeUnknownReason)
+			l.published(v1beta2.NodeUnknownReason)
 			if n := l.node(); n == nil || n.UID != "n1" || len(n.Spec.Taints) > 0 {
 				t.Errorf("the Node is %+v", n)
 			}
@@ -334,7 +334,7 @@ func TestPodsThatDoNotGoDoNotKeepTheHostOff(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, func(l *life, _ *v1beta2.Metal3Remediation) { l.stuckPods = true })
 	l.untilPhase(waiting)
-	l.heard(eventEvictionIncomplete)
+	l.published(eventEvictionIncomplete)
 	l.takeBack()
 	l.clean()
 }
@@ -560,7 +560,7 @@ func TestAnAnnotationOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if s := l.remediation().Status; s.Phase != running || l.machine().Annotations[v1beta2.ExternalRemediationAnnotation] != "ann" {
 		t.Errorf("phase %s, annotations %v", s.Phase, l.machine().Annotations)
 	}
-	l.heard(v1beta2.WaitingForOtherRecoveryReason)
+	l.published(v1beta2.WaitingForOtherRecoveryReason)
 	l.takeBack()
 	if l.machine().Annotations[v1beta2.ExternalRemediationAnnotation] != "ann" {
 		t.Error("the annotation of somebody else was removed")

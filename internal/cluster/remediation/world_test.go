@@ -488,7 +488,7 @@ func (l *life) shows(status metav1.ConditionStatus, reason string) {
 	})
 }
 
-func (l *life) heard(reason string) {
+func (l *life) published(reason string) {
 	l.Helper()
 	if !slices.Contains(l.events, reason) {
 		l.Errorf("events %v, want %s", l.events, reason)

@@ -27,10 +27,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/requeue"
 )
 
-// heard are events, each with the object that it is about.
-type heard []string
+// recordedEvents are events, each with the object that it is about.
+type recordedEvents []string
 
-func (h *heard) Eventf(regarding, related runtime.Object, _, reason, _, note string, args ...any) {
+func (h *recordedEvents) Eventf(regarding, related runtime.Object, _, reason, _, note string, args ...any) {
 	name := func(obj runtime.Object) string {
 		switch o := obj.(type) {
 		case *v1alpha1.BareMetalHost:
@@ -46,7 +46,7 @@ func (h *heard) Eventf(regarding, related runtime.Object, _, reason, _, note str
 // controllerTest is a reconciler over a cache and an API server.
 type controllerTest struct {
 	*Reconciler
-	events   heard
+	events   recordedEvents
 	registry *prometheus.Registry
 }
 

@@ -70,7 +70,7 @@ func newTestReconciler(tb testing.TB, api client.Client, engine testEngine, now 
 	config := Config{
 		Client: api, Live: api, Engine: engine, Cluster: "c1",
 		NodeCache: polled{nodecache.New(engine, nodecache.Options{Now: now, Logger: slog.New(slog.DiscardHandler)})},
-		Recorder:  &heard{}, Metrics: metrics, MaxBackoff: 30 * time.Minute, MaxProvisioningFailures: 5, Now: now,
+		Recorder:  &recordedEvents{}, Metrics: metrics, MaxBackoff: 30 * time.Minute, MaxProvisioningFailures: 5, Now: now,
 	}
 	if change != nil {
 		change(&config)
@@ -86,10 +86,10 @@ func (p polled) Node(id string) (provisioner.Node, bool) {
 	return n, err == nil
 }
 
-// heard keeps the reasons and the notes of events.
-type heard struct{ reasons, notes []string }
+// recordedEvents keeps the reasons and the notes of events.
+type recordedEvents struct{ reasons, notes []string }
 
-func (h *heard) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
+func (h *recordedEvents) Eventf(_, _ runtime.Object, _, reason, _, note string, args ...any) {
 	h.reasons, h.notes = append(h.reasons, reason), append(h.notes, fmt.Sprintf(note, args...))
 }
 
@@ -100,7 +100,7 @@ type life struct {
 
 	api    client.WithWatch
 	engine *demo.Engine
-	events *heard
+	events *recordedEvents
 	r      *Reconciler
 	now    time.Time
 	change func(*Config)
@@ -108,7 +108,7 @@ type life struct {
 
 func newLife(tb testing.TB, change func(*Config)) *life {
 	tb.Helper()
-	l := &life{TB: tb, api: newAPI(tb), events: &heard{}, now: testNow, change: change}
+	l := &life{TB: tb, api: newAPI(tb), events: &recordedEvents{}, now: testNow, change: change}
 	l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }})
 	l.restart()
 	return l

@@ -57,7 +57,7 @@ func TestOperatorsOfTwoClustersNeverShareANode(t *testing.T) {
 	const orders, passes = 1 << 6, 60
 	for order := range orders {
 		a := newLife(t, nil)
-		b := &life{TB: t, api: newAPI(t), events: &heard{}, engine: a.engine, now: a.now, change: func(c *Config) { c.Cluster = "c2" }}
+		b := &life{TB: t, api: newAPI(t), events: &recordedEvents{}, engine: a.engine, now: a.now, change: func(c *Config) { c.Cluster = "c2" }}
 		b.restart()
 		clusters := map[provisioner.Mark]*life{provisioner.MarkOf("c1", "metal", "web"): a, provisioner.MarkOf("c2", "metal", "web"): b}
 		id := a.engine.Discover(demo.Machine{Inventory: demo.SampleInventory("found")})

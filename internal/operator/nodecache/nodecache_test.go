@@ -144,23 +144,23 @@ func newTestCache(e *fakeEngine, opts Options) (*Cache, *time.Time, *[]string) {
 	opts.Now = func() time.Time { return now }
 	opts.Logger = slog.New(slog.DiscardHandler)
 	f := New(e, opts)
-	heard := &[]string{}
+	reported := &[]string{}
 	f.Subscribe(func(changes []Change) {
 		for _, c := range changes {
 			text := c.Node.ID
 			if c.Gone {
 				text += " gone"
 			}
-			*heard = append(*heard, text)
+			*reported = append(*reported, text)
 		}
-		slices.Sort(*heard)
+		slices.Sort(*reported)
 	})
-	return f, &now, heard
+	return f, &now, reported
 }
 
 func TestManyNodesAreAskedForByChangeAndSweptAtAnInterval(t *testing.T) {
 	e := newFakeEngine(5)
-	f, now, heard := newTestCache(e, Options{SweepAlways: 2, SweepInterval: 10 * time.Minute})
+	f, now, reported := newTestCache(e, Options{SweepAlways: 2, SweepInterval: 10 * time.Minute})
 	refresh := func() provisioner.ListOptions {
 		t.Helper()
 		if err := f.Refresh(t.Context(), 0); err != nil {
@@ -171,10 +171,10 @@ func TestManyNodesAreAskedForByChangeAndSweptAtAnInterval(t *testing.T) {
 	if got := refresh(); !got.ChangedSince.IsZero() {
 		t.Errorf("first list = %+v, want everything", got)
 	}
-	if len(*heard) != 5 {
-		t.Errorf("heard of %v, want all five", *heard)
+	if len(*reported) != 5 {
+		t.Errorf("changes of %v, want all five", *reported)
 	}
-	*heard = nil
+	*reported = nil
 
 	e.set(provisioner.Node{ID: "n001", State: node.Manageable, UpdatedAt: start.Add(time.Minute)})
 	delete(e.nodes, "n002")
@@ -182,10 +182,10 @@ func TestManyNodesAreAskedForByChangeAndSweptAtAnInterval(t *testing.T) {
 	if got, want := refresh().ChangedSince, start.Add(-overlap); !got.Equal(want) {
 		t.Errorf("second list from %s, want %s", got, want)
 	}
-	if diff := cmp.Diff([]string{"n001"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"n001"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
-	*heard = nil
+	*reported = nil
 
 	newest := start.Add(time.Minute)
 	for _, step := range []struct {
@@ -204,25 +204,25 @@ func TestManyNodesAreAskedForByChangeAndSweptAtAnInterval(t *testing.T) {
 			t.Errorf("list from %s, want %s", got, step.want)
 		}
 	}
-	*heard = nil
+	*reported = nil
 
 	*now = now.Add(10 * time.Minute)
 	if got := refresh(); !got.ChangedSince.IsZero() {
 		t.Errorf("list after the sweep interval = %+v, want everything", got)
 	}
-	if diff := cmp.Diff([]string{"n002 gone"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"n002 gone"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
 }
 
 func TestFewNodesAreAlwaysListedInFull(t *testing.T) {
 	e := newFakeEngine(2)
-	f, _, heard := newTestCache(e, Options{})
+	f, _, reported := newTestCache(e, Options{})
 	_ = f.Refresh(t.Context(), 0)
 	delete(e.nodes, "n000")
-	*heard = nil
+	*reported = nil
 	_ = f.Refresh(t.Context(), 0)
-	if diff := cmp.Diff([]string{"n000 gone"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"n000 gone"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
 }
@@ -232,19 +232,19 @@ func TestHeartbeatsAreNoChangeUnlessTheAgentWasSilent(t *testing.T) {
 		return provisioner.Node{ID: "n000", State: node.Enroll, UpdatedAt: start.Add(at), Agent: provisioner.Agent{LastHeartbeat: start.Add(at)}}
 	}
 	e := newFakeEngine(1)
-	f, _, heard := newTestCache(e, Options{AgentWindow: 5 * time.Minute})
+	f, _, reported := newTestCache(e, Options{AgentWindow: 5 * time.Minute})
 	e.set(heartbeat(0))
 	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
+	*reported = nil
 	e.set(heartbeat(2 * time.Minute))
 	_ = f.Refresh(t.Context(), 0)
-	if len(*heard) != 0 {
-		t.Errorf("heard of %v after a heartbeat in time", *heard)
+	if len(*reported) != 0 {
+		t.Errorf("changes of %v after a heartbeat in time", *reported)
 	}
 	e.set(heartbeat(8 * time.Minute))
 	_ = f.Refresh(t.Context(), 0)
-	if len(*heard) != 1 {
-		t.Errorf("heard of %v after a silence, want the node", *heard)
+	if len(*reported) != 1 {
+		t.Errorf("changes of %v after a silence, want the node", *reported)
 	}
 	if n, _ := f.Node("n000"); !n.Agent.LastHeartbeat.Equal(start.Add(8 * time.Minute)) {
 		t.Errorf("last heartbeat %s, want the newest", n.Agent.LastHeartbeat)
@@ -254,16 +254,16 @@ func TestHeartbeatsAreNoChangeUnlessTheAgentWasSilent(t *testing.T) {
 func TestOlderAnswerThatComesLaterIsIgnored(t *testing.T) {
 	for _, after := range []time.Duration{time.Second, time.Hour} {
 		e := newFakeEngine(1)
-		f, _, heard := newTestCache(e, Options{})
+		f, _, reported := newTestCache(e, Options{})
 		_ = f.Refresh(t.Context(), 0)
-		*heard = nil
+		*reported = nil
 		e.listed = func() {
 			e.set(provisioner.Node{ID: "n000", State: node.Available, UpdatedAt: start.Add(after)})
 			_, _ = f.Reread(t.Context(), "n000")
 		}
 		_ = f.Refresh(t.Context(), 0)
-		if n, _ := f.Node("n000"); n.State != node.Available || len(*heard) != 0 {
-			t.Errorf("changed after %s: state %q, heard of %v; want the newer state and nothing", after, n.State, *heard)
+		if n, _ := f.Node("n000"); n.State != node.Available || len(*reported) != 0 {
+			t.Errorf("changed after %s: state %q, changes of %v; want the newer state and nothing", after, n.State, *reported)
 		}
 	}
 }
@@ -344,18 +344,18 @@ func TestGenerationShowsEveryChangeAndNoHeartbeat(t *testing.T) {
 
 func TestWokenNodesAreToldOfWithoutAChange(t *testing.T) {
 	e := newFakeEngine(2)
-	f, _, heard := newTestCache(e, Options{})
+	f, _, reported := newTestCache(e, Options{})
 	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
+	*reported = nil
 	f.Wake([]string{"n001", ""})
-	if diff := cmp.Diff([]string{"", "n001"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"", "n001"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
 }
 
 func TestAllNodesAreToldOfWhenTheEngineHasAnotherVersion(t *testing.T) {
 	e := newFakeEngine(2)
-	f, _, heard := newTestCache(e, Options{})
+	f, _, reported := newTestCache(e, Options{})
 	for _, step := range []struct {
 		version string
 		err     error
@@ -370,12 +370,12 @@ func TestAllNodesAreToldOfWhenTheEngineHasAnotherVersion(t *testing.T) {
 		{"1.95", nil, []string{}},
 		{"1.82", nil, []string{"n000", "n001"}},
 	} {
-		*heard = []string{}
+		*reported = []string{}
 		e.version, e.versionErr = step.version, step.err
 		if err := f.Refresh(t.Context(), 0); err != nil {
 			t.Errorf("error = %v, want that of the list alone", err)
 		}
-		if diff := cmp.Diff(step.want, *heard); diff != "" {
+		if diff := cmp.Diff(step.want, *reported); diff != "" {
 			t.Errorf("changes after a poll with version %q differ (-want +got):\n%s", step.version, diff)
 		}
 	}
@@ -383,9 +383,9 @@ func TestAllNodesAreToldOfWhenTheEngineHasAnotherVersion(t *testing.T) {
 
 func TestRecoveryOfAPollIsToldToThoseWhoseNodeIsNotKnown(t *testing.T) {
 	e := newFakeEngine(1)
-	f, _, heard := newTestCache(e, Options{})
+	f, _, reported := newTestCache(e, Options{})
 	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
+	*reported = nil
 	for _, step := range []struct {
 		err  error
 		want []string
@@ -398,7 +398,7 @@ func TestRecoveryOfAPollIsToldToThoseWhoseNodeIsNotKnown(t *testing.T) {
 	} {
 		e.err = step.err
 		_ = f.Refresh(t.Context(), 0)
-		if diff := cmp.Diff(step.want, append([]string{}, *heard...)); diff != "" {
+		if diff := cmp.Diff(step.want, append([]string{}, *reported...)); diff != "" {
 			t.Errorf("changes after a poll with error %v differ (-want +got):\n%s", step.err, diff)
 		}
 	}
@@ -406,9 +406,9 @@ func TestRecoveryOfAPollIsToldToThoseWhoseNodeIsNotKnown(t *testing.T) {
 
 func TestDeletedNodeIsRemovedFromTheCache(t *testing.T) {
 	e := newFakeEngine(2)
-	f, _, heard := newTestCache(e, Options{})
+	f, _, reported := newTestCache(e, Options{})
 	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
+	*reported = nil
 	delete(e.nodes, "n001")
 	if _, err := f.Fetch(t.Context(), "n001"); !errors.Is(err, provisioner.ErrNotFound) {
 		t.Fatalf("error = %v, want not found", err)
@@ -416,7 +416,7 @@ func TestDeletedNodeIsRemovedFromTheCache(t *testing.T) {
 	if _, known := f.Node("n001"); known {
 		t.Error("node is still in the cache")
 	}
-	if diff := cmp.Diff([]string{"n001 gone"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"n001 gone"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
 }
@@ -461,9 +461,9 @@ func TestStartPollsEveryIntervalUntilItIsStopped(t *testing.T) {
 
 func TestRereadTellsOnlyOfALostNode(t *testing.T) {
 	e := newFakeEngine(2)
-	f, _, heard := newTestCache(e, Options{Interval: time.Hour})
+	f, _, reported := newTestCache(e, Options{Interval: time.Hour})
 	_ = f.Refresh(t.Context(), 0)
-	*heard = nil
+	*reported = nil
 	e.set(provisioner.Node{ID: "n001", State: node.Manageable, UpdatedAt: start.Add(time.Second)})
 	before := f.Generation()
 	if n, err := f.Reread(t.Context(), "n001"); err != nil || n.State != node.Manageable {
@@ -472,18 +472,18 @@ func TestRereadTellsOnlyOfALostNode(t *testing.T) {
 	if n, _ := f.Node("n001"); n.State != node.Manageable || f.Generation() == before {
 		t.Errorf("cache has state %q in generation %d, want the new ones", n.State, f.Generation())
 	}
-	if len(*heard) > 0 {
-		t.Errorf("subscribers were told of %v, want nothing", *heard)
+	if len(*reported) > 0 {
+		t.Errorf("subscribers were told of %v, want nothing", *reported)
 	}
 	_ = f.Refresh(t.Context(), 0)
-	if len(*heard) > 0 {
-		t.Errorf("the next list told subscribers of %v, want nothing", *heard)
+	if len(*reported) > 0 {
+		t.Errorf("the next list told subscribers of %v, want nothing", *reported)
 	}
 	delete(e.nodes, "n001")
 	if _, err := f.Reread(t.Context(), "n001"); !errors.Is(err, provisioner.ErrNotFound) {
 		t.Errorf("error = %v, want not found", err)
 	}
-	if diff := cmp.Diff([]string{"n001 gone"}, *heard); diff != "" {
+	if diff := cmp.Diff([]string{"n001 gone"}, *reported); diff != "" {
 		t.Errorf("changes differ (-want +got):\n%s", diff)
 	}
 }
@@ -491,10 +491,10 @@ func TestRereadTellsOnlyOfALostNode(t *testing.T) {
 func TestWhoDoesNotActOnNodesIsToldOfAllChangesOnce(t *testing.T) {
 	e := newFakeEngine(1)
 	f, _, _ := newTestCache(e, Options{Interval: time.Hour})
-	var heard []node.State
+	var reported []node.State
 	f.SubscribeToAll(func(changes []Change) {
 		for _, c := range changes {
-			heard = append(heard, c.Node.State)
+			reported = append(reported, c.Node.State)
 		}
 	})
 	_ = f.Refresh(t.Context(), 0)
@@ -505,7 +505,7 @@ func TestWhoDoesNotActOnNodesIsToldOfAllChangesOnce(t *testing.T) {
 		_ = f.Refresh(t.Context(), 0)
 	}
 	f.Note(provisioner.Node{ID: "n000", State: node.Available, Mark: "mark", UpdatedAt: start.Add(3 * time.Second)})
-	if diff := cmp.Diff([]node.State{node.Enroll, node.Cleaning, node.Available, node.Available}, heard); diff != "" {
+	if diff := cmp.Diff([]node.State{node.Enroll, node.Cleaning, node.Available, node.Available}, reported); diff != "" {
 		t.Errorf("states differ (-want +got):\n%s", diff)
 	}
 }

@@ -118,14 +118,14 @@ func TestDeletedSubscriptionGoesWhenItsBMCCannotBeAskedForIt(t *testing.T) {
 			}, Status: tt.status}
 			s.Spec.HostName, s.Spec.Destination = "web", "https://events.example.com/"
 			r := reconcilerOf(t, &fakeBMC{listErr: tt.err}, newHost(), s)
-			heard := events.NewFakeRecorder(1)
-			r.Recorder, r.Now = heard, func() time.Time { return deleted.Add(tt.after) }
+			recorder := events.NewFakeRecorder(1)
+			r.Recorder, r.Now = recorder, func() time.Time { return deleted.Add(tt.after) }
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s)}); err != nil {
 				t.Fatal(err)
 			}
 			err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s)
-			if gone := apierrors.IsNotFound(err); gone != tt.goes || len(heard.Events) != map[bool]int{true: 1}[gone] {
-				t.Errorf("gone: %t (%v) with %d events, want %t", gone, err, len(heard.Events), tt.goes)
+			if gone := apierrors.IsNotFound(err); gone != tt.goes || len(recorder.Events) != map[bool]int{true: 1}[gone] {
+				t.Errorf("gone: %t (%v) with %d events, want %t", gone, err, len(recorder.Events), tt.goes)
 			}
 		})
 	}
