@@ -58,11 +58,11 @@ const inBand = "agent"
 // sent a heartbeat, or its inspection has ended, within the window before now. The end of an
 // inspection through the BMC does not count, because no ramdisk took part.
 func Alive(n *node.Node, now time.Time, window time.Duration) bool {
-	heard := LastHeartbeat(n)
-	if n.Interfaces[node.InspectInterface] == inBand && n.InspectionFinishedAt.After(heard) {
-		heard = n.InspectionFinishedAt
+	last := LastHeartbeat(n)
+	if n.Interfaces[node.InspectInterface] == inBand && n.InspectionFinishedAt.After(last) {
+		last = n.InspectionFinishedAt
 	}
-	return !heard.IsZero() && now.Sub(heard) <= window
+	return !last.IsZero() && now.Sub(last) <= window
 }
 
 // FastTrack reports whether the node's ramdisk keeps running between phases. The node's

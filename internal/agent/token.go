@@ -59,9 +59,9 @@ func DecideToken(n *node.Node, hardware node.HardwareAttributes, now time.Time, 
 // replaceable reports whether a restarted ramdisk may get the token of a node. When the engine
 // restarts a machine through its BMC, it removes the token itself. A machine without a BMC, and so
 // its agent, is restarted by people at any time. For an inspection, people may have to restart any
-// machine; as long as the agent that has the token has not been heard since, no step was begun on
-// it. No step was begun either on an agent that was never heard. The answer with its token may have
-// been lost, for example if the engine died before it could send the answer.
+// machine; as long as the agent that has the token has sent no heartbeat since, no step was begun
+// on it. No step was begun either on an agent that never sent one. The answer with its token may
+// have been lost, for example if the engine died before it could send the answer.
 func replaceable(n *node.Node, hardware node.HardwareAttributes) bool {
 	inspected := n.ProvisionState == node.Inspecting || n.ProvisionState == node.InspectWait ||
 		n.DriverInternalInfo.Text(RebootSeenKey) != ""
@@ -82,13 +82,13 @@ func CommandRuns(n *node.Node) bool {
 	return false
 }
 
-// Silence returns for how long the agent that has the node's token has not been heard.
+// Silence returns for how long the agent that has the token of the node has sent no heartbeat.
 func Silence(n *node.Node, now time.Time) time.Duration {
-	heard := LastHeartbeat(n)
-	if issued := timeAt(n, knownSinceKey); issued.After(heard) {
-		heard = issued
+	last := LastHeartbeat(n)
+	if issued := timeAt(n, knownSinceKey); issued.After(last) {
+		last = issued
 	}
-	return now.Sub(heard)
+	return now.Sub(last)
 }
 
 // knownSinceKey is when the agent that has the current token became known. RFC 3339, UTC.

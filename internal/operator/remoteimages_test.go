@@ -8,12 +8,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// deafEngine panics when it is asked for anything.
-type deafEngine struct{ provisioner.Engine }
+// uncalledEngine panics when it is asked for anything.
+type uncalledEngine struct{ provisioner.Engine }
 
 func TestEngineGetsNoURLOfItsOwnMachine(t *testing.T) {
 	const local = "http://169.254.169.254/latest/meta-data"
-	engine := remoteImages{deafEngine{}}
+	engine := remoteImages{uncalledEngine{}}
 	image := &provisioner.Deployment{Image: &v1alpha1.Image{URL: local}}
 	sums := provisioner.Deployment{Image: &v1alpha1.Image{URL: "http://192.0.2.1/a", Checksum: local}}
 	firmware := provisioner.FirmwareSteps([]provisioner.FirmwareUpdate{{Component: "bmc", URL: "http://192.0.2.1/a"}, {Component: "bios", URL: local}})

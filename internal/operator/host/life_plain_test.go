@@ -179,17 +179,17 @@ func TestConfirmationThatAMachineIsOffCountsForOneRemoval(t *testing.T) {
 	}
 }
 
-// deaf loses the answers to requests to remove a deployment, and to abort.
-type deaf struct{ *demo.Engine }
+// lostAnswers is an engine that loses the answers to requests to remove a deployment, and to abort.
+type lostAnswers struct{ *demo.Engine }
 
-func (d deaf) Undeploy(ctx context.Context, id string) error {
+func (d lostAnswers) Undeploy(ctx context.Context, id string) error {
 	if err := d.Engine.Undeploy(ctx, id); err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: the answer is lost", provisioner.ErrUnreachable)
 }
 
-func (d deaf) Abort(ctx context.Context, id string) error {
+func (d lostAnswers) Abort(ctx context.Context, id string) error {
 	if err := d.Engine.Abort(ctx, id); err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (d deaf) Abort(ctx context.Context, id string) error {
 func TestMachineCanBeConfirmedOffWhenTheAnswerToTheRemovalWasLost(t *testing.T) {
 	const name = "demo-plain"
 	l := newLife(t, nil)
-	l.change = func(c *Config) { c.Engine = deaf{l.engine} }
+	l.change = func(c *Config) { c.Engine = lostAnswers{l.engine} }
 	l.restart()
 	l.addPlain(name, func(h *v1alpha1.BareMetalHost) {
 		withImage(h)

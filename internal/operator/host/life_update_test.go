@@ -152,7 +152,7 @@ func TestFirmwareOfAnUpdateThatADeploymentTookAlongIsWritten(t *testing.T) {
 func TestUpdateIsNoSuccessWhoseAbortHadNoAnswer(t *testing.T) {
 	other := v1alpha1.FirmwareUpdate{Component: "bios", URL: "https://images/bios"}
 	l := newUpdate(t, time.Hour)
-	l.change = func(c *Config) { c.Engine = deaf{l.engine} }
+	l.change = func(c *Config) { c.Engine = lostAnswers{l.engine} }
 	l.restart()
 	l.until("web", "updated", func(*v1alpha1.BareMetalHost) bool { return l.count("web", askService) == 1 })
 	l.now = l.now.Add(l.pass("web"))
@@ -232,10 +232,10 @@ func (l *life) arrives(name, status string) {
 	l.restart()
 }
 
-// stubborn is an engine whose machines keep their boot timeout.
-type stubborn struct{ *demo.Engine }
+// ignoresSettings is an engine whose machines keep their boot timeout.
+type ignoresSettings struct{ *demo.Engine }
 
-func (stubborn) Settings(context.Context, string) ([]provisioner.Setting, error) {
+func (ignoresSettings) Settings(context.Context, string) ([]provisioner.Setting, error) {
 	return []provisioner.Setting{{Name: "BootTimeout", Value: "5"}}, nil
 }
 
@@ -264,7 +264,7 @@ func TestSettingsThatAMachineDoesNotTakeAreAppliedOnceAlsoWhenItsHostIsMoved(t *
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newLife(t, func(c *Config) { c.Engine = stubborn{c.Engine.(*demo.Engine)} })
+			l := newLife(t, func(c *Config) { c.Engine = ignoresSettings{c.Engine.(*demo.Engine)} })
 			l.engine = demo.New(demo.Options{Now: func() time.Time { return l.now }, Durations: map[demo.Verb]time.Duration{demo.VerbService: 5 * time.Minute, demo.VerbClean: 5 * time.Minute}})
 			l.restart()
 			l.add("web", tt.image)
