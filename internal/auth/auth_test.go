@@ -456,13 +456,13 @@ func TestNothingIsComparedForAClientThatClosedItsConnection(t *testing.T) {
 		}
 		running := verify(t.Context(), "ann", "secret")
 		closed := verify(ctx, "bob", "guess")
-		patient := verify(t.Context(), "bob", "other")
+		other := verify(t.Context(), "bob", "other")
 		cancel()
 		if err := <-closed; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want the end of the request", err)
 		}
 		close(release)
-		for _, result := range []<-chan error{running, patient} {
+		for _, result := range []<-chan error{running, other} {
 			if err := <-result; err != nil {
 				t.Errorf("got %v", err)
 			}

@@ -17,7 +17,7 @@ import (
 // Limits of sending an image. The server's own limits are for short answers.
 const (
 	sendWithin  = time.Hour        // the whole answer, including the wait for the image's download
-	writeWithin = 30 * time.Second // time in which a machine must take the next bytes, see patientWriter
+	writeWithin = 30 * time.Second // time in which a machine must take the next bytes, see deadlineWriter
 	fetchWithin = 10 * time.Minute // wait for the image's download
 )
 
@@ -122,7 +122,7 @@ func (s *service) send(w http.ResponseWriter, r *http.Request, n *node.Node, ver
 		return errors.Join(errBusy, err)
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
-	http.ServeContent(&patientWriter{ResponseWriter: w, control: control, end: end}, r, "", latest(files), body)
+	http.ServeContent(&deadlineWriter{ResponseWriter: w, control: control, end: end}, r, "", latest(files), body)
 	return nil
 }
 
@@ -156,16 +156,16 @@ func latest(files []*imagecache.Image) time.Time {
 	return last
 }
 
-// patientWriter ends an answer if the reader takes no bytes for writeWithin, or if the answer is
+// deadlineWriter ends an answer if the reader takes no bytes for writeWithin, or if the answer is
 // not complete at the time end.
-type patientWriter struct {
+type deadlineWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	end     time.Time
 }
 
 // Write writes a part of the answer. Package http writes 32 KiB at a time.
-func (w *patientWriter) Write(part []byte) (int, error) {
+func (w *deadlineWriter) Write(part []byte) (int, error) {
 	deadline := time.Now().Add(writeWithin)
 	if deadline.After(w.end) {
 		deadline = w.end

@@ -70,9 +70,9 @@ func (c *Cache) begin(s source) *download {
 	return d
 }
 
-// patience returns the limit for a wait for a turn or an answer. If the image is in the cache it is
-// used anyway, so callers need not wait for long.
-func (d *download) patience(usual time.Duration) time.Duration {
+// waitLimit returns the limit for a wait for a turn or an answer. If the image is in the cache it
+// is used anyway, so callers need not wait for long.
+func (d *download) waitLimit(usual time.Duration) time.Duration {
 	if d.have != nil {
 		return checkWithin
 	}
@@ -81,7 +81,7 @@ func (d *download) patience(usual time.Duration) time.Duration {
 
 // enter waits for the turn of a download.
 func (d *download) enter(ctx context.Context) (leave func(), err error) {
-	wait, cancel := context.WithTimeout(ctx, d.patience(downloadWithin))
+	wait, cancel := context.WithTimeout(ctx, d.waitLimit(downloadWithin))
 	defer cancel()
 	leave, err = d.cache.slots.Enter(wait, d.server())
 	switch {
@@ -147,8 +147,8 @@ var errStopped = errors.New("the engine was stopped before the download ended")
 func (d *download) try(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	patience := d.patience(stallWithin)
-	waiting := time.AfterFunc(patience, func() { cancel(stalledError(patience)) })
+	limit := d.waitLimit(stallWithin)
+	waiting := time.AfterFunc(limit, func() { cancel(stalledError(limit)) })
 	defer waiting.Stop()
 	answer, err := d.ask(ctx)
 	if err != nil {

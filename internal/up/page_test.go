@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pagePatience bounds each command of a page, and each wait of a reader.
-const pagePatience = 3 * time.Minute
+// pageTimeout bounds each command of a page, and each wait of a reader.
+const pageTimeout = 3 * time.Minute
 
 // page runs the commands of a documentation page as its reader does, in the folder of the sources.
 type page struct {
@@ -81,7 +81,7 @@ func (p *page) shell(ctx context.Context, t *testing.T, command string) *exec.Cm
 // run runs a command that ends, and keeps the variables that it sets.
 func (p *page) run(t *testing.T, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
+	ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 	defer cancel()
 	kept := filepath.Join(t.TempDir(), "environment")
 	output, err := p.shell(ctx, t, "set -ea; "+command+"\n/usr/bin/env -0 >"+kept).CombinedOutput()
@@ -98,7 +98,7 @@ func (p *page) run(t *testing.T, command string) {
 // watch runs a command until the reader types Ctrl-C.
 func (p *page) watch(t *testing.T, command string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
+	ctx, cancel := context.WithTimeout(t.Context(), pageTimeout)
 	defer cancel()
 	cmd := p.shell(ctx, t, "exec "+command)
 	stdout, err := cmd.StdoutPipe()

@@ -116,7 +116,7 @@ func TestAttackerGetsNoTokenOfALiveAgent(t *testing.T) {
 			t.Fatalf("lookup %d: %d with the token %q", asked, status, token)
 		}
 	}
-	process.Eventually(t, patience, "a call to the agent", func() bool {
+	process.Eventually(t, waitTimeout, "a call to the agent", func() bool {
 		ask()
 		return r.calls.Load() > 0
 	})
@@ -149,7 +149,7 @@ func TestSilentAgentIsReplacedOnlyWhereARamdiskIsExpected(t *testing.T) {
 	machine := e.clientAt(netip.MustParseAddr("127.0.1.2"))
 	replaced := func(r *ramdisk) (token string) {
 		t.Helper()
-		process.Eventually(t, patience, "a new token", func() bool {
+		process.Eventually(t, waitTimeout, "a new token", func() bool {
 			var status int
 			status, token = machine.lookUp(t, "addresses="+r.mac)
 			if status != http.StatusOK && status != http.StatusConflict {
@@ -249,7 +249,7 @@ func TestLookupsMakeTheEngineCallAgentsRarely(t *testing.T) {
 func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 	e.t.Helper()
 	const sources = 32
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(e.t.Context(), waitTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	may := func() bool {
@@ -271,6 +271,6 @@ func (e *engine) lookUpAll(ramdisks []*ramdisk, goOn func() bool) {
 	}
 	attackers.Wait()
 	if ctx.Err() != nil {
-		e.t.Errorf("not within %s", patience)
+		e.t.Errorf("not within %s", waitTimeout)
 	}
 }

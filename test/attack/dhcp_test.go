@@ -97,7 +97,7 @@ func (f *filter) awaitFiles(want map[string]string) {
 			f.t.Log(wrong)
 		}
 	}()
-	process.Eventually(f.t, patience, "files in "+f.hosts, func() bool {
+	process.Eventually(f.t, waitTimeout, "files in "+f.hosts, func() bool {
 		files := f.files()
 		wrong = ""
 		for name, text := range want {
@@ -166,7 +166,7 @@ func TestHugeMachinesTakeNoDHCPFromOthers(t *testing.T) {
 		e.clientAt(mallory).must(t, http.MethodPost, "/v1/continue_inspection", inventoryOf(macs...))
 	}
 	e.refusePosts()
-	process.Eventually(t, patience, "the ports of all machines", func() bool { return e.count("ports") >= hugeMachines*claimsOfOne })
+	process.Eventually(t, waitTimeout, "the ports of all machines", func() bool { return e.count("ports") >= hugeMachines*claimsOfOne })
 	served(wantIdle, squatted) // as long as nobody else has its address
 	idle.awaitFiles(wantIdle)
 

@@ -80,8 +80,8 @@ func startEngine(t *testing.T, database string, settings ...string) *engine {
 	return e
 }
 
-// patience bounds waits for what has no bound of its own.
-const patience = 15 * time.Second
+// waitTimeout bounds waits for what has no bound of its own.
+const waitTimeout = 15 * time.Second
 
 // client is a person or machine with an address of its own.
 type client struct {
@@ -191,7 +191,7 @@ func (e *engine) provision(n node, verb, state string) {
 
 func (e *engine) awaitState(n node, state string) {
 	e.t.Helper()
-	process.Eventually(e.t, patience, "the state "+state, func() bool {
+	process.Eventually(e.t, waitTimeout, "the state "+state, func() bool {
 		return e.show(n)["provision_state"] == state
 	})
 }

@@ -77,7 +77,7 @@ func (e *engine) keepBusy(n node) {
 	c.must(e.t, http.MethodPatch, "/v1/nodes/"+n.uuid, `[{"op":"add","path":"/driver_info/fake_power_delay","value":30}]`)
 	// The machine is on already.
 	c.must(e.t, http.MethodPut, "/v1/nodes/"+n.uuid+"/states/power", `{"target":"rebooting"}`)
-	process.Eventually(e.t, patience, "the node is reserved", func() bool {
+	process.Eventually(e.t, waitTimeout, "the node is reserved", func() bool {
 		return c.must(e.t, http.MethodGet, "/v1/nodes/"+n.uuid+"?fields=reservation", "")["reservation"] != nil
 	})
 }

@@ -89,7 +89,7 @@ type poweredNode struct {
 
 // awaitPowerStates waits until this many nodes know that their machines are off.
 func (e *engine) awaitPowerStates(ctx context.Context, count int) error {
-	ctx, cancel := context.WithTimeout(ctx, powerPatience)
+	ctx, cancel := context.WithTimeout(ctx, powerTimeout)
 	defer cancel()
 	c, err := e.dial(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	deployments = 1000
 	// deploySpeed is how much faster than usual the agents of the machines work and wait.
 	deploySpeed = 20
-	// deployPatience bounds the whole section.
-	deployPatience = 10 * time.Minute
+	// deployTimeout bounds the whole section.
+	deployTimeout = 10 * time.Minute
 )
 
 // deployLimits let the engine work on all machines at the same time.
@@ -31,7 +31,7 @@ var deployLimits = append([]string{
 // time, with Redfish BMCs over verified TLS, and how much memory that needs. The machines are in
 // another process. Their agents download, verify and write the image.
 func benchDeploy(ctx context.Context, b *bench) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, deployPatience, fmt.Errorf("%d deployments took longer than %s", deployments, deployPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, deployTimeout, fmt.Errorf("%d deployments took longer than %s", deployments, deployTimeout))
 	defer cancel()
 	e, err := b.startEngine(ctx, "deploy", deployLimits...)
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	powerSwitched = 100 // how many of them were switched on while no engine ran
 	powerAnswer   = 300 * time.Millisecond
 	powerPause    = 250 * time.Millisecond // between questions to the machines, which cost them milliseconds
-	powerPatience = 5 * time.Minute        // no figures are shown after this time
+	powerTimeout  = 5 * time.Minute        // no figures are shown after this time
 )
 
 const (
@@ -135,7 +135,7 @@ func (b *bench) measurePower(ctx context.Context, data string, m *machines) erro
 // awaitPower waits until every machine has answered. It returns how long after the engine's start
 // that was.
 func (e *engine) awaitPower(ctx context.Context, m *machines) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, powerPatience)
+	ctx, cancel := context.WithTimeout(ctx, powerTimeout)
 	defer cancel()
 	toMachines, err := dial(ctx, m.address)
 	if err != nil {

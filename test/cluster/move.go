@@ -26,7 +26,7 @@ func (c *Cluster) Move(tb testing.TB, to *Management) {
 	for _, m := range []*Management{from, to} {
 		labelDefinitions(tb, m)
 	}
-	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), WaitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "go", "-C", filepath.Join(root(tb), "tools", "clusterctl"), "tool", "clusterctl", //nolint:gosec // the arguments are the test's
 		"move", "--namespace", c.Name, "--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig)

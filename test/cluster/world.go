@@ -35,8 +35,9 @@ import (
 )
 
 const (
-	// Patience bounds every wait. The race detector makes everything slow, and many things wait for others.
-	Patience = 4 * time.Minute
+	// WaitTimeout bounds every wait. The race detector makes everything slow, and many things wait for
+	// others.
+	WaitTimeout = 4 * time.Minute
 	// poll is the pause between two looks.
 	poll = 200 * time.Millisecond
 
@@ -203,7 +204,7 @@ func (w *World) CheckRules(tb testing.TB) {
 // checkRules fails a test if a rule was broken that one of the checkers has the sources of.
 func checkRules(tb testing.TB, checkers ...invariant.Checker) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), WaitTimeout)
 	defer cancel()
 	var said []string // each checker knows other machines, and finds the same about hosts
 	for _, checker := range checkers {
@@ -239,7 +240,7 @@ func (w *World) take(tb testing.TB, n int) []int {
 // Eventually waits until check returns nil, and fails the test with its last error if it does not in time.
 func Eventually(tb testing.TB, check func(context.Context) error) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), WaitTimeout)
 	defer cancel()
 	ticker := time.NewTicker(poll)
 	defer ticker.Stop()
@@ -250,7 +251,7 @@ func Eventually(tb testing.TB, check func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			tb.Fatalf("not within %s: %v", Patience, err)
+			tb.Fatalf("not within %s: %v", WaitTimeout, err)
 		case <-ticker.C:
 		}
 	}

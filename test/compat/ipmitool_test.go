@@ -22,8 +22,8 @@ import (
 // ipmitoolNetwork is the number of the first simulator that ipmitool speaks to.
 const ipmitoolNetwork = 32
 
-// ipmitoolPatience is how long a machine may take to reach the power state that was asked for.
-const ipmitoolPatience = 30 * time.Second
+// ipmitoolTimeout is how long a machine may take to reach the power state that was asked for.
+const ipmitoolTimeout = 30 * time.Second
 
 // ipmitoolSteps are commands of ipmitool with a part of the output, the power state that follows,
 // and what is done to the machine.
@@ -67,7 +67,7 @@ func TestIpmitoolDrivesSimulatedBMCs(t *testing.T) {
 				if said, err := tool.run(step.command); err != nil || !strings.Contains(said, step.says) {
 					t.Errorf("ipmitool %s: %v, said %q, want %q", step.command, err, said, step.says)
 				}
-				process.Eventually(t, ipmitoolPatience, "the power is "+step.power, func() bool {
+				process.Eventually(t, ipmitoolTimeout, "the power is "+step.power, func() bool {
 					said, err := tool.run("chassis power status")
 					return err == nil && strings.Contains(said, "is "+step.power)
 				})
@@ -95,7 +95,7 @@ func TestIpmitoolDrivesSimulatedBMCs(t *testing.T) {
 // awaitRamdisk waits until the machine has booted.
 func (s simulatedBMC) awaitRamdisk(t *testing.T) {
 	t.Helper()
-	process.Eventually(t, ipmitoolPatience, "the ramdisk to run", func() bool {
+	process.Eventually(t, ipmitoolTimeout, "the ramdisk to run", func() bool {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.admin, http.NoBody)
 		must(t, "make request", err)
 		var answer struct{ State sim.State }

@@ -19,9 +19,9 @@ type api struct {
 	client *http.Client
 }
 
-// newAPI returns the API at an address; answers may take as long as patience says.
-func newAPI(address string, patience time.Duration) api {
-	return api{url: "http://" + address, client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+// newAPI returns the API at an address; answers may take as long as timeout says.
+func newAPI(address string, timeout time.Duration) api {
+	return api{url: "http://" + address, client: &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
 // ask sends a request and returns its answer.

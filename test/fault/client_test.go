@@ -21,8 +21,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// clientPatience is how long clients wait for an answer.
-const clientPatience = 5 * time.Second
+// clientTimeout is how long clients wait for an answer.
+const clientTimeout = 5 * time.Second
 
 // subject is a node about which clients make requests. Its machine has the same name.
 type subject struct {

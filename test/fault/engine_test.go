@@ -61,7 +61,7 @@ func (w *world) newEngine(name string) *engine {
 	w.t.Helper()
 	e := &engine{w: w, name: name, address: process.Address(w.t), log: filepath.Join(w.dir, name+".log")}
 	e.proxy, e.database = storetest.ThroughProxy(w.t, w.server.URL)
-	e.api = newAPI(e.address, clientPatience)
+	e.api = newAPI(e.address, clientTimeout)
 	return e
 }
 

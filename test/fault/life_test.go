@@ -87,7 +87,7 @@ func startLife(t *testing.T, s shape, points []killPoint) *life {
 		database = storetest.Postgres(t)
 	}
 	settings = append(settings, "database.dir="+t.TempDir())
-	l.api = newAPI(network.api(), patience)
+	l.api = newAPI(network.api(), waitTimeout)
 	l.engine = startKillableEngine(t, network.api(), database, points, settings...)
 	l.machine = startLifeMachine(t, s, network)
 	if s.discovered && s.vendor != "" {

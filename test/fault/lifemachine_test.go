@@ -90,7 +90,7 @@ func (n lifeNetwork) bmcs() string     { return string(n) + ".128/26" }
 func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 	t.Helper()
 	dir := t.TempDir()
-	m := &lifeMachine{t: t, api: newAPI(network.admin(), patience), authority: filepath.Join(dir, "authority.pem")}
+	m := &lifeMachine{t: t, api: newAPI(network.admin(), waitTimeout), authority: filepath.Join(dir, "authority.pem")}
 	machines := "1"
 	if s.discovered && s.vendor != "" {
 		machines = "2"
@@ -107,7 +107,7 @@ func startLifeMachine(t *testing.T, s shape, network lifeNetwork) *lifeMachine {
 		args = append(args, "--boot-url", "http://"+network.boot()+"/boot.ipxe")
 	}
 	p := process.Run(t, exec.Command(binary, args...), filepath.Join(dir, "machine.log"))
-	process.Eventually(t, patience, "the machine to answer", func() bool {
+	process.Eventually(t, waitTimeout, "the machine to answer", func() bool {
 		if p.Ended() {
 			t.Fatal(p.Failure())
 		}
@@ -195,7 +195,7 @@ func (m *lifeMachine) askBMC(method, address, body string) {
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.SetBasicAuth(bmcUser, bmcPassword)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Timeout: waitTimeout, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	answer, err := client.Do(request)
 	if err != nil {
 		m.t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/test/process"
 )
 
-// patience bounds waits that have no bound of their own.
-const patience = 20 * time.Second
+// waitTimeout bounds waits that have no bound of their own.
+const waitTimeout = 20 * time.Second
 
 // replica is an `ingot engine` in a process of its own.
 type replica struct {

@@ -105,7 +105,7 @@ func TestPausedEngineChangesNothing(t *testing.T) {
 		history[name] = string(other.must("GET", "/v1/nodes/"+name+"/history", nil))
 	}
 	paused.manage("awake")
-	paused.awaitManaged(patience, []string{"awake"}) // its workers have gone on
+	paused.awaitManaged(waitTimeout, []string{"awake"}) // its workers have gone on
 	after := other.nodes()
 	delete(after, "awake")
 	if diff := cmp.Diff(before, after); diff != "" {
@@ -127,7 +127,7 @@ func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 		"name": "wiped", "driver": "fake-hardware", "driver_info": map[string]any{"fake_machine": machines.url + "/machines/wiped"},
 	})
 	killed.manage("wiped")
-	killed.awaitManaged(patience, []string{"wiped"})
+	killed.awaitManaged(waitTimeout, []string{"wiped"})
 	machines.tell(t, "PUT", "/faults", map[string]any{"lose_answer": 1, "only": []string{"wipe"}})
 	killed.must("PUT", "/v1/nodes/wiped/states/provision", map[string]any{
 		"target": "clean", "clean_steps": []map[string]any{{"interface": "deploy", "step": "erase_devices"}},
@@ -139,7 +139,7 @@ func TestWipeThatNobodyKnowsOfIsNotRepeated(t *testing.T) {
 		}
 		return done.Kinds["wipe"]
 	}
-	process.Eventually(t, patience, "the machine to wipe its disks", func() bool { return wipes() == 1 })
+	process.Eventually(t, waitTimeout, "the machine to wipe its disks", func() bool { return wipes() == 1 })
 	killed.Kill()
 	machines.tell(t, "DELETE", "/faults", nil)
 	machines.tell(t, "POST", "/machines/wiped/forget-tasks", nil)

@@ -74,8 +74,8 @@ func startMachines(t *testing.T, seed uint64) api {
 	t.Helper()
 	address := process.Address(t)
 	process.Run(t, exec.Command(binary, "sim", "fake-machines", "--listen", address, "--seed", fmt.Sprint(seed)), filepath.Join(t.TempDir(), "machines.log"))
-	machines := newAPI(address, patience)
-	process.Eventually(t, patience, "machines to answer", func() bool { return machines.read("/counts", new(struct{})) == nil })
+	machines := newAPI(address, waitTimeout)
+	process.Eventually(t, waitTimeout, "machines to answer", func() bool { return machines.read("/counts", new(struct{})) == nil })
 	return machines
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
 )
 
-// patience is how long there have to be fewer hosts than replicas before a set becomes smaller.
-const patience = 60 * time.Second
+// shrinkDelay is how long there have to be fewer hosts than replicas before a set becomes smaller.
+const shrinkDelay = 60 * time.Second
 
 // facts are what the size of a set is decided from.
 type facts struct {
@@ -42,10 +42,10 @@ type falling struct {
 	Marked time.Time `json:"marked,omitzero"`
 }
 
-// due returns when the set may become smaller: after patience, and not before Cluster API has seen
-// the marks.
+// due returns when the set may become smaller: after shrinkDelay, and not before Cluster API has
+// seen the marks.
 func (r *falling) due() time.Time {
-	due, seen := r.Since.Add(patience), r.Marked.Add(markLead)
+	due, seen := r.Since.Add(shrinkDelay), r.Marked.Add(markLead)
 	if seen.After(due) {
 		return seen
 	}
@@ -71,9 +71,9 @@ func (d decision) planned() int32 {
 	return d.replicas
 }
 
-// size decides on the size of a set. A set grows at once. It becomes smaller after patience, to the
-// largest size that was wanted in the meantime. It never has fewer replicas than Machines that hold
-// a host, and does not become smaller during a rollout.
+// size decides on the size of a set. A set grows at once. It becomes smaller after shrinkDelay, to
+// the largest size that was wanted in the meantime. It never has fewer replicas than Machines that
+// hold a host, and does not become smaller during a rollout.
 func size(f facts) decision {
 	wanted, reason := f.wanted()
 	d := decision{replicas: f.replicas, reason: reason}

@@ -55,15 +55,15 @@ func TestSizeFollowsHosts(t *testing.T) {
 		"fewer hosts, a rollout":           {facts{replicas: 3, inUse: 1, rolling: true, bounds: unbounded}, want{3, v1beta2.AutoscaleRolloutReason, nil}},
 		"a rollout begins the wait anew":   {facts{replicas: 3, inUse: 2, rolling: true, falling: since(time.Hour, 2), bounds: unbounded}, want{3, v1beta2.AutoscaleRolloutReason, nil}},
 		"fewer hosts than the least":       {facts{replicas: 3, inUse: 1, bounds: bounds{2, -1}}, want{3, waits, since(0, 2)}},
-		"not long enough":                  {facts{replicas: 3, inUse: 2, falling: since(patience-1, 2), bounds: unbounded}, want{3, waits, since(patience-1, 2)}},
-		"long enough":                      {facts{replicas: 3, inUse: 2, falling: since(patience, 2), bounds: unbounded}, want{2, follows, nil}},
-		"marked a moment ago":              {facts{replicas: 3, inUse: 2, falling: marked(since(patience, 2), time.Second), bounds: unbounded}, want{3, waits, marked(since(patience, 2), time.Second)}},
-		"marks were seen":                  {facts{replicas: 3, inUse: 2, falling: marked(since(patience, 2), markLead), bounds: unbounded}, want{2, follows, nil}},
+		"not long enough":                  {facts{replicas: 3, inUse: 2, falling: since(shrinkDelay-1, 2), bounds: unbounded}, want{3, waits, since(shrinkDelay-1, 2)}},
+		"long enough":                      {facts{replicas: 3, inUse: 2, falling: since(shrinkDelay, 2), bounds: unbounded}, want{2, follows, nil}},
+		"marked a moment ago":              {facts{replicas: 3, inUse: 2, falling: marked(since(shrinkDelay, 2), time.Second), bounds: unbounded}, want{3, waits, marked(since(shrinkDelay, 2), time.Second)}},
+		"marks were seen":                  {facts{replicas: 3, inUse: 2, falling: marked(since(shrinkDelay, 2), markLead), bounds: unbounded}, want{2, follows, nil}},
 		"even fewer meanwhile":             {facts{replicas: 5, inUse: 2, falling: since(30*time.Second, 4), bounds: unbounded}, want{5, waits, since(30*time.Second, 4)}},
 		"more meanwhile, but too few":      {facts{replicas: 5, inUse: 2, free: 2, falling: since(30*time.Second, 3), bounds: unbounded}, want{5, waits, since(30*time.Second, 4)}},
-		"to the most of the time":          {facts{replicas: 5, inUse: 2, falling: since(patience, 4), bounds: unbounded}, want{4, waits, since(0, 2)}},
-		"more at the end":                  {facts{replicas: 5, inUse: 4, falling: since(patience, 2), bounds: unbounded}, want{4, follows, nil}},
-		"to nothing":                       {facts{replicas: 1, falling: since(patience, 0), bounds: unbounded}, want{0, follows, nil}},
+		"to the most of the time":          {facts{replicas: 5, inUse: 2, falling: since(shrinkDelay, 4), bounds: unbounded}, want{4, waits, since(0, 2)}},
+		"more at the end":                  {facts{replicas: 5, inUse: 4, falling: since(shrinkDelay, 2), bounds: unbounded}, want{4, follows, nil}},
+		"to nothing":                       {facts{replicas: 1, falling: since(shrinkDelay, 0), bounds: unbounded}, want{0, follows, nil}},
 		"record of a larger size":          {facts{replicas: 3, inUse: 2, falling: since(time.Hour, 3), bounds: unbounded}, want{3, waits, since(0, 2)}},
 		"record of a clock that went back": {facts{replicas: 3, inUse: 2, falling: since(-time.Second, 2), bounds: unbounded}, want{3, waits, since(0, 2)}},
 		"never below what is in use":       {facts{replicas: 3, inUse: 3, falling: since(time.Hour, 1), bounds: bounds{most: 1}}, want{3, v1beta2.AutoscaleInUseReason, nil}},
@@ -73,7 +73,7 @@ func TestSizeFollowsHosts(t *testing.T) {
 		if diff := cmp.Diff(tc.want, want{d.replicas, d.reason, d.falling}, cmp.AllowUnexported(want{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		if waits := d.falling != nil; waits != (d.again > 0) || d.again > patience {
+		if waits := d.falling != nil; waits != (d.again > 0) || d.again > shrinkDelay {
 			t.Errorf("%s: waits %v, looks again after %s", name, waits, d.again)
 		}
 	}
@@ -90,7 +90,7 @@ func TestSizeKeepsItsPromises(t *testing.T) {
 			t.Errorf("%+v: %d below what is in use", f, d.replicas)
 		case f.rolling && d.replicas < f.replicas:
 			t.Errorf("%+v: %d during a rollout", f, d.replicas)
-		case d.replicas < f.replicas && (f.falling == nil || f.now.Sub(f.falling.Since) < patience):
+		case d.replicas < f.replicas && (f.falling == nil || f.now.Sub(f.falling.Since) < shrinkDelay):
 			t.Errorf("%+v: %d without a wait", f, d.replicas)
 		case d.replicas > f.replicas && d.replicas > f.inUse+f.returning+f.free && d.replicas != f.bounds.least:
 			t.Errorf("%+v: %d, more than there are hosts", f, d.replicas)
@@ -107,7 +107,7 @@ func TestSizeKeepsItsPromises(t *testing.T) {
 
 func allFacts() []facts {
 	var all []facts
-	records := []*falling{nil, {Since: now.Add(-time.Second), Replicas: 1}, {Since: now.Add(-patience)}, {Since: now.Add(-patience), Replicas: 2}, {Since: now.Add(-patience), Replicas: 2, Marked: now.Add(-time.Second)}}
+	records := []*falling{nil, {Since: now.Add(-time.Second), Replicas: 1}, {Since: now.Add(-shrinkDelay)}, {Since: now.Add(-shrinkDelay), Replicas: 2}, {Since: now.Add(-shrinkDelay), Replicas: 2, Marked: now.Add(-time.Second)}}
 	for replicas := range int32(5) {
 		for inUse := range int32(4) {
 			for returning := range int32(2) {

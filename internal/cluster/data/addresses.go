@@ -80,7 +80,7 @@ func (r *reconciler) address(ctx context.Context, d *v1beta2.Metal3Data, host st
 		return retryPause, nil // the watch sees the end of the claim earlier
 	}
 	if claim.Status.AddressRef.Name == "" {
-		return r.patience(claim, p)
+		return r.addressWait(claim, p)
 	}
 	address, err := r.addressOf(ctx, claim)
 	if err != nil || address == nil {
@@ -140,16 +140,16 @@ func (v *values) take(claim *ipamv1.IPAddressClaim, a *ipamv1.IPAddress) error {
 	return nil
 }
 
-// patience returns how long to wait for the provider of a pool. It returns a problem if the
-// provider reports one, or has not answered within addressPatience.
-func (r *reconciler) patience(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
+// addressWait returns how long to wait for the provider of a pool. It returns a problem if the
+// provider reports one, or has not answered within addressTimeout.
+func (r *reconciler) addressWait(claim *ipamv1.IPAddressClaim, p pool) (time.Duration, error) {
 	ready := meta.FindStatusCondition(claim.Status.Conditions, ipamv1.IPAddressClaimReadyCondition)
 	if ready != nil && ready.Status == metav1.ConditionFalse {
 		return 0, problemf("pool %s gives no address: %s: %.512s", p, ready.Reason, ready.Message)
 	}
-	left := addressPatience - r.Now().Sub(claim.CreationTimestamp.Time)
+	left := addressTimeout - r.Now().Sub(claim.CreationTimestamp.Time)
 	if left <= 0 {
-		return 0, problemf("IPAddressClaim %s has had no address of pool %s for %s; look at the pool and at the IPAM provider of its kind", claim.Name, p, addressPatience)
+		return 0, problemf("IPAddressClaim %s has had no address of pool %s for %s; look at the pool and at the IPAM provider of its kind", claim.Name, p, addressTimeout)
 	}
 	return left, nil
 }

@@ -53,9 +53,9 @@ const (
 const (
 	// retryPause follows a problem that a person has to solve.
 	retryPause = time.Minute
-	// addressPatience is how long a provider of addresses may take before the status says
+	// addressTimeout is how long a provider of addresses may take before the status says
 	// that it is waited for.
-	addressPatience = time.Minute
+	addressTimeout = time.Minute
 	// addressPause follows a claim or an address that is gone or differs from that in the cache.
 	addressPause = 5 * time.Second
 )

@@ -59,13 +59,13 @@ func (s *session) change(ctx context.Context, c command, data ...byte) error {
 
 // request sends one datagram and returns the data of its answer. An answer with a
 // completion code that is not zero is a *completionError.
-func (s *session) request(ctx context.Context, patience time.Duration, c command, data []byte) ([]byte, error) {
+func (s *session) request(ctx context.Context, timeout time.Duration, c command, data []byte) ([]byte, error) {
 	if err := s.post(ctx, c, data); err != nil {
 		return nil, err
 	}
 	var code completion
 	var got []byte
-	err := s.wire.receive(ctx, patience, func(datagram []byte) bool {
+	err := s.wire.receive(ctx, timeout, func(datagram []byte) bool {
 		message, ok := s.suite.unseal(s.keys, s.id, datagram)
 		if !ok {
 			return false

@@ -41,10 +41,10 @@ func (w *wire) send(ctx context.Context, datagram []byte) error {
 	return err
 }
 
-// receive waits for a datagram that take accepts. It returns errNoAnswer when patience
+// receive waits for a datagram that take accepts. It returns errNoAnswer when timeout
 // ends before ctx does.
-func (w *wire) receive(ctx context.Context, patience time.Duration, take func(datagram []byte) bool) error {
-	until := time.Now().Add(patience)
+func (w *wire) receive(ctx context.Context, timeout time.Duration, take func(datagram []byte) bool) error {
+	until := time.Now().Add(timeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}

@@ -31,10 +31,10 @@ func (p deprovisioning) reconcile(ctx context.Context, s *scope) (result, error)
 	}
 	steps := deprovisionWorkflow
 	if begun := s.host.Status.OperationHistory.Deprovision.Start; s.now.Sub(begun.Time) > abortTimeout {
-		steps = impatientWorkflow
+		steps = overdueWorkflow
 	}
 	if waitsForBoot(s) {
-		steps = patientWorkflow(steps)
+		steps = manualBootWorkflow(steps)
 	}
 	complete, res, err := p.advance(ctx, s, task{
 		operation: v1alpha1.OperationDeprovision, workflow: steps, reason: v1alpha1.DeprovisioningReason,

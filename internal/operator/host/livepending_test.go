@@ -101,10 +101,10 @@ func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdatedOrCleaned(t *testin
 	})
 	on := func(state node.State) *provisioner.Node { return &provisioner.Node{State: state, Power: node.PowerOn} }
 	for _, tt := range []struct {
-		name    string
-		node    *provisioner.Node
-		patient bool
-		want    offStep
+		name   string
+		node   *provisioner.Node
+		inTime bool
+		want   offStep
 	}{
 		{"in use", on(node.Active), true, offAsk},
 		{"engine at work", on(node.Servicing), true, offWait},
@@ -120,7 +120,7 @@ func TestMachineOfADeletedHostIsNotPoweredOffWhileItIsUpdatedOrCleaned(t *testin
 		{"engine at work for too long", on(node.Servicing), false, offAsk},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := decideOff(h, tt.node, false, tt.patient); got != tt.want {
+			if got := decideOff(h, tt.node, false, tt.inTime); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})

@@ -32,16 +32,16 @@ const (
 )
 
 // decideOff returns the next step of powering off the machine of a host that is being deleted.
-// asked reports that the engine accepted the request to power off. patient reports that a live
+// asked reports that the engine accepted the request to power off. inTime reports that a live
 // update or a cleaning still has time to end: engines do not change the power of a machine during
 // either.
-func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, patient bool) offStep {
+func decideOff(h *v1alpha1.BareMetalHost, n *provisioner.Node, asked, inTime bool) offStep {
 	switch {
 	case n == nil, !reachesMachine(h), h.Spec.DisablePowerOff:
 		return offDone
-	case n.Busy || n.TargetPower != "", patient && (n.State == node.Servicing || n.State == node.Cleaning):
+	case n.Busy || n.TargetPower != "", inTime && (n.State == node.Servicing || n.State == node.Cleaning):
 		return offWait
-	case patient && (n.State == node.ServiceWait || n.State == node.ServiceHold || n.State == node.CleanWait || n.State == node.CleanHold):
+	case inTime && (n.State == node.ServiceWait || n.State == node.ServiceHold || n.State == node.CleanWait || n.State == node.CleanHold):
 		return offAbort
 	case n.Power == node.PowerOff && n.LastError == "":
 		return offDone
@@ -59,8 +59,8 @@ func (p poweringOff) reconcile(ctx context.Context, s *scope) (result, error) {
 	record := *s.operation(v1alpha1.OperationPower)
 	s.working(v1alpha1.PoweringOffBeforeDeleteReason, "Powering the machine off before the host is deleted")
 	var err error
-	patient := s.now.Sub(s.host.DeletionTimestamp.Time) < abortTimeout
-	switch decideOff(s.host, s.node, record.Request == askOff && record.Accepted, patient) {
+	inTime := s.now.Sub(s.host.DeletionTimestamp.Time) < abortTimeout
+	switch decideOff(s.host, s.node, record.Request == askOff && record.Accepted, inTime) {
 	case offDone:
 		return s.moveTo(v1alpha1.StateDeleting), nil
 	case offWait:

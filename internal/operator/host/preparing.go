@@ -123,7 +123,7 @@ func (p preparing) reconcile(ctx context.Context, s *scope) (result, error) {
 		message: messagePreparing, failed: messageFailed,
 	}
 	if waitsForBoot(s) {
-		t.workflow, t.reason, t.message = patientWorkflow(prepareWorkflow), v1alpha1.WaitingForManualBootReason, silence(s.node.Agent.LastHeartbeat)
+		t.workflow, t.reason, t.message = manualBootWorkflow(prepareWorkflow), v1alpha1.WaitingForManualBootReason, silence(s.node.Agent.LastHeartbeat)
 	}
 	complete, res, err := p.advance(ctx, s, t)
 	if !complete {

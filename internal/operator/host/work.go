@@ -57,8 +57,8 @@ type workStep struct {
 // that another client uses the node.
 type workflow map[node.State]workStep
 
-// patience says which failures count.
-type patience struct {
+// tolerance says which failures count, and what may be removed.
+type tolerance struct {
 	// waiting is true while a failure that was shown is not tried again yet.
 	waiting bool
 	// outdated is true when the last request was made with other inputs than there are now.
@@ -72,7 +72,7 @@ type patience struct {
 
 // decideWork returns the next step of an operation with this workflow, and a message for the steps
 // blocked and failed.
-func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, p patience) (workStep, string) {
+func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, p tolerance) (workStep, string) {
 	next, known := w[n.State]
 	switch {
 	case known && next.action == workDone:
@@ -142,7 +142,7 @@ func isRemovalLost(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 
 // decideMaintenance is decideWork for a node in maintenance that a request for other work does not
 // end.
-func decideMaintenance(n provisioner.Node, p patience) workStep {
+func decideMaintenance(n provisioner.Node, p tolerance) workStep {
 	switch {
 	case n.Fault != node.FaultPowerFailure || !p.leaving:
 		return workStep{action: workBlocked}
@@ -213,7 +213,7 @@ func (w work) advance(ctx context.Context, s *scope, t task) (done bool, res res
 		record.Accepted = false
 	}
 	_, rebuild := s.host.Annotations[v1alpha1.RebuildAnnotation]
-	next, message := decideWork(t.workflow, *s.node, *record, patience{
+	next, message := decideWork(t.workflow, *s.node, *record, tolerance{
 		waiting: wait > 0, outdated: s.isOutdated(*record), leaving: isLeaving(s.host), rebuild: rebuild,
 	})
 	switch next.action {

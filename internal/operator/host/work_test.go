@@ -83,7 +83,7 @@ func TestEveryOperationKnowsWhatToDoInEveryStateOfItsNode(t *testing.T) {
 			if !known {
 				want = blocks
 			}
-			got, message := decideWork(tt.workflow, provisioner.Node{State: state}, v1alpha1.OperationStatus{}, patience{})
+			got, message := decideWork(tt.workflow, provisioner.Node{State: state}, v1alpha1.OperationStatus{}, tolerance{})
 			if name(got) != want {
 				t.Errorf("%s with the node in %q: %s, want %s", operation, state, name(got), want)
 			}
@@ -103,7 +103,7 @@ func TestEveryRequestIsPossibleInItsState(t *testing.T) {
 	for operation, w := range map[string]workflow{
 		"register": registerWorkflow, "inspect": inspectWorkflow, "prepare": prepareWorkflow, "configure": configureWorkflow,
 		"provision": provisionWorkflow, "adopt": adoptWorkflow, "adopt a free node": adoptFreeWorkflow, "deprovision": deprovisionWorkflow,
-		"deprovision at last": impatientWorkflow,
+		"deprovision at last": overdueWorkflow,
 	} {
 		for state, step := range w {
 			if step.request == "" {
@@ -171,7 +171,7 @@ func TestDecideWorkAfterRequestsAndFailures(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, message := decideWork(prepareWorkflow, tt.node, tt.record, patience{waiting: tt.waiting})
+			got, message := decideWork(prepareWorkflow, tt.node, tt.record, tolerance{waiting: tt.waiting})
 			if got.action != tt.want.action || got.request != tt.want.request && tt.want.request != "" || message != tt.message {
 				t.Errorf("got %+v %q, want %+v %q", got, message, tt.want, tt.message)
 			}
@@ -195,7 +195,7 @@ func TestNodeInAStateThatItsHostDoesNotExpectNamesTheWayOut(t *testing.T) {
 		"in use, being cleaned by somebody":        {adoptWorkflow, node.Cleaning, "another client uses it"},
 		"being deployed, and in service by others": {provisionWorkflow, node.Servicing, "another client uses it"},
 	} {
-		got, message := decideWork(tt.workflow, provisioner.Node{ID: "n1", State: tt.state}, v1alpha1.OperationStatus{}, patience{})
+		got, message := decideWork(tt.workflow, provisioner.Node{ID: "n1", State: tt.state}, v1alpha1.OperationStatus{}, tolerance{})
 		if got.action != workBlocked || !strings.Contains(message, tt.want) {
 			t.Errorf("%s: %+v %q, want it blocked with %q", name, got, message, tt.want)
 		}
@@ -207,13 +207,13 @@ func TestOnlyADeletionDoesNotWaitForABMCThatIsLost(t *testing.T) {
 	repaired := provisioner.Node{State: node.Deleting, Maintenance: true, MaintenanceReason: "fan"}
 	for name, tt := range map[string]struct {
 		node provisioner.Node
-		p    patience
+		p    tolerance
 		want action
 	}{
-		"host that stays":                            {lost, patience{}, workBlocked},
-		"host that is deleted":                       {lost, patience{leaving: true}, workFailed},
-		"host that is deleted, after a failure":      {lost, patience{leaving: true, waiting: true}, workHold},
-		"host that is deleted, whose node is mended": {repaired, patience{leaving: true}, workBlocked},
+		"host that stays":                            {lost, tolerance{}, workBlocked},
+		"host that is deleted":                       {lost, tolerance{leaving: true}, workFailed},
+		"host that is deleted, after a failure":      {lost, tolerance{leaving: true, waiting: true}, workHold},
+		"host that is deleted, whose node is mended": {repaired, tolerance{leaving: true}, workBlocked},
 	} {
 		if got, _ := decideWork(deprovisionWorkflow, tt.node, v1alpha1.OperationStatus{}, tt.p); got.action != tt.want {
 			t.Errorf("%s: action %d, want %d", name, got.action, tt.want)
@@ -230,18 +230,18 @@ func TestDeploymentThatIsYoungerThanARemovalIsNotRemovedByIt(t *testing.T) {
 		state  node.State
 		since  time.Duration
 		record v1alpha1.OperationStatus
-		p      patience
+		p      tolerance
 		want   workStep
 	}{
-		"deployed since":                    {node.Active, time.Hour, accepted, patience{}, workStep{}},
-		"deployed since, other inputs":      {node.Active, time.Hour, accepted, patience{outdated: true}, workStep{}},
-		"deployed since, a person insists":  {node.Active, time.Hour, accepted, patience{rebuild: true}, workStep{workAsk, askUndeploy}},
-		"deployed since, and being rescued": {node.Rescue, time.Hour, accepted, patience{}, workStep{}},
-		"being deployed since":              {node.DeployWait, time.Hour, accepted, patience{}, workStep{workAsk, askUndeploy}},
-		"the engine forgot the request":     {node.Active, 0, accepted, patience{}, workStep{workAsk, askUndeploy}},
-		"the request was not sent":          {node.Active, time.Hour, recorded, patience{}, workStep{workAsk, askUndeploy}},
-		"an update was aborted before":      {node.Active, time.Hour, aborted, patience{}, workStep{workAsk, askUndeploy}},
-		"the removal failed":                {node.ErrorState, time.Hour, accepted, patience{}, workStep{workFailed, askUndeploy}},
+		"deployed since":                    {node.Active, time.Hour, accepted, tolerance{}, workStep{}},
+		"deployed since, other inputs":      {node.Active, time.Hour, accepted, tolerance{outdated: true}, workStep{}},
+		"deployed since, a person insists":  {node.Active, time.Hour, accepted, tolerance{rebuild: true}, workStep{workAsk, askUndeploy}},
+		"deployed since, and being rescued": {node.Rescue, time.Hour, accepted, tolerance{}, workStep{}},
+		"being deployed since":              {node.DeployWait, time.Hour, accepted, tolerance{}, workStep{workAsk, askUndeploy}},
+		"the engine forgot the request":     {node.Active, 0, accepted, tolerance{}, workStep{workAsk, askUndeploy}},
+		"the request was not sent":          {node.Active, time.Hour, recorded, tolerance{}, workStep{workAsk, askUndeploy}},
+		"an update was aborted before":      {node.Active, time.Hour, aborted, tolerance{}, workStep{workAsk, askUndeploy}},
+		"the removal failed":                {node.ErrorState, time.Hour, accepted, tolerance{}, workStep{workFailed, askUndeploy}},
 	} {
 		n := provisioner.Node{State: tt.state, StateChangedAt: testNow.Add(tt.since)}
 		if got, message := decideWork(deprovisionWorkflow, n, tt.record, tt.p); got != tt.want {
@@ -253,10 +253,10 @@ func TestDeploymentThatIsYoungerThanARemovalIsNotRemovedByIt(t *testing.T) {
 func TestFailureOfARequestWithOtherInputsIsNotCounted(t *testing.T) {
 	record := v1alpha1.OperationStatus{Request: askManage, Accepted: true}
 	refused := provisioner.Node{State: node.Enroll, LastError: "the BMC refuses the password", StateChangedAt: testNow}
-	if got, _ := decideWork(registerWorkflow, refused, record, patience{}); got.action != workFailed {
+	if got, _ := decideWork(registerWorkflow, refused, record, tolerance{}); got.action != workFailed {
 		t.Errorf("with the same inputs: %+v, want a failure", got)
 	}
-	if got, _ := decideWork(registerWorkflow, refused, record, patience{outdated: true}); got != toManage {
+	if got, _ := decideWork(registerWorkflow, refused, record, tolerance{outdated: true}); got != toManage {
 		t.Errorf("with other inputs: %+v, want another request", got)
 	}
 }
@@ -373,7 +373,7 @@ func TestFailureOfADeploymentIsCountedOnceAndThenRemoved(t *testing.T) {
 		if got := decideProvisioning(host, failed, tt.record); got != tt.want {
 			t.Errorf("%s: %d, want %d", name, got, tt.want)
 		}
-		if got, _ := decideWork(provisionWorkflow, failed, tt.record, patience{}); got.action != workFailed {
+		if got, _ := decideWork(provisionWorkflow, failed, tt.record, tolerance{}); got.action != workFailed {
 			t.Errorf("%s: action %d, want a failure: there is nothing to ask for", name, got.action)
 		}
 	}

@@ -149,15 +149,15 @@ var deprovisionWorkflow = workflow{
 	node.Available:      stepDone,
 }
 
-// impatientWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for too
+// overdueWorkflow is deprovisionWorkflow for an engine that has not aborted a live update for too
 // long. The engine is asked to remove the deployment all the same.
-var impatientWorkflow = with(deprovisionWorkflow, workflow{
+var overdueWorkflow = with(deprovisionWorkflow, workflow{
 	node.ServiceWait: {workAsk, askUndeploy},
 })
 
-// patientWorkflow is w for a machine that only a person can boot. An engine that has given up
+// manualBootWorkflow is w for a machine that only a person can boot. An engine that has given up
 // waiting for it is asked once more.
-func patientWorkflow(w workflow) workflow { return with(w, workflow{node.CleanFailed: toManage}) }
+func manualBootWorkflow(w workflow) workflow { return with(w, workflow{node.CleanFailed: toManage}) }
 
 // with returns a workflow in which the steps of other replace those of w.
 func with(w, other workflow) workflow {

@@ -13,11 +13,11 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// patience is how long searches fail because an inventory cannot be read: it may be the inventory
-// of the machine that is searched for. Afterwards searches go on without it, and one of them tries
-// to read it again every patience. A damaged inventory must not keep all hosts from being
-// registered.
-const patience = 30 * time.Second
+// unreadableTime is how long searches fail because an inventory cannot be read: it may be the
+// inventory of the machine that is searched for. Afterwards searches go on without it, and one of
+// them tries to read it again every unreadableTime. A damaged inventory must not keep all hosts
+// from being registered.
+const unreadableTime = 30 * time.Second
 
 // bmcIndex finds unused nodes by the BMC addresses that their ramdisks reported. No list of the API
 // shows these addresses, only the inventories do. Callers of its methods hold the cache's lock.
@@ -154,9 +154,9 @@ func (c *Cache) goesWithout(ctx context.Context, id string, err error) bool {
 	if told.failing.IsZero() {
 		told.failing = now
 	}
-	over := now.Sub(told.failing) >= patience
+	over := now.Sub(told.failing) >= unreadableTime
 	if over {
-		told.again = now.Add(patience)
+		told.again = now.Add(unreadableTime)
 	}
 	c.bmcs.set(id, told)
 	return over

@@ -146,7 +146,7 @@ func TestInventoryThatNeverCanBeReadHoldsUpNoSearchForLong(t *testing.T) {
 		t.Errorf("error %v, though the machine may be that of the inventory that could not be read", err)
 	}
 	reads("n000", "n001")
-	*now = now.Add(patience)
+	*now = now.Add(unreadableTime)
 	for range 2 {
 		if got, err := f.WithBMC(t.Context(), bmc4); err != nil || len(got) != 1 {
 			t.Errorf("got %v, %v; want the other node", got, err)
@@ -154,7 +154,7 @@ func TestInventoryThatNeverCanBeReadHoldsUpNoSearchForLong(t *testing.T) {
 	}
 	reads("n001")
 	e.damaged = "none"
-	*now = now.Add(patience)
+	*now = now.Add(unreadableTime)
 	if got, err := f.WithBMC(t.Context(), bmc4); err != nil || len(got) != 2 {
 		t.Errorf("got %v, %v; want both nodes", got, err)
 	}
@@ -169,6 +169,6 @@ func TestSearchByBMCFailsAsLongAsTheEngineDeniesAccess(t *testing.T) {
 		if _, err := f.WithBMC(t.Context(), bmc4); !errors.Is(err, provisioner.ErrDenied) {
 			t.Errorf("error %v, want that access is denied", err)
 		}
-		*now = now.Add(patience)
+		*now = now.Add(unreadableTime)
 	}
 }

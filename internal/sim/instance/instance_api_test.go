@@ -40,8 +40,8 @@ const (
 	heartbeat = time.Second
 
 	disk = "/dev/sda"
-	// patience bounds every wait.
-	patience = 120 * time.Second
+	// waitTimeout bounds every wait.
+	waitTimeout = 120 * time.Second
 )
 
 // plane is the control plane of a workload cluster, whose tests have different Nodes.
@@ -149,7 +149,7 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 // eventually waits until check succeeds.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	polltest.Until(t, patience, "the cluster", check)
+	polltest.Until(t, waitTimeout, "the cluster", check)
 }
 
 // machines are simulated machines whose operating systems become Nodes.

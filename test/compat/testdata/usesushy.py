@@ -19,7 +19,7 @@ from sushy.main import Sushy
 from sushy.resources.manager import virtual_media
 
 options = json.loads(sys.argv[1])
-PATIENCE = 20  # seconds that anything may take
+TIMEOUT = 20  # seconds that anything may take
 
 # Debian leaves out the message registries of DMTF, without which sushy reads none.
 Sushy._get_standard_message_registry_collection = lambda self: []
@@ -42,7 +42,7 @@ def step(name, do):
 
 def until(what, holds):
     """Waits for a condition."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not holds():
         if time.monotonic() > deadline:
             raise SystemExit(f"gave up waiting for {what}")
@@ -56,7 +56,7 @@ def connect(way, password=None, verify=None):
 
 def machine():
     """The machine as the simulator knows it."""
-    with urllib.request.urlopen(options["admin"], timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(options["admin"], timeout=TIMEOUT) as answer:
         return json.load(answer)
 
 
