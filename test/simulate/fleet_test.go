@@ -56,8 +56,7 @@ func (w *world) addComputer(i int) error {
 		n.Driver, n.ProvisionState, n.PowerState, n.Interfaces, n.DriverInfo = "manual-management", node.Enroll, node.PowerOn, manualInterfaces, nil
 	}
 	c := &computer{
-		machine: &machine{w: w, uuid: n.UUID, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, calls: map[*call]bool{}},
-		mac:     mac, address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 9999), disks: disk.NewSet("", ""),
+		machine: w.newMachine(n), mac: mac, address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), 9999), disks: disk.NewSet("", ""),
 	}
 	if n.ProvisionState == node.Active {
 		c.install()

@@ -57,9 +57,20 @@ type machine struct {
 	// became of them.
 	doubts map[string]doubt
 	calls  map[*call]bool // calls that may still be on their way
+	// checks has the ends of the checks that the machine has made of itself, by handle.
+	checks map[string]time.Time
+	// verified has, by request, how far verifications are that have gone on after their first turn.
+	verified map[string]verified
 	// lease is the lease under which work was last claimed or stored; zero when that gave the lease
 	// back.
 	lease node.Lease
+}
+
+func (w *world) newMachine(n *node.Node) *machine {
+	return &machine{
+		w: w, uuid: n.UUID, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, doubts: map[string]doubt{},
+		calls: map[*call]bool{}, checks: map[string]time.Time{}, verified: map[string]verified{},
+	}
 }
 
 // mistrust notes that nobody can know the outcome of a call.

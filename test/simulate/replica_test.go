@@ -46,6 +46,8 @@ type replica struct {
 	told map[string]hearing
 	// ends has, for requests of whose end this process has heard, the epoch of the lease.
 	ends map[string]int64
+	// verifying has, by request, turns of verifications whose outcome is not stored.
+	verifying map[string]*verifyTurn
 }
 
 // Times of simulated conductors.
@@ -61,7 +63,9 @@ func (ramdisks) Answers(context.Context, agent.Endpoint) error { return nil }
 
 // newReplica returns a process that does nothing yet.
 func (w *world) newReplica(name string) *replica {
-	r := &replica{w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}}
+	r := &replica{
+		w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}, verifying: map[string]*verifyTurn{},
+	}
 	needs := builtin.Dependencies{
 		AgentAlive:  func(*node.Node) bool { return true },
 		AgentReboot: w.reboot(r),
@@ -251,18 +255,23 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 // commit stores a write and checks what it made of the nodes before another write can change them.
 // The scheduler lets one write at a time proceed, but only until it is free.
 func (d *database) commit(ctx context.Context, fn func(*store.Tx) error) error {
-	w := d.r.w
+	w, info := d.r.w, runner.InfoOf(ctx)
 	w.committing.Lock()
 	defer w.committing.Unlock()
-	if err := w.db.Write(ctx, func(tx *store.Tx) error {
+	var verified func()
+	if err := w.db.Write(ctx, func(tx *store.Tx) (err error) {
+		if verified, err = d.r.checkVerifier(tx, info); err != nil {
+			return err
+		}
 		if err := fn(tx); err != nil {
 			return err
 		}
-		return w.checkBMC(tx, runner.InfoOf(ctx))
+		return w.checkBMC(tx, info)
 	}); err != nil {
 		return err
 	}
-	w.stored(runner.InfoOf(ctx))
+	verified()
+	w.stored(info)
 	return nil
 }
 

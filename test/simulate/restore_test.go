@@ -114,6 +114,7 @@ func (w *world) forget() {
 			d.lost = true
 			m.doubts[asked] = d
 		}
+		clear(m.verified)
 		m.mu.Unlock()
 	}
 }

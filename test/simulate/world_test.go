@@ -122,10 +122,8 @@ func (w *world) addNode(i int) error {
 		n.Driver, n.ProvisionState, n.PowerState, n.Interfaces = "manual-management", node.Enroll, node.PowerOn, manualInterfaces
 	}
 	w.nodes = append(w.nodes, uuid)
-	w.machines[uuid] = &machine{
-		w: w, uuid: uuid, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, calls: map[*call]bool{}, doubts: map[string]doubt{},
-		forgets: w.sched.chance(20),
-	}
+	w.machines[uuid] = w.newMachine(n)
+	w.machines[uuid].forgets = w.sched.chance(20)
 	return w.db.Write(context.Background(), func(tx *store.Tx) error { return tx.CreateNode(n) })
 }
 

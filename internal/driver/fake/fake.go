@@ -112,10 +112,16 @@ func (h Hardware) PowerState(ctx context.Context, n *node.Node) (node.PowerState
 	return n.PowerState, nil
 }
 
-// Verify takes time and fails as the node's driver_info says.
-func (Hardware) Verify(_ context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+// Verify takes time and fails as the node's driver_info says, unless the machine is a
+// driver.Verifier itself.
+func (h Hardware) Verify(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	if err := validate(n); err != nil {
 		return driver.Outcome{}, err
+	}
+	if machine, ok := h.machine(n); ok {
+		if verifier, ok := machine.(driver.Verifier); ok {
+			return verifier.Verify(ctx, n, turn)
+		}
 	}
 	return underWork(play(n, "verify", turn))
 }

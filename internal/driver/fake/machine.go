@@ -8,7 +8,8 @@ import (
 )
 
 // Machine is a simulated machine of a node of fake hardware. It runs outside the
-// engine, has a memory and faults of its own, and is safe for concurrent use.
+// engine, has a memory and faults of its own, and is safe for concurrent use. One that is
+// a driver.Verifier, too, makes the turns of the verification of its node.
 //
 // An error is that of the context or a *node.DriverError, whose Refused says that
 // nothing was done.
