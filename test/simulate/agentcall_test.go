@@ -175,7 +175,9 @@ func (c *agentConn) carry(q *agentRequest, v verdict) (io.Reader, error) {
 	}
 	c.r.checkWork(c.ctx, c.to.machine)
 	written := httptest.NewRecorder()
+	c.to.lose((v == crashAfter || v == answerLost) && slices.Contains(once, kindOfOrder(q.what)))
 	handler.ServeHTTP(written, q.Request)
+	c.to.lose(false)
 	begun := c.accepted(q, written)
 	switch v {
 	case crashAfter:
@@ -188,6 +190,7 @@ func (c *agentConn) carry(q *agentRequest, v verdict) (io.Reader, error) {
 	if begun {
 		c.r.heard(effect{kind: kindOfOrder(q.what), detail: q.what, origin: c.origin})
 	}
+	c.to.tells(written.Body.Bytes())
 	return wire(written.Result())
 }
 
@@ -199,6 +202,7 @@ func (c *agentConn) accepted(q *agentRequest, written *httptest.ResponseRecorder
 		return false
 	}
 	if q.changes {
+		c.to.ordered(command.ID, c.origin.Request)
 		c.checkStored(q)
 		c.to.begin(effect{kind: kindOfOrder(q.what), detail: q.what, origin: c.origin}, c.r)
 	}

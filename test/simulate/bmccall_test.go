@@ -105,6 +105,9 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 	answer, done, err := q.to.serve(q, faultsOf[v])
 	for _, e := range done {
 		q.to.begin(e, b.r)
+		if e.kind == fake.Flash && (v == crashAfter || v == answerLost) {
+			q.to.mayForget(e)
+		}
 	}
 	switch v {
 	case crashAfter:
@@ -174,7 +177,8 @@ func (c *computer) observe() {
 }
 
 // flashing returns the component whose firmware is being written, or "". It leaves out the firmware
-// of the BMC, because a change of the machine's power does not interrupt that.
+// of the BMC, because a change of the machine's power does not interrupt that, and updates that the BMC
+// has forgotten, because nobody can know of them.
 func (c *computer) flashing() string {
 	for _, t := range c.bmc.Tasks() {
 		if t.Kind == bmc.FlashTask && t.State == bmc.Running && t.Component != bmc.BMCComponent {

@@ -33,6 +33,8 @@ type computer struct {
 	serving  sync.Mutex // one request after the other
 	recorder *simeffect.Recorder
 	taken    int64
+	// forgotten are updates of which the BMC cannot tell any more.
+	forgotten []forgottenUpdate
 
 	state  sync.Mutex
 	silent int         // how many requests the BMC does not answer

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -104,15 +103,12 @@ func (w *world) checkDoubts(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for asked, d := range m.doubts {
-		ended := slices.ContainsFunc(w.requests, func(q *request) bool {
-			return q.node == d.node && q.counts() && !q.until.Before(d.at) && slices.Contains([]string{"abort", "deleted", "delete"}, q.what)
-		})
 		n, err := w.node(d.node)
-		if ended || err != nil || d.lost {
+		if w.endedByClient(d.node, d.at) || err != nil || d.lost {
 			continue
 		}
 		said := slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
-			return !e.CreatedAt.Before(d.at.Truncate(time.Microsecond)) && strings.Contains(e.Message, "outcome unknown")
+			return !e.CreatedAt.Before(d.at.Truncate(time.Microsecond)) && saysUnknown(e.Message)
 		})
 		if !said {
 			w.violated("%s: nobody can know what became of %s (%s), and its work has not ended with that", m.name, asked, d.operation)

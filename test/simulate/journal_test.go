@@ -14,14 +14,19 @@ import (
 type journal struct {
 	notes  sync.Mutex
 	fate   simeffect.CommandFate // of the command that begins
+	lost   bool                  // the answer to the command that begins is lost
 	orders []agentOrder
 }
 
 // agentOrder is a command that an agent has begun.
 type agentOrder struct {
-	kind  fake.Kind
-	fate  simeffect.CommandFate
-	ended time.Time // zero when it has no result
+	kind    fake.Kind
+	fate    simeffect.CommandFate
+	id      string
+	request string // see driver.Origin
+	begun   time.Time
+	ended   time.Time // zero when it has no result
+	told    bool      // the agent has told a process how it ended
 }
 
 // order is the effect of commands that are neither fake.Wipe nor fake.Write nor reboot.
@@ -50,17 +55,26 @@ func (c *computer) Draw(command simeffect.Command) simeffect.CommandFate {
 	c.notes.Lock()
 	defer c.notes.Unlock()
 	c.fate = simeffect.CommandFate{}
-	if !slices.Contains(harmless, command.Names[0]) {
-		switch c.drawn("order", len(c.orders)) % 40 {
-		case 0, 1:
-			c.fate.Crash = true
-		case 2, 3:
-			c.fate.Vanish = true
-		case 4, 5:
-			c.fate.Fail = true
-		}
+	if slices.Contains(harmless, command.Names[0]) {
+		return c.fate
+	}
+	switch drawn := c.drawn("order", len(c.orders)) % 40; {
+	case drawn < 2, c.lost && drawn < 20:
+		c.fate.Crash = true
+	case drawn < 4:
+		c.fate.Vanish = true
+	case drawn < 6:
+		c.fate.Fail = true
 	}
 	return c.fate
+}
+
+// lose notes that the answer to the command that begins is lost, or is not. An agent that crashes
+// then cannot tell of the command.
+func (c *computer) lose(lost bool) {
+	c.notes.Lock()
+	defer c.notes.Unlock()
+	c.lost = lost
 }
 
 // Add stores a command that begins and returns its number, from 1. It returns 0 for what a command
@@ -71,7 +85,7 @@ func (c *computer) Add(e simeffect.Effect) int64 {
 	}
 	c.notes.Lock()
 	defer c.notes.Unlock()
-	c.orders = append(c.orders, agentOrder{kind: kindOfOrder(e.Detail), fate: c.fate})
+	c.orders = append(c.orders, agentOrder{kind: kindOfOrder(e.Detail), fate: c.fate, begun: time.Now()})
 	if c.fate != (simeffect.CommandFate{}) {
 		c.w.sched.note("%s: %s will meet: %s", c.name, e.Detail, c.fate.Fault())
 	}

@@ -105,6 +105,9 @@ func (w *world) forget() {
 		q.work.done = q.work.done && q.work.ended
 	}
 	w.mu.Unlock()
+	for _, c := range w.computers {
+		c.dropDoubts()
+	}
 	for _, m := range w.machines {
 		m.mistrust()
 		m.mu.Lock()

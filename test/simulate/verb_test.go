@@ -66,6 +66,7 @@ func (w *world) endVerb(tx *store.Tx, n *node.Node, q, asked *request) error {
 		return err
 	}
 	verb, _ := node.VerbNamed(q.what)
+	w.checkUnknown(n, q, said)
 	state, class := n.ProvisionState, n.ProvisionState.Class()
 	failed := class == node.Failed || slices.Contains(fallbacks, state)
 	switch {
