@@ -117,7 +117,8 @@ func (r *replica) checkVerifier(tx *store.Tx, info runner.Info) (stored func(), 
 	if made == nil {
 		return func() {}, nil
 	}
-	lease, err := tx.LeaseOf(info.Node)
+	leases, err := tx.LeasesOf([]string{info.Node})
+	lease := leases[info.Node]
 	return func() {
 		if lease.Epoch != made.epoch {
 			r.w.violated("%s: %s stores what it has found for %s under epoch %d, while the lease is %+v", made.m.name, r.name, request, made.epoch, lease)
