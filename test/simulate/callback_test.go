@@ -40,7 +40,7 @@ func (b callbacks) RoundTrip(q *http.Request) (*http.Response, error) {
 	r.api().ServeHTTP(written, q.WithContext(runner.WithInfo(ctx, &runner.Info{Task: task})))
 	w.sched.at(ctx, r, atTurn, task) // others may be answered at the same time
 	w.sched.note("%s answers %s: %d", r.name, task, written.Code)
-	lost := r.isDead() || v == answerLost
+	lost := r.isDead() || v == answerLost || ctx.Err() != nil // then the agent has ended, and nobody hears
 	if posted != nil {
 		w.answer(posted, written.Code, !lost)
 	}
