@@ -17,7 +17,7 @@ const (
 	claimBatch = 64                    // rows claimed in one transaction, and waiting jobs that fill a lane
 	claimPause = 20 * time.Millisecond // least pause between two queries, however much work ends
 	// partPoll is the least pause between two queries for some lanes alone. They may read past all
-	// due rows of a lane that is full.
+	// free rows of a lane that is full, due or not.
 	partPoll = 100 * time.Millisecond
 )
 
