@@ -300,6 +300,9 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, seen *store.MachinePo
 		if err != nil {
 			return err
 		}
+		if p.NodeID != n.ID { // it has moved since
+			continue
+		}
 		if err := tx.DeletePort(p); err != nil {
 			return err
 		}

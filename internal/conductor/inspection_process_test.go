@@ -166,6 +166,16 @@ func TestPortsOfALargeDocumentAreInspected(t *testing.T) {
 	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: false})
 }
 
+func TestPortThatHasMovedToAnotherNodeSinceTheHooksRanIsKept(t *testing.T) {
+	w := emptyWorld(t)
+	w.Conductor = w.idle("conductor-1")
+	n, other := w.register(), w.register()
+	w.addPort(other, unknown(1).macs[0])
+	result := &inspect.Result{PortsToDelete: []inspect.Port{{UUID: w.portsOf(other)[0].UUID}}}
+	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
+	wantPorts(t, w, other, map[string]bool{unknown(1).macs[0]: false})
+}
+
 // readCounter counts the reads of a database.
 type readCounter struct {
 	Database

@@ -54,7 +54,8 @@ const logsWithin = 45 * time.Second
 // logs among them, is too long to be read.
 //
 // The machine stays as it is, but its agent runs a command, and can be asked for logs only once. So
-// this is a Change: nobody asks the agent beside a process that has the lease of its node.
+// this is a Change: nobody asks the agent beside a process that has the lease of its node. When
+// nobody knows whether the agent was asked, it is not asked again, and nothing else waits for it.
 func (c *Conductor) collectLogs(t runner.Task, failed bool) runner.Operation {
 	policy := c.cfg.Logs.Collect
 	wanted := failed && policy == CollectOnFailure || policy == CollectAlways && (failed || c.switches(t.Node, node.PowerOn))
@@ -73,7 +74,10 @@ func (c *Conductor) agentLives(n *node.Node) bool {
 }
 
 // keepLogs asks the agent for its logs and keeps them.
-func (c *Conductor) keepLogs(ctx context.Context, n *node.Node, _ driver.Turn) (driver.Outcome, error) {
+func (c *Conductor) keepLogs(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+	if turn.Attempt == driver.Unknown {
+		return driver.Outcome{}, driver.OutcomeUnknown("collect the logs of the ramdisk")
+	}
 	source, err := driver.Ability[driver.LogSource](c.drivers, n, node.DeployInterface, "logs of the ramdisk")
 	if err != nil {
 		return driver.Outcome{}, err

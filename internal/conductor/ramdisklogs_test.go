@@ -290,3 +290,14 @@ func TestAgentIsNoLongerAskedForLogsWhenTheLeaseIsLost(t *testing.T) {
 		t.Errorf("files %q, want none", kept.names)
 	}
 }
+
+// TestAgentIsNotAskedForLogsAgainWhenNobodyKnowsWhetherItWas is about an engine that died while it
+// asked. An agent that hangs would otherwise delay what follows a failure a second time.
+func TestAgentIsNotAskedForLogsAgainWhenNobodyKnowsWhetherItWas(t *testing.T) {
+	asked := 0
+	c, n, kept := collecting(emptyWorld(t), func() {}, func(context.Context) { asked++ })
+	_, err := c.keepLogs(t.Context(), n, driver.Turn{Attempt: driver.Unknown})
+	if err == nil || !strings.Contains(err.Error(), "unknown") || asked != 0 || len(kept.names) != 0 {
+		t.Errorf("asked %d times, files %q, error %v; want only that the outcome is unknown", asked, kept.names, err)
+	}
+}
