@@ -41,6 +41,7 @@ func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	v := b.r.w.sched.wait(r.Context(), q.point(b.r))
 	answer, err := b.carry(q, v)
+	q.to.noteVolumes(q, answer, err)
 	if v != proceed || err != nil {
 		b.r.unheard(q.origin.Request) // this turn cannot store what it has done before
 	}
@@ -56,6 +57,8 @@ func (q *bmcRequest) describe() {
 		name = "ComputerSystem"
 	case strings.EqualFold(parent, "Bios"): // vendors have their own names for its settings
 		name = "Bios"
+	case parent == "Volumes":
+		name = "Volume"
 	}
 	q.what = q.Method + " " + name
 	q.changes = q.Method != http.MethodGet && !strings.Contains(at, "/SessionService/")
@@ -65,7 +68,7 @@ func (q *bmcRequest) point(r *replica) *point {
 	p := &point{replica: r, kind: atBMCRead, name: q.to.name + " " + q.Method + " " + q.URL.Path + " for " + taskName(q.Context()), call: "BMC GET"}
 	if q.changes {
 		p.kind, p.name, p.call = atEffect, q.to.name+" "+q.what+" for "+taskName(q.Context()), "BMC "+q.what
-		p.rare = strings.HasSuffix(q.what, "SimpleUpdate")
+		p.rare = strings.HasSuffix(q.what, "SimpleUpdate") || strings.Contains(q.URL.Path, "/Volumes")
 	}
 	return p
 }

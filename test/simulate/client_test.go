@@ -185,6 +185,10 @@ func (w *world) ask() {
 		w.post(r, uuid)
 		return
 	}
+	if w.makesVolumes() && n.ProvisionState == node.Manageable && s.chance(40) {
+		w.askVerb(r, uuid, "clean")
+		return
+	}
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
@@ -270,6 +274,7 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 		panic("no verb " + name)
 	}
 	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
+	var volumes node.Object // that the steps are to make
 	if name == "clean" || name == "service" {
 		most := 3
 		if w.computerOf(uuid) != nil { // the steps of computers take longer
@@ -281,6 +286,9 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 		if c := w.computerOf(uuid); c != nil && c.bmc != nil && w.sched.chance(35) {
 			asked.Steps = []node.Step{w.update()}
 		}
+		if c := w.computerOf(uuid); c != nil && c.raid.used && name == "clean" && w.sched.chance(70) {
+			asked.Steps, volumes = w.raidSteps(), w.logicalDisks()
+		}
 		if w.hasChild() && uuid == w.nodes[0] {
 			for i := range asked.Steps {
 				asked.Steps[i].ExecuteOnChildNodes = w.sched.chance(70)
@@ -290,7 +298,15 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
 		}
 	}
+	if c := w.computerOf(uuid); c != nil && c.raid.used && name == "active" && w.sched.chance(70) {
+		asked.Steps = w.raidDeployment()
+	}
 	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error {
+		if volumes != nil {
+			if err := w.setVolumes(ctx, r, uuid, volumes); err != nil {
+				return err
+			}
+		}
 		if w.computerOf(uuid) != nil && (name == "active" || name == "rebuild") {
 			before := runner.WithInfo(ctx, &runner.Info{Task: "instance_info"})
 			if _, err := r.UpdateNode(before, uuid, func(n *node.Node) error {

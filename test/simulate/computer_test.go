@@ -29,6 +29,7 @@ type computer struct {
 	disks   *disk.Set
 	bmc     *bmc.BMC // nil without one
 	redfish http.Handler
+	raid    raidController
 	// recorder has the effects of the BMC. The log of the machine has those up to number taken.
 	serving  sync.Mutex // one request after the other
 	recorder *simeffect.Recorder

@@ -63,6 +63,7 @@ func (w *world) addComputer(i int) error {
 	}
 	if i < 2 {
 		c.addBMC(pick(w.sched, redfish.Vendors), i)
+		w.addRAID(c, n)
 	}
 	w.nodes, w.machines[n.UUID], w.computers = append(w.nodes, n.UUID), c.machine, append(w.computers, c)
 	return w.db.Write(context.Background(), func(tx *store.Tx) error {

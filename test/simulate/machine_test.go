@@ -159,6 +159,9 @@ func (m *machine) begin(e effect, by *replica) {
 		}) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
 	}
+	if m.changesVolumesAgain(e) {
+		m.w.violated("%s: %s happens a second time", m.name, e)
+	}
 	if m.repeats(e) {
 		m.w.violated("%s: %s begins a second time, and what became of the first can be known", m.name, e)
 	}

@@ -77,6 +77,7 @@ func (w *world) endVerb(tx *store.Tx, n *node.Node, q, asked *request) error {
 	case failed && (n.LastError == "" || !said.have(node.SeverityError, "")):
 		w.violated("%s: request %d (%s) has failed without a word, last_error %q", n.Name, q.id, q.what, n.LastError)
 	case failed:
+		w.checkVolumeDoubts(n, q, said)
 	case !said.have(node.SeverityInfo, arrival(state)):
 		w.violated("%s: request %d (%s) has ended in state %q without a word, last_error %q", n.Name, q.id, q.what, state, n.LastError)
 	default:
@@ -96,6 +97,7 @@ func (w *world) checkVerb(n *node.Node, q *request) {
 	switch {
 	case c != nil && c.bmc != nil:
 		w.checkFirmware(n, c, q)
+		w.checkVolumes(n, c, q)
 	case c == nil && n.Driver == "fake-hardware":
 		w.checkSteps(m, q)
 	case c == nil:

@@ -80,6 +80,9 @@ func (w *world) steps() int {
 	if len(w.computers) > 0 {
 		steps *= 2
 	}
+	if w.makesVolumes() {
+		steps *= 2
+	}
 	return steps
 }
 
@@ -229,6 +232,9 @@ func (w *world) step() {
 	w.restoreOrResume()
 	points := s.waiting()
 	drawn := s.rng.IntN(100)
+	if w.makesVolumes() && drawn >= 72 && drawn < 89 && s.chance(60) {
+		drawn = 99 // a change of volumes takes many steps
+	}
 	if len(w.computers) > 0 && (len(points) == 0 || drawn >= 84 && drawn < 88) && s.chance(60) {
 		drawn = 99 // machines need time to boot and work, and processes that do not die
 	}
