@@ -68,7 +68,7 @@ func (s *accounts) release(a *account) {
 }
 
 // open opens a session, unless the BMC has refused the credentials too often.
-func (a *account) open(ctx context.Context, answer time.Duration) (*session, error) {
+func (a *account) open(ctx context.Context, o Options) (*session, error) {
 	select {
 	case a.login <- struct{}{}:
 		defer func() { <-a.login }()
@@ -78,7 +78,7 @@ func (a *account) open(ctx context.Context, answer time.Duration) (*session, err
 	if err := a.tries.Permitted(); err != nil {
 		return nil, err
 	}
-	s, err := connect(ctx, a.access, answer)
+	s, err := connect(ctx, a.access, o)
 	switch {
 	case err == nil:
 		a.tries.Accept()

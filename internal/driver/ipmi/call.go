@@ -30,7 +30,7 @@ func (d Driver) with(ctx context.Context, n *node.Node, op string, turn driver.T
 	account := d.accounts.take(a)
 	defer d.accounts.release(account)
 	c := &call{access: a, turn: turn}
-	if c.session, err = account.open(ctx, d.accounts.options.Answer); err != nil {
+	if c.session, err = account.open(ctx, d.accounts.options); err != nil {
 		return c.failure(op, err)
 	}
 	defer c.close(ctx)

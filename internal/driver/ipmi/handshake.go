@@ -65,10 +65,10 @@ const maxHandshakes = 4
 
 // connect opens a session (section 13.15). When an answer is lost, it begins again with other
 // session IDs and random numbers, so that no late answer is taken for another one.
-func connect(ctx context.Context, a access, answer time.Duration) (*session, error) {
+func connect(ctx context.Context, a access, o Options) (*session, error) {
 	offers := suitesFor(a.suite)
 	for tries := 1; ; {
-		s, err := handshake(ctx, a, offers[0], answer)
+		s, err := handshake(ctx, a, offers[0], o)
 		switch {
 		case err == nil:
 			return s, nil
@@ -82,12 +82,13 @@ func connect(ctx context.Context, a access, answer time.Duration) (*session, err
 	}
 }
 
-func handshake(ctx context.Context, a access, suite suite, answer time.Duration) (*session, error) {
-	w, err := dial(ctx, a.address)
+func handshake(ctx context.Context, a access, suite suite, o Options) (*session, error) {
+	conn, err := o.Dial(ctx, a.address)
 	if err != nil {
 		return nil, err
 	}
-	h := &opening{wire: w, access: a, suite: suite, answer: answer}
+	w := &wire{conn}
+	h := &opening{wire: w, access: a, suite: suite, answer: o.Answer}
 	_, _ = rand.Read(h.id[:]) // never fails
 	_, _ = rand.Read(h.random[:])
 	h.id[0] |= 1 // an ID is not zero
@@ -98,7 +99,7 @@ func handshake(ctx context.Context, a access, suite suite, answer time.Duration)
 		}
 	}
 	s := &session{
-		wire: w, suite: suite, keys: h.keys, answer: answer,
+		wire: w, suite: suite, keys: h.keys, answer: o.Answer,
 		id: binary.LittleEndian.Uint32(h.id[:]), bmcID: binary.LittleEndian.Uint32(h.bmcID[:]),
 	}
 	if err := s.raise(ctx, a.privilege); err != nil {

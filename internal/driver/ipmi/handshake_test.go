@@ -55,10 +55,11 @@ func TestAccountBelowTheWantedPrivilegeLevelIsRefusedForGood(t *testing.T) {
 			said = append(said, checksum(said[3:]))
 			return suite.seal(keys, packet{kind: payloadMessage, session: console, sequence: 1, payload: said})
 		})
-		w, err := dial(t.Context(), address)
+		conn, err := dialUDP(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
+		w := &wire{conn}
 		defer w.close()
 		s := &session{wire: w, suite: suite, keys: keys, answer: 5 * time.Second, id: console, bmcID: bmc}
 		err = (&call{}).failure("read the power state", s.raise(t.Context(), 4))
@@ -97,7 +98,7 @@ func TestSuiteThatTheBMCLacksIsFollowedByTheNextOne(t *testing.T) {
 			offers <- asked.payload[12]
 			return packet{kind: payloadOpenResponse, payload: append([]byte{0, byte(refusal), 0, 0}, asked.payload[4:8]...)}.encode()
 		})
-		_, err := connect(t.Context(), access{address: address, privilege: 4}, 5*time.Second)
+		_, err := connect(t.Context(), access{address: address, privilege: 4}, Options{Answer: 5 * time.Second, Dial: dialUDP})
 		var offered []byte
 		for len(offers) > 0 { // each is there before its answer
 			offered = append(offered, <-offers)

@@ -12,6 +12,8 @@
 package ipmi
 
 import (
+	"context"
+	"net"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
@@ -28,6 +30,9 @@ type Options struct {
 	Answer time.Duration
 	// Clock tells the time of refusals; nil means time.Now.
 	Clock func() time.Time
+	// Dial makes a connection to a BMC, on which each write and each read is a datagram; nil means
+	// over UDP. The context is that of the call.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
@@ -57,6 +62,9 @@ func New(o Options) Driver {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
+	}
+	if o.Dial == nil {
+		o.Dial = dialUDP
 	}
 	return Driver{accounts: &accounts{options: o, known: map[access]*account{}}}
 }

@@ -223,3 +223,18 @@ func TestSilentBMCFailsWithWhatToCheck(t *testing.T) {
 		t.Errorf("a port where nobody listens: %v, want its address", failure)
 	}
 }
+
+func TestConnectionsAreThoseOfTheCaller(t *testing.T) {
+	m, _ := newMachine(t, "dell")
+	type key struct{}
+	var dialled []string
+	d := ipmi.New(ipmi.Options{Dial: func(ctx context.Context, address string) (net.Conn, error) {
+		dialled = append(dialled, address+" "+ctx.Value(key{}).(string))
+		return new(net.Dialer).DialContext(ctx, "udp", m.Address.String())
+	}})
+	m.info(map[string]any{"ipmi_address": "192.0.2.7", "ipmi_port": 6230})
+	state, err := d.PowerState(context.WithValue(t.Context(), key{}, "of the call"), m.node)
+	if err != nil || state != node.PowerOff || len(dialled) != 1 || dialled[0] != "192.0.2.7:6230 of the call" {
+		t.Errorf("power state %q, %v through the connections %q; want one to the address of the node with the context of the call", state, err, dialled)
+	}
+}

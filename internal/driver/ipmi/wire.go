@@ -18,13 +18,9 @@ var errNoAnswer = errors.New("no answer")
 // wire carries datagrams to and from one BMC.
 type wire struct{ conn net.Conn }
 
-// dial prepares to send; UDP tells nothing about whether the BMC is there.
-func dial(ctx context.Context, address string) (*wire, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "udp", address)
-	if err != nil {
-		return nil, err
-	}
-	return &wire{conn}, nil
+// dialUDP prepares to send; UDP tells nothing about whether the BMC is there.
+func dialUDP(ctx context.Context, address string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "udp", address)
 }
 
 // send sends a datagram, but never after the deadline of ctx. The context alone does not ensure
