@@ -153,6 +153,7 @@ func (w *world) checkNode(uuid string) {
 	events := w.events(n)
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
+	w.checkIPMIBootDevices(n, m)
 	w.checkEnd(n, m)
 	w.checkFollowed(uuid)
 	w.checkLastInventory(n)

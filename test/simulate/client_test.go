@@ -283,7 +283,7 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 		for range 1 + w.sched.rng.IntN(most) {
 			asked.Steps = append(asked.Steps, w.stepFor(uuid))
 		}
-		if c := w.computerOf(uuid); c != nil && c.bmc != nil && w.sched.chance(35) {
+		if c := w.computerOf(uuid); c != nil && c.redfish != nil && w.sched.chance(35) {
 			asked.Steps = []node.Step{w.update()}
 		}
 		if c := w.computerOf(uuid); c != nil && c.raid.used && name == "clean" && w.sched.chance(70) {

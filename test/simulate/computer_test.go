@@ -18,6 +18,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/sim/bmc"
 	"github.com/ingot-metal/ingot/internal/sim/disk"
 	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
+	"github.com/ingot-metal/ingot/internal/sim/ipmi"
 )
 
 // computer is a machine that boots, from its disk or into the ramdisk with its agent. The log of
@@ -27,8 +28,9 @@ type computer struct {
 	mac     string
 	address netip.AddrPort // of its agent
 	disks   *disk.Set
-	bmc     *bmc.BMC // nil without one
-	redfish http.Handler
+	bmc     *bmc.BMC      // nil without one
+	redfish http.Handler  // nil without one
+	ipmi    *ipmi.Service // nil without one
 	raid    raidController
 	// recorder has the effects of the BMC. The log of the machine has those up to number taken.
 	serving  sync.Mutex // one request after the other

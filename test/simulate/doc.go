@@ -7,10 +7,11 @@
 // them. What must hold is checked in these logs, not in the engine's own state.
 //
 // In most runs the machines are fake hardware. In every fourth run they are simulated servers: BMCs
-// behind the Redfish driver, and ramdisks whose agents look themselves up, send heartbeats and
-// carry out commands. Requests to these servers, and from them to the engine, are carried without
-// sockets. The scheduler decides about each request that changes something. A third of these runs is
-// about the RAID volumes of the servers, which cleanings and deployments delete and make.
+// behind the drivers of Redfish and IPMI, and ramdisks whose agents look themselves up, send
+// heartbeats and carry out commands. Requests to these servers, and from them to the engine, are
+// carried without sockets. The scheduler decides about each request that changes something. A third
+// of these runs is about the RAID volumes of the servers, which cleanings and deployments delete and
+// make. In most others, one BMC is reached through IPMI.
 //
 // "make simulate SEED=n" replays one run, "make simulate SEEDS=1000 FIRST=n" runs many. The folder
 // defects has patches with defects which the engine once had, or which show that a check can fail;

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/agent"
 	"github.com/ingot-metal/ingot/internal/driver/builtin"
+	ipmidriver "github.com/ingot-metal/ingot/internal/driver/ipmi"
 	"github.com/ingot-metal/ingot/internal/driver/netboot"
 	"github.com/ingot-metal/ingot/internal/driver/ramdisk"
 	redfishdriver "github.com/ingot-metal/ingot/internal/driver/redfish"
@@ -64,6 +65,7 @@ func (w *world) addComputer(i int) error {
 	if i < 2 {
 		c.addBMC(pick(w.sched, redfish.Vendors), i)
 		w.addRAID(c, n)
+		w.addIPMI(c, n, i)
 	}
 	w.nodes, w.machines[n.UUID], w.computers = append(w.nodes, n.UUID), c.machine, append(w.computers, c)
 	return w.db.Write(context.Background(), func(tx *store.Tx) error {
@@ -160,6 +162,7 @@ func (r *replica) dependencies() builtin.Dependencies {
 	inRamdisk := ramdisk.New(ramdisk.Options{Agents: r.agentCalls(), Running: running, Silent: silent, Ports: r.portsOf})
 	r.redfish = redfishdriver.New(redfishdriver.Options{Transport: bmcCalls{r}})
 	return builtin.Dependencies{
+		IPMI:       ipmidriver.New(ipmidriver.Options{Dial: r.dialIPMI}),
 		AgentAlive: running, AgentSilent: silent, AgentReboot: inRamdisk.Reboot, Redfish: r.redfish, Ramdisk: inRamdisk,
 		Netboot: netboot.Config{
 			Serves: true, URL: bootURL, APIURL: engineURL, BootLoader: "http://images/boot-loader",

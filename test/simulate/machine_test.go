@@ -53,6 +53,7 @@ type machine struct {
 	idle    []time.Time // when no power change was wanted any more
 	unsure  []time.Time // when something left the outcome of a call unknown
 	lies    []string    // requests about which its BMC has lied, see driver.Origin
+	lied    []time.Time // when it has lied
 	// doubts are requests that were not repeated since the machine said that it cannot tell what
 	// became of them.
 	doubts map[string]doubt

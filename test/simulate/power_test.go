@@ -87,7 +87,7 @@ func (m *machine) idleAfter(at time.Time) time.Time {
 func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 	for _, q := range w.requests {
 		target := node.PowerState(q.what)
-		if q.node != n.UUID || !q.accepted || !slices.Contains([]node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting}, target) {
+		if q.node != n.UUID || !q.accepted || !slices.Contains([]node.PowerState{node.PowerOn, node.PowerOff, node.SoftPowerOff, node.Rebooting}, target) {
 			continue
 		}
 		until := m.idleAfter(q.until)
@@ -97,6 +97,8 @@ func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 			brought = m.did(reboot, q.at, until) || m.unsureWithin(q.at, until)
 		case target == node.Rebooting:
 			brought = m.restarted(q.at, until)
+		case target == node.SoftPowerOff:
+			brought = m.was(node.PowerOff, q.at, until)
 		default:
 			brought = m.was(target, q.at, until)
 		}

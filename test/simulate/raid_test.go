@@ -48,10 +48,10 @@ func (w *world) addRAID(c *computer, n *node.Node) {
 	}
 	c.raid.used, c.raid.doubts = true, map[string]time.Time{}
 	n.ProvisionState, n.Interfaces[node.RAIDInterface] = node.Manageable, "redfish"
-	if c.drawn("state", 0)%4 == 0 {
+	if c.drawn("state", 0)%5 == 0 {
 		n.ProvisionState = node.Available
 	}
-	if c.drawn("volume", 0)%2 == 0 {
+	if c.drawn("volume", 0)%3 != 0 {
 		old := bmc.Volume{Name: "old", RAIDType: "RAID0", Drives: []int{1}, Capacity: 50 << 30}
 		_, _, _ = c.bmc.CreateVolume(&bmc.Call{}, old, bmc.Immediate)
 		for _, e := range c.recorder.Effects(c.name, 0) {

@@ -48,6 +48,8 @@ type replica struct {
 	ends map[string]int64
 	// verifying has, by request, turns of verifications whose outcome is not stored.
 	verifying map[string]*verifyTurn
+	// epochs are those of the leases under which it works, by UUID of the node, see noteLease.
+	epochs map[string]int64
 }
 
 // Times of simulated conductors.
@@ -65,6 +67,7 @@ func (ramdisks) Answers(context.Context, agent.Endpoint) error { return nil }
 func (w *world) newReplica(name string) *replica {
 	r := &replica{
 		w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}, verifying: map[string]*verifyTurn{},
+		epochs: map[string]int64{},
 	}
 	needs := builtin.Dependencies{
 		AgentAlive:  func(*node.Node) bool { return true },
@@ -272,6 +275,7 @@ func (d *database) commit(ctx context.Context, fn func(*store.Tx) error) error {
 	}
 	verified()
 	w.stored(info)
+	d.r.noteLease()
 	return nil
 }
 

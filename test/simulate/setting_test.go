@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver/fake"
 	"github.com/ingot-metal/ingot/internal/node"
@@ -44,6 +45,10 @@ const settingOperation = " change setting"
 
 // requestSetting has a client ask for a setting.
 func (w *world) requestSetting(r *replica, uuid string) {
+	if w.speaksIPMI(uuid) {
+		w.requestIPMI(r, uuid)
+		return
+	}
 	v := w.drawSetting(uuid)
 	w.sendRequest(r, &request{node: uuid, what: v.what, setting: v}, func(ctx context.Context) error { return v.ask(ctx, r, uuid) })
 }
@@ -177,7 +182,7 @@ func (m *machine) carriedOut(kind fake.Kind, detail, key string) bool {
 func (m *machine) deceive(request string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.lies = append(m.lies, request)
+	m.lies, m.lied = append(m.lies, request), append(m.lied, time.Now())
 }
 
 // deceived reports whether the BMC has lied about a request with this prefix. Then nobody can tell
