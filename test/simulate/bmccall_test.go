@@ -112,6 +112,7 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 			q.to.mayForget(e)
 		}
 	}
+	q.to.noteInterrupts(ctx, done...)
 	switch v {
 	case crashAfter:
 		b.r.die()

@@ -154,6 +154,7 @@ func (w *world) checkNode(uuid string) {
 	w.checkPower(n, m, events)
 	w.checkBootDevices(n, m)
 	w.checkIPMIBootDevices(n, m)
+	w.checkInterrupts(n, m)
 	w.checkEnd(n, m)
 	w.checkFollowed(uuid)
 	w.checkLastInventory(n)

@@ -189,6 +189,10 @@ func (w *world) ask() {
 		w.askVerb(r, uuid, "clean")
 		return
 	}
+	if w.speaksIPMI(uuid) && n.PowerState == node.PowerOn && !n.Lease.InForce(w.db.Now()) && s.chance(40) {
+		w.requestNMI(r, uuid)
+		return
+	}
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
 		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
@@ -224,6 +228,10 @@ func (w *world) ask() {
 	case drawn < 94:
 		w.send(r, uuid, "maintenance off", nil, func(ctx context.Context) error { return r.SetMaintenance(ctx, uuid, false, "") })
 	case drawn < 97:
+		if w.interrupts() {
+			w.requestNMI(r, uuid)
+			return
+		}
 		change := changes[0]
 		if w.computerOf(uuid) == nil {
 			change = pick(s, changes)

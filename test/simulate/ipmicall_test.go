@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"time"
 
 	"github.com/ingot-metal/ingot/internal/driver"
 	"github.com/ingot-metal/ingot/internal/driver/fake"
@@ -139,6 +138,7 @@ func (c *ipmiConn) carry(datagram []byte, asked ipmi.Asked, v verdict) ([]byte, 
 	for _, e := range done {
 		c.to.begin(e, c.r)
 	}
+	c.to.noteInterrupts(c.ctx, done...)
 	switch {
 	case v == crashAfter:
 		c.r.die()
@@ -250,11 +250,4 @@ func (w *world) checkIPMIBootDevices(n *node.Node, m *machine) {
 			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.what)
 		}
 	}
-}
-
-// liesWithin reports whether the BMC has lied in a time.
-func (m *machine) liesWithin(from, to time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return anyWithin(m.lied, from, to)
 }

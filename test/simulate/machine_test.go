@@ -54,6 +54,8 @@ type machine struct {
 	unsure  []time.Time // when something left the outcome of a call unknown
 	lies    []string    // requests about which its BMC has lied, see driver.Origin
 	lied    []time.Time // when it has lied
+	// interrupts counts the interrupts for each task of a client.
+	interrupts map[string]int
 	// doubts are requests that were not repeated since the machine said that it cannot tell what
 	// became of them.
 	doubts map[string]doubt
@@ -70,7 +72,7 @@ type machine struct {
 func (w *world) newMachine(n *node.Node) *machine {
 	return &machine{
 		w: w, uuid: n.UUID, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, doubts: map[string]doubt{},
-		calls: map[*call]bool{}, checks: map[string]time.Time{}, verified: map[string]verified{},
+		calls: map[*call]bool{}, interrupts: map[string]int{}, checks: map[string]time.Time{}, verified: map[string]verified{},
 	}
 }
 
@@ -316,7 +318,9 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		return fake.Task{State: fake.Done}, nil
 	}
 	c.r.checkWork(ctx, c.m)
-	c.m.begin(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin}, c.r)
+	begun := effect{kind: e.Kind, detail: e.Detail, origin: e.Origin}
+	c.m.begin(begun, c.r)
+	c.m.noteInterrupts(ctx, begun)
 	done := c.m.accept(e)
 	switch v {
 	case crashAfter:
