@@ -358,6 +358,8 @@ func (w *world) sendRequest(r *replica, q *request, do func(context.Context) err
 		w.mu.Unlock()
 		w.sched.note("request %d (%q of %s): %s", q.id, what, name, answer)
 	}()
+	// Requests that wait for the same time must not end in the same moment, in random order.
+	time.Sleep(time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 }
 
 // Kinds of answers.
