@@ -43,7 +43,8 @@ type settingsReading struct {
 
 // readSettings returns the operation that reads the settings of a machine. They only
 // inform: what cannot be read stays as it was stored, and the work goes on, even when
-// a driver panics.
+// a driver panics. They are read before the node is manageable or clean, because clients
+// expect them from then on.
 func (c *Conductor) readSettings(wanted bool) runner.Operation {
 	return runner.Operation{
 		Ref: runner.Ref{Name: settingsName}, Skip: !wanted, Within: settingsWithin,

@@ -15,7 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/api/metal3/v1alpha1"
 )
 
-// needed are facts about a host that is, or will be, reserved without an obstacle.
+// needed are facts about a host that is, or will be, reserved, and that nothing keeps from being
+// reserved.
 func needed(changes ...func(*facts)) *facts {
 	f := &facts{
 		now:     start.Add(time.Hour),

@@ -154,8 +154,8 @@ func (w updating) search() (driver.Outcome, error) {
 }
 
 // find looks for the request in what the BMC shows, and notes what it finds. If the BMC remembers
-// all tasks of before and has no other one, the request never came. If it has forgotten tasks,
-// never had any, or has several new ones, nobody can tell.
+// all tasks of before and has no other one, the request never came. If it has lost tasks, never
+// had any, or has several new ones, nobody can tell.
 func (w updating) find() (found bool, err error) {
 	tasks, err := w.taskPaths()
 	if err != nil {
