@@ -323,7 +323,7 @@ func (s *session) stored(asked time.Time, before *node.Node, p *progress) {
 	if p.child {
 		s.r.leases.release(s.j.child)
 		if s.child != nil { // otherwise an earlier attempt had read it
-			s.r.freed.free(s.child.UUID)
+			s.r.waiters.free(s.child.UUID)
 		}
 		s.j.child, s.child = node.Lease{}, nil
 	}

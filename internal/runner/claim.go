@@ -16,9 +16,9 @@ const (
 	busyPoll   = 10 * time.Millisecond // pause while a lane of the queue is full
 	claimBatch = 64                    // rows claimed in one transaction, and waiting jobs that fill a lane
 	claimPause = 20 * time.Millisecond // least pause between two queries, however much work ends
-	// partPoll is the least pause between two queries for some lanes alone. They may read past all
-	// free rows of a lane that is full, due or not.
-	partPoll = 100 * time.Millisecond
+	// someLanesPoll is the least pause between two queries for some lanes alone. They may read past
+	// all free rows of a lane that is full, due or not.
+	someLanesPoll = 100 * time.Millisecond
 )
 
 // claimLoop claims work without a lease: work of an earlier process, work that failed or waited and
@@ -55,13 +55,13 @@ func (r *Runner) WakeClaim() {
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	r.uptime.tick(time.Now(), r.cfg.LeaseTTL)
 	wakeAt, sleeping := r.queue.wake(r.db.Now())
-	open := r.queue.open(time.Now())
-	if len(open) == 0 {
+	toFill := r.queue.lanesToFill(time.Now())
+	if len(toFill) == 0 {
 		return busyPoll
 	}
-	wait, due := r.untilDue(ctx, open)
+	wait, due := r.untilDue(ctx, toFill)
 	if due {
-		claimed, err := r.claimRows(ctx, open)
+		claimed, err := r.claimRows(ctx, toFill)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			r.uptime.interrupt()
@@ -75,17 +75,17 @@ func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	if sleeping {
 		wait = min(wait, max(wakeAt.Sub(r.db.Now()), time.Millisecond))
 	}
-	if len(open) < int(lanes) {
+	if len(toFill) < int(lanes) {
 		wait = min(wait, busyPoll)
 	}
 	return wait
 }
 
 // claimRows claims due work of these lanes and returns how many pieces.
-func (r *Runner) claimRows(ctx context.Context, open []lane) (int, error) {
+func (r *Runner) claimRows(ctx context.Context, toFill []lane) (int, error) {
 	var claimed []*store.Work
 	err := r.db.Write(ctx, func(tx *store.Tx) error {
-		scope, err := r.scope(tx, open)
+		scope, err := r.scope(tx, toFill)
 		if err != nil {
 			return err
 		}
@@ -104,10 +104,10 @@ func (r *Runner) claimRows(ctx context.Context, open []lane) (int, error) {
 }
 
 // untilDue returns the time until work of these lanes is due, and whether some is due now.
-func (r *Runner) untilDue(ctx context.Context, open []lane) (wait time.Duration, due bool) {
+func (r *Runner) untilDue(ctx context.Context, toFill []lane) (wait time.Duration, due bool) {
 	wait = idlePoll
 	err := r.db.Read(ctx, func(tx *store.Tx) error {
-		scope, err := r.scope(tx, open)
+		scope, err := r.scope(tx, toFill)
 		if err != nil {
 			return err
 		}
@@ -130,14 +130,14 @@ func (r *Runner) untilDue(ctx context.Context, open []lane) (wait time.Duration,
 
 // scope returns what this process may work on: what its owner allows, without rows that only a
 // newer version can read, and without work that this process already has. If only some lanes are
-// open, it has the known kinds of work in these. After a break in which no process could renew its
-// leases, it gives each process the time to renew them.
-func (r *Runner) scope(tx *store.Tx, open []lane) (store.WorkScope, error) {
+// to be filled, it has the known kinds of work in these. After a break in which no process could
+// renew its leases, it gives each process the time to renew them.
+func (r *Runner) scope(tx *store.Tx, toFill []lane) (store.WorkScope, error) {
 	now := r.db.Now()
 	scope, err := r.owner.Scope(tx)
 	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.recovering(now, r.cfg.LeaseTTL/2)
-	if len(open) < int(lanes) {
-		scope.Kinds = slices.DeleteFunc(r.owner.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(open, r.laneOf(kind)) })
+	if len(toFill) < int(lanes) {
+		scope.Kinds = slices.DeleteFunc(r.owner.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(toFill, r.laneOf(kind)) })
 	}
 	return scope, err
 }

@@ -61,7 +61,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 		Conductor: r.cfg.Hostname, Epoch: lease.Epoch, Request: "request " + strconv.FormatInt(lease.Epoch, 10),
 	}})
 	err = r.endDirect(watched, n, lease, out, failure)
-	r.freed.free(n.UUID)
+	r.waiters.free(n.UUID)
 	if failure != nil {
 		return failure
 	}

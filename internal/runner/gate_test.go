@@ -59,12 +59,12 @@ func TestCallsThatWaitForOneBMCAreInNobodysWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		impatient, cancel := context.WithTimeout(t.Context(), time.Minute)
+		bounded, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		failed := make(chan error)
 		for range 10 {
 			go func() {
-				_, err := g.Enter(impatient, "hangs")
+				_, err := g.Enter(bounded, "hangs")
 				failed <- err
 			}()
 		}

@@ -80,7 +80,7 @@ func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 func (r *Runner) releaseJob(j *Job) {
 	r.leases.release(j.work.Lease)
 	r.leases.release(j.child)
-	r.freed.free(j.work.NodeUUID)
+	r.waiters.free(j.work.NodeUUID)
 }
 
 // panicked logs a panic and returns it as an error.

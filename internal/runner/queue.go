@@ -52,8 +52,9 @@ type queue struct {
 	arrived [lanes]*sync.Cond
 	arrival uint64 // of the newest job
 	closed  bool
-	asleep  []*Job    // due at NotBefore of their work
-	parted  time.Time // when open last returned some of the lanes
+	asleep  []*Job // due at NotBefore of their work
+	// someFilledAt is when lanesToFill last returned some of the lanes.
+	someFilledAt time.Time
 }
 
 func newQueue(laneOf func(store.WorkKind) lane) *queue {
@@ -146,24 +147,24 @@ func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// open returns the lanes that have room for claimed jobs. While another one has none, it returns
-// them only once per partPoll.
-func (q *queue) open(now time.Time) []lane {
+// lanesToFill returns the lanes that have room for claimed jobs. While another one has none, it
+// returns them only once per someLanesPoll.
+func (q *queue) lanesToFill(now time.Time) []lane {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var open []lane
+	var toFill []lane
 	for l := range lanes {
 		if len(q.jobs[l]) < claimBatch {
-			open = append(open, l)
+			toFill = append(toFill, l)
 		}
 	}
-	if len(open) < int(lanes) {
-		if now.Sub(q.parted) < partPoll {
+	if len(toFill) < int(lanes) {
+		if now.Sub(q.someFilledAt) < someLanesPoll {
 			return nil
 		}
-		q.parted = now
+		q.someFilledAt = now
 	}
-	return open
+	return toFill
 }
 
 func (q *queue) close() {

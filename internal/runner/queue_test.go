@@ -17,8 +17,8 @@ func TestFullLaneKeepsNoOtherFromBeingClaimed(t *testing.T) {
 	now := noon
 	want := func(what string, want ...lane) {
 		t.Helper()
-		if got := q.open(now); !slices.Equal(got, want) {
-			t.Errorf("%s: lanes %v are open, want %v", what, got, want)
+		if got := q.lanesToFill(now); !slices.Equal(got, want) {
+			t.Errorf("%s: lanes %v are to be filled, want %v", what, got, want)
 		}
 	}
 	fill := func(kind store.WorkKind) {
@@ -31,13 +31,13 @@ func TestFullLaneKeepsNoOtherFromBeingClaimed(t *testing.T) {
 	fill("power")
 	want("machines hang", processorLane)
 	want("machines hang, at once again")
-	now = now.Add(partPoll)
+	now = now.Add(someLanesPoll)
 	want("machines hang, later", processorLane)
 	fill("hooks")
-	now = now.Add(partPoll)
+	now = now.Add(someLanesPoll)
 	want("full")
 	q.pop(machineLane)
-	now = now.Add(partPoll)
+	now = now.Add(someLanesPoll)
 	want("a machine answered", machineLane)
 	q.pop(processorLane)
 	want("both have room", machineLane, processorLane)

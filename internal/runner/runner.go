@@ -96,7 +96,7 @@ type Runner struct {
 	queue      *queue
 	leases     *leases
 	exclusive  *exclusive
-	freed      *waiters
+	waiters    *waiters
 	ignored    *ignored
 	uptime     uptime
 	claim      chan struct{} // wakes claimLoop
@@ -122,7 +122,7 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 	r := &Runner{
 		cfg: cfg, db: db, owner: owner, gate: gate, log: log,
 		processors: semaphore.NewWeighted(int64(cfg.Processors)),
-		leases:     newLeases(), exclusive: newExclusive(), freed: newWaiters(db), ignored: newIgnored(),
+		leases:     newLeases(), exclusive: newExclusive(), waiters: newWaiters(db), ignored: newIgnored(),
 		claim: make(chan struct{}, 1),
 		ended: ended, end: sync.OnceFunc(func() { close(ended) }),
 	}
@@ -143,8 +143,8 @@ func (r *Runner) Start(ctx context.Context) {
 }
 
 // Stop begins no new work. It waits for calls in progress and stores their outcomes,
-// until ctx ends; then it abandons them. A runner that was never started has nothing to
-// stop.
+// until ctx ends; then it cancels them and no longer waits. A runner that was never started
+// has nothing to stop.
 func (r *Runner) Stop(ctx context.Context) error {
 	if r.cancel == nil {
 		return nil

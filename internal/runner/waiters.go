@@ -30,10 +30,10 @@ type waiters struct {
 
 // waiting are the requests that wait for one node.
 type waiting struct {
-	freed chan struct{} // closed when the node may be free
-	count int
-	poll  time.Time     // when to read the lease next
-	pause time.Duration // from that read to the next one
+	mayBeFree chan struct{} // closed when the node may be free
+	count     int
+	nextRead  time.Time     // when to read the lease next
+	pause     time.Duration // from that read to the next one
 }
 
 // Pauses between reads of a lease, from the end of one to the next.
@@ -50,7 +50,7 @@ func newWaiters(db Database) *waiters {
 
 // join returns a channel that is closed when the node may be free: when this process gives it back,
 // or when the database shows no lease in force, or does not answer. The caller calls leave once.
-func (w *waiters) join(uuid string) (freed <-chan struct{}, leave func()) {
+func (w *waiters) join(uuid string) (mayBeFree <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.count++; w.count == 1 {
@@ -61,19 +61,19 @@ func (w *waiters) join(uuid string) (freed <-chan struct{}, leave func()) {
 	}
 	own, ok := w.nodes[uuid]
 	if !ok {
-		own = &waiting{freed: make(chan struct{}), poll: time.Now()}
+		own = &waiting{mayBeFree: make(chan struct{}), nextRead: time.Now()}
 		w.nodes[uuid] = own
 	}
 	own.count++
 	own.pause = firstPoll
-	if soon := time.Now().Add(firstPoll); soon.Before(own.poll) {
-		own.poll = soon
+	if soon := time.Now().Add(firstPoll); soon.Before(own.nextRead) {
+		own.nextRead = soon
 	}
 	select {
 	case w.joined <- struct{}{}:
 	default:
 	}
-	return own.freed, func() { w.leave(uuid, own) }
+	return own.mayBeFree, func() { w.leave(uuid, own) }
 }
 
 // leave undoes join.
@@ -98,7 +98,7 @@ func (w *waiters) free(uuid string) {
 // wake is free for a caller that holds the lock.
 func (w *waiters) wake(uuid string) {
 	if own, ok := w.nodes[uuid]; ok {
-		close(own.freed)
+		close(own.mayBeFree)
 		delete(w.nodes, uuid)
 	}
 }
@@ -132,8 +132,8 @@ func (w *waiters) untilPoll() time.Duration {
 	defer w.mu.Unlock()
 	next := time.Now().Add(longestPoll)
 	for _, own := range w.nodes {
-		if own.poll.Before(next) {
-			next = own.poll
+		if own.nextRead.Before(next) {
+			next = own.nextRead
 		}
 	}
 	if least := w.polled.Add(firstPoll); next.Before(least) {
@@ -188,7 +188,7 @@ func (w *waiters) answer(asked map[string]*waiting, inForce map[string]bool) {
 		switch {
 		case w.nodes[uuid] != own: // these requests do not wait any more
 		case inForce[uuid]:
-			own.poll, own.pause = w.polled.Add(own.pause), min(2*own.pause, longestPoll)
+			own.nextRead, own.pause = w.polled.Add(own.pause), min(2*own.pause, longestPoll)
 		default:
 			w.wake(uuid)
 		}
@@ -221,11 +221,11 @@ func (r *Runner) awaitFree(ctx context.Context, refusal error) bool {
 	if !errors.As(refusal, &locked) {
 		return false
 	}
-	freed, leave := r.freed.join(locked.Node)
+	mayBeFree, leave := r.waiters.join(locked.Node)
 	defer leave()
 	select {
 	case <-ctx.Done():
-	case <-freed:
+	case <-mayBeFree:
 	}
 	return ctx.Err() == nil
 }

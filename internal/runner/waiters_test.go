@@ -116,7 +116,7 @@ func (w *waitersWorld) requestFor(ctx context.Context, n *node.Node, wait time.D
 // wantNobodyWaits checks that nobody waits for a node, and that nothing polls for nobody.
 func (w *waitersWorld) wantNobodyWaits() {
 	w.t.Helper()
-	if f := w.r.freed; len(f.nodes) != 0 || f.count != 0 {
+	if f := w.r.waiters; len(f.nodes) != 0 || f.count != 0 {
 		w.t.Errorf("%d nodes are waited for, by %d requests", len(f.nodes), f.count)
 	}
 	before := w.polls.reads.Load()
@@ -132,7 +132,7 @@ func TestRequestIsWokenWhenThisProcessGivesTheNodeBack(t *testing.T) {
 		release := w.lease("here")
 		time.AfterFunc(work, func() {
 			release()
-			w.r.freed.free(w.n.UUID)
+			w.r.waiters.free(w.n.UUID)
 		})
 		took, times, err := w.request(w.t.Context(), time.Minute)
 		if took != work || times != 2 || err != nil {
@@ -166,7 +166,7 @@ func TestRequestWaitsNoLongerThanItIsToldTo(t *testing.T) {
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Millisecond) // the client goes away
 		defer cancel()
 		if took, _, err := w.request(ctx, time.Minute); took != time.Millisecond || !errors.Is(err, node.ErrLocked) {
-			t.Errorf("took %v, %v; want the end of the client's patience", took, err)
+			t.Errorf("took %v, %v; want a millisecond, until the client goes away", took, err)
 		}
 		w.wantNobodyWaits()
 	})
