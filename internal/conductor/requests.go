@@ -12,9 +12,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// ask stores work for a node that is not under work, if check allows it. Such work is done in the
-// order in which the requests are accepted.
-func (c *Conductor) ask(ctx context.Context, ident string, kind store.WorkKind, intent node.Object, check func(*node.Node) error) error {
+// acceptWork stores work for a node that is not under work, if check allows it. Such work is done in
+// the order in which the requests are accepted.
+func (c *Conductor) acceptWork(ctx context.Context, ident string, kind store.WorkKind, intent node.Object, check func(*node.Node) error) error {
 	var started *runner.Job
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
 		started = nil
@@ -48,7 +48,7 @@ func checkIdleState(n *node.Node) error {
 
 // SetBootMode requests the boot mode "uefi" or "bios".
 func (c *Conductor) SetBootMode(ctx context.Context, ident, mode string) error {
-	return c.ask(ctx, ident, workBootMode, node.ObjectOf(map[string]any{valueIntent: mode}), func(n *node.Node) error {
+	return c.acceptWork(ctx, ident, workBootMode, node.ObjectOf(map[string]any{valueIntent: mode}), func(n *node.Node) error {
 		if err := checkIdleState(n); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ const setName = "change setting"
 
 // SetSecureBoot requests that secure boot is enabled or disabled.
 func (c *Conductor) SetSecureBoot(ctx context.Context, ident string, on bool) error {
-	return c.ask(ctx, ident, workSecureBoot, node.ObjectOf(map[string]any{valueIntent: on}), func(n *node.Node) error {
+	return c.acceptWork(ctx, ident, workSecureBoot, node.ObjectOf(map[string]any{valueIntent: on}), func(n *node.Node) error {
 		if err := checkIdleState(n); err != nil {
 			return err
 		}
@@ -109,18 +109,18 @@ const (
 // AttachMedium requests that a virtual medium is attached to the node. It accepts the request even
 // for a node without virtual media; last_error then reports the failure.
 func (c *Conductor) AttachMedium(ctx context.Context, ident string, medium node.Medium) error {
-	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{attachIntent: medium}))
+	return c.acceptMediaWork(ctx, ident, node.ObjectOf(map[string]any{attachIntent: medium}))
 }
 
 // DetachMedia requests that media of these device types are detached; none means all.
 func (c *Conductor) DetachMedia(ctx context.Context, ident string, deviceTypes []string) error {
-	return c.askMedia(ctx, ident, node.ObjectOf(map[string]any{detachIntent: deviceTypes}))
+	return c.acceptMediaWork(ctx, ident, node.ObjectOf(map[string]any{detachIntent: deviceTypes}))
 }
 
-// askMedia stores virtual media work. It waits until other work has ended, because clients attach
-// and detach media in succession without waiting for the end of each request.
-func (c *Conductor) askMedia(ctx context.Context, ident string, intent node.Object) error {
-	return c.whenFree(ctx, func() error { return c.ask(ctx, ident, workMedia, intent, anyNode) })
+// acceptMediaWork stores virtual media work. It waits until other work has ended, because clients
+// attach and detach media in succession without waiting for the end of each request.
+func (c *Conductor) acceptMediaWork(ctx context.Context, ident string, intent node.Object) error {
+	return c.whenFree(ctx, func() error { return c.acceptWork(ctx, ident, workMedia, intent, anyNode) })
 }
 
 func anyNode(*node.Node) error { return nil }
@@ -193,7 +193,7 @@ func (c *Conductor) CallVendor(ctx context.Context, ident string, call node.Vend
 	if err != nil {
 		return nil, false, err
 	}
-	return nil, true, c.ask(ctx, ident, workVendor, intent, anyNode)
+	return nil, true, c.acceptWork(ctx, ident, workVendor, intent, anyNode)
 }
 
 func (c *Conductor) vendorOperations(t runner.Task) ([]runner.Operation, error) {
