@@ -165,11 +165,11 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	return err
 }
 
-// Bounds of inspection data, in bytes. A document of up to keptDocument stays in memory until its
+// Bounds of inspection data, in bytes. A document of up to maxHintDocument stays in memory until its
 // work begins; a larger one is read again then.
 const (
 	maxUnknownDocument = 4 << 20   // of unknown machines, which anybody can invent
-	keptDocument       = 256 << 10 // larger ones do not stay in memory, see runner.Runner.Enqueue
+	maxHintDocument    = 256 << 10 // larger ones do not stay in memory, see runner.Runner.Enqueue
 )
 
 // refusesUnknown returns why an unknown machine is not enrolled, "" when it may be.
@@ -340,9 +340,9 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	}
 	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workProcess, Intent: node.ObjectOf(intent)}
 	p.job = runner.NewJob(w, n, nil)
-	if documentSize(p.document) <= keptDocument {
+	if documentSize(p.document) <= maxHintDocument {
 		hint := &processHint{document: p.document, posted: tx.Now()}
-		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), hint.keepPorts); err != nil {
+		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), hint.setPorts); err != nil {
 			return err
 		}
 		p.job = runner.NewJob(w, n, hint)

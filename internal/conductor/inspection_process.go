@@ -44,22 +44,23 @@ type processHint struct {
 	ports    *store.MachinePorts // as they were then; nil when they were not read
 }
 
-// portsLast is how long after a post its ports are good enough for the hooks. Clients may create
+// portsValidFor is how long after a post its ports are good enough for the hooks. Clients may create
 // ports meanwhile, so what took longer, such as switching the machine off, reads them anew.
-const portsLast = time.Second
+const portsValidFor = time.Second
 
-// keptPorts is how many ports stay in memory until the hooks run.
-const keptPorts = 64
+// maxHintPorts is how many ports a hint keeps in memory at most until the hooks run.
+const maxHintPorts = 64
 
-func (h *processHint) keepPorts(ports *store.MachinePorts) {
-	if len(ports.Own)+len(ports.Others) <= keptPorts {
+// setPorts notes the ports unless they are too many.
+func (h *processHint) setPorts(ports *store.MachinePorts) {
+	if len(ports.Own)+len(ports.Others) <= maxHintPorts {
 		h.ports = ports
 	}
 }
 
 // portsAt returns the ports if they are good enough, else nil.
 func (h *processHint) portsAt(now time.Time) *store.MachinePorts {
-	if now.Sub(h.posted) > portsLast {
+	if now.Sub(h.posted) > portsValidFor {
 		return nil
 	}
 	return h.ports

@@ -135,7 +135,7 @@ func TestPortThatAClientCreatesWhileAMachineGoesOffIsInspected(t *testing.T) {
 	w := emptyWorld(t)
 	c, m, n := postedTo(w, w.store)
 	m.answer = func(context.Context, int) (fake.Task, error) {
-		w.clock.Advance(2 * portsLast)
+		w.clock.Advance(2 * portsValidFor)
 		_, err := w.CreatePort(t.Context(), &node.Port{NodeUUID: n.UUID, Address: unknown(1).macs[1], PXEEnabled: true})
 		return fake.Task{State: fake.Done}, err
 	}
@@ -154,7 +154,7 @@ func TestPortsOfALargeDocumentAreInspected(t *testing.T) {
 	w.Conductor = c
 	n := w.fake(node.InspectWait, nil, func(n *node.Node) { n.Interfaces[node.InspectInterface] = "agent" })
 	m := unknown(1)
-	m.padding = keptDocument + 1
+	m.padding = maxHintDocument + 1
 	w.addPort(n, m.macs[0])
 	if _, err := send(t, c, m); err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 		"verify done", "nosuch left", "verify failed", "adopt postponed", "adopt failed", "verify stopped", "clean lost", "service dropped",
 	}
 	if diff := cmp.Diff(want, observer.notices); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("notices (-want +got):\n%s", diff)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestObserverGetsWaitsOfRequests(t *testing.T) {
 		w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	}
 	if diff := cmp.Diff([]string{"waited true", "waited false"}, observer.notices); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("notices (-want +got):\n%s", diff)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestObserverGetsOutcomesOfPosts(t *testing.T) {
 		t.Fatal("half an object was accepted")
 	}
 	if diff := cmp.Diff([]string{"post invalid"}, observer.notices); diff != "" {
-		t.Errorf("heard (-want +got):\n%s", diff)
+		t.Errorf("notices (-want +got):\n%s", diff)
 	}
 }
 
