@@ -70,7 +70,7 @@ func TestNodeInspectedThroughItsBMCGetsTheAddressesOfADiscoveredMachine(t *testi
 	partly = w.stored(partly.UUID)
 	w.wantMACs(partly, foreignMAC)
 	wantPorts(t, w, partly, map[string]bool{foreignMAC: true})
-	if !node.IsYielded(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) {
+	if !node.IsAddressesTaken(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) {
 		t.Errorf("last_error = %q, want who took which address", partly.LastError)
 	}
 	w.wantRemark(partly, partly.LastError)

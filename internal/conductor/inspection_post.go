@@ -304,7 +304,7 @@ func (c *Conductor) accept(tx *store.Tx, p *post, verdict inspect.Verdict) error
 		return err
 	}
 	p.transfer = &macTransfer{to: &n, macs: p.macs}
-	for _, uuid := range verdict.Yield {
+	for _, uuid := range verdict.TakeFrom {
 		if err := c.takeFrom(tx, p.transfer, uuid); err != nil {
 			return err
 		}

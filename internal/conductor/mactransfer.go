@@ -58,9 +58,9 @@ func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 		return nil
 	}
 	if t.whole || len(lost) == len(macs) {
-		problem := c.checkMergeable(tx, before)
+		problem := c.checkProvisionalDeletable(tx, before)
 		if problem == nil {
-			return c.mergeNode(tx, t, before, len(macs))
+			return c.deleteProvisional(tx, t, before, len(macs))
 		}
 		c.log.Info("Discovered node stays without its addresses", "node", before.UUID, "taken_by", t.to.UUID, "reason", problem)
 	}
@@ -68,7 +68,7 @@ func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 		return err
 	}
 	after := *before
-	after.LastError = node.Yielded(t.to.UUID, lost, len(macs)-len(lost))
+	after.LastError = node.AddressesTaken(t.to.UUID, lost, len(macs)-len(lost))
 	if err := c.recordHistory(tx, &after, node.SeverityError, "discovery", after.LastError); err != nil {
 		return err
 	}
@@ -79,17 +79,19 @@ func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 	return tx.UpdateNode(before, &after)
 }
 
-// checkMergeable returns why a node cannot be deleted, or nil if it can.
-func (c *Conductor) checkMergeable(tx *store.Tx, n *node.Node) error {
+// checkProvisionalDeletable returns why a provisional node cannot be deleted now, or nil if it can.
+func (c *Conductor) checkProvisionalDeletable(tx *store.Tx, n *node.Node) error {
 	if err := c.checkRemovable(tx, n); err != nil {
 		return err
 	}
 	return deletable(n)
 }
 
-// mergeNode deletes a provisional node whose machine is that of t.to. This voids the token of the
-// node: the agent that still runs gets no new token before the machine starts its ramdisk again.
-func (c *Conductor) mergeNode(tx *store.Tx, t *macTransfer, n *node.Node, macs int) error {
+// deleteProvisional deletes a provisional node whose machine is that of t.to. If a person said that
+// it is, t.to gets the inventory, unless t.to was inspected already or is under work. The deletion
+// voids the token of the node: the agent that still runs gets no new token before the machine starts
+// its ramdisk again.
+func (c *Conductor) deleteProvisional(tx *store.Tx, t *macTransfer, n *node.Node, macs int) error {
 	what := ""
 	never := t.to.InspectionStartedAt.IsZero() && t.to.InspectionFinishedAt.IsZero()
 	if t.whole && never && checkUnleased(tx, t.to) == nil {

@@ -87,7 +87,7 @@ func TestPostOfARegisteredNodeIsAcceptedWhateverProvisionalNodesClaim(t *testing
 				t.Errorf("addresses of the provisional node (-want +got):\n%s", diff)
 			}
 			wantPorts(t, w, partly, map[string]bool{"02:00:00:ff:ff:02": true})
-			if !node.IsYielded(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) || !strings.Contains(partly.LastError, m.macs[len(m.macs)-1]) {
+			if !node.IsAddressesTaken(partly.LastError) || !strings.Contains(partly.LastError, n.UUID) || !strings.Contains(partly.LastError, m.macs[len(m.macs)-1]) {
 				t.Errorf("last_error = %q, want who took which address", partly.LastError)
 			}
 			w.wantRemark(partly, partly.LastError)
@@ -294,7 +294,7 @@ func TestNodeUnderWorkLosesItsAddressesAndIsKept(t *testing.T) {
 	if got := w.macsOf(provisional); len(got) != 0 {
 		t.Errorf("addresses = %v, want none", got)
 	}
-	if !node.IsYielded(provisional.LastError) || !strings.HasSuffix(provisional.LastError, "None is left: delete this node.") {
+	if !node.IsAddressesTaken(provisional.LastError) || !strings.HasSuffix(provisional.LastError, "None is left: delete this node.") {
 		t.Errorf("last_error = %q, want what was taken, also after the hooks", provisional.LastError)
 	}
 }
@@ -315,7 +315,7 @@ func TestImportKeepsWhatADiscoveredNodeHasLost(t *testing.T) {
 		}
 		w.awaitWorkDone()
 	}
-	if n := w.stored(discovered.UUID); n.ProvisionState != node.Available || !node.IsYielded(n.LastError) {
+	if n := w.stored(discovered.UUID); n.ProvisionState != node.Available || !node.IsAddressesTaken(n.LastError) {
 		t.Errorf("state %q, last_error = %q, want available, and what was taken", n.ProvisionState, n.LastError)
 	}
 	w.wantRemark(discovered, `The node is "available"`)
@@ -344,7 +344,7 @@ func TestNodeUnderWorkLosesOnlyTheAddressOfANewPort(t *testing.T) {
 	w.addPort(n, m.macs[0])
 	wantPorts(t, w, n, map[string]bool{m.macs[0]: false})
 	wantPorts(t, w, discovered, map[string]bool{m.macs[1]: false})
-	if stored := w.stored(discovered.UUID); !node.IsYielded(stored.LastError) || !strings.Contains(stored.LastError, "It keeps 1") {
+	if stored := w.stored(discovered.UUID); !node.IsAddressesTaken(stored.LastError) || !strings.Contains(stored.LastError, "It keeps 1") {
 		t.Errorf("last_error = %q, want what was taken", stored.LastError)
 	}
 	w.wantInventory(discovered, m)

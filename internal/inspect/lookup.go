@@ -14,8 +14,8 @@ import (
 type Claimant struct {
 	UUID  string
 	State node.State
-	// Provisional says that no person has accepted the node: its claims yield to those
-	// of nodes that people registered or accepted.
+	// Provisional says that no person has accepted the node: nodes that people registered or
+	// accepted take the addresses that it claims.
 	Provisional bool
 	Port        bool // the node has a port with such an address, not only an inventory
 }
@@ -63,9 +63,9 @@ type Facts struct {
 // Verdict is what to do with an inspection post.
 type Verdict struct {
 	Accept string // UUID of the node whose inspection goes on; "" for none
-	// Yield are the provisional nodes that claim some of the machine's MAC addresses. The addresses
-	// now belong to the accepted node.
-	Yield []string
+	// TakeFrom are the provisional nodes that claim some of the machine's MAC addresses. The
+	// accepted node takes these addresses.
+	TakeFrom []string
 	// Shared says that inventories of other registered nodes list some of the machine's MAC
 	// addresses. Those addresses stay theirs.
 	Shared bool
@@ -97,7 +97,7 @@ func Decide(f Facts) Verdict {
 			switch {
 			case c.UUID == v.Accept:
 			case c.Provisional:
-				v.Yield = append(v.Yield, c.UUID)
+				v.TakeFrom = append(v.TakeFrom, c.UUID)
 			default:
 				v.Shared = true
 			}

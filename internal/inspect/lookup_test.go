@@ -17,14 +17,14 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 	provisional := func(uuid string) Claimant { return Claimant{UUID: uuid, State: node.Enroll, Provisional: true} }
 	withPort := func(c Claimant) Claimant { c.Port = true; return c }
 	tests := []struct {
-		name   string
-		facts  Facts
-		accept string
-		enrol  bool
-		known  string
-		refuse string // part of the reason
-		yield  []string
-		shared bool
+		name     string
+		facts    Facts
+		accept   string
+		enrol    bool
+		known    string
+		refuse   string // part of the reason
+		takeFrom []string
+		shared   bool
 	}{
 		{name: "nothing matches, discovery on", facts: Facts{Discovery: true}, enrol: true},
 		{name: "nothing matches, discovery off", facts: Facts{}, refuse: "auto-discovery is off"},
@@ -47,9 +47,9 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "unknown MACs, BMC of a node that is not in inspection", facts: Facts{BMCOwners: []Claimant{enrolled("a")}, Discovery: true}, refuse: "delete the node, or give"},
 		{name: "unknown MACs, BMC that a node in inspection had the last time", facts: Facts{BMCOwners: []Claimant{waiting("a")}, Discovery: true}, refuse: "not being inspected"},
 		{name: "unknown MACs, BMC of one node in inspection and one that had it the last time", facts: Facts{Inspected: []Claimant{waiting("a")}, BMCOwners: []Claimant{waiting("b")}}, accept: "a"},
-		{name: "asked for a node in inspection, MACs of provisional nodes", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{provisional("s"), provisional("t")}}, accept: "a", yield: []string{"s", "t"}},
-		{name: "MACs of a node in inspection and of a provisional one", facts: Facts{ByMAC: []Claimant{waiting("a"), provisional("s")}}, accept: "a", yield: []string{"s"}},
-		{name: "MACs of a provisional node, BMC of a node in inspection", facts: Facts{ByMAC: []Claimant{provisional("s")}, Inspected: []Claimant{waiting("a")}}, accept: "a", yield: []string{"s"}},
+		{name: "asked for a node in inspection, MACs of provisional nodes", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{provisional("s"), provisional("t")}}, accept: "a", takeFrom: []string{"s", "t"}},
+		{name: "MACs of a node in inspection and of a provisional one", facts: Facts{ByMAC: []Claimant{waiting("a"), provisional("s")}}, accept: "a", takeFrom: []string{"s"}},
+		{name: "MACs of a provisional node, BMC of a node in inspection", facts: Facts{ByMAC: []Claimant{provisional("s")}, Inspected: []Claimant{waiting("a")}}, accept: "a", takeFrom: []string{"s"}},
 		{name: "MACs of a provisional node, BMC of a node whose ramdisk is not awaited yet", facts: Facts{ByMAC: []Claimant{provisional("s")}, Inspected: []Claimant{{UUID: "a", State: node.Inspecting}}}, known: "a", refuse: "does not wait for it"},
 		{name: "asked for a node in inspection, BMC of a provisional node in inspection", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), Inspected: []Claimant{{UUID: "s", State: node.InspectWait, Provisional: true}}}, accept: "a"},
 		{name: "MACs of a registered node that is not in inspection and of a provisional one", facts: Facts{ByMAC: []Claimant{enrolled("a"), provisional("s")}, Discovery: true}, known: "a", refuse: `state "enroll"`},
@@ -59,14 +59,14 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 		{name: "asked for a provisional node, MACs of a registered one", facts: Facts{AskedUUID: "s", Asked: asked(provisional("s")), ByMAC: []Claimant{waiting("a")}}, refuse: "but it asked for"},
 		{name: "a provisional node in inspection", facts: Facts{ByMAC: []Claimant{{UUID: "s", State: node.InspectWait, Provisional: true}}}, accept: "s"},
 		{name: "a port of one node and the inventory of another", facts: Facts{ByMAC: []Claimant{enrolled("a"), withPort(waiting("b"))}}, accept: "b", shared: true},
-		{name: "a port of one node, inventories of others and a provisional one", facts: Facts{ByMAC: []Claimant{enrolled("a"), withPort(provisional("s")), waiting("c"), withPort(waiting("b"))}}, accept: "b", yield: []string{"s"}, shared: true},
+		{name: "a port of one node, inventories of others and a provisional one", facts: Facts{ByMAC: []Claimant{enrolled("a"), withPort(provisional("s")), waiting("c"), withPort(waiting("b"))}}, accept: "b", takeFrom: []string{"s"}, shared: true},
 		{name: "ports of two nodes", facts: Facts{ByMAC: []Claimant{withPort(waiting("a")), withPort(waiting("b"))}, Discovery: true}, refuse: "several nodes: a, b"},
 		{name: "ports of two nodes and the inventory of a third", facts: Facts{ByMAC: []Claimant{waiting("c"), withPort(waiting("a")), withPort(waiting("b"))}}, refuse: "several nodes: c, a, b"},
 		{name: "the inventory of a node in inspection and a port of one that is not", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(enrolled("b"))}, Discovery: true}, known: "b", refuse: `state "enroll"`},
 		{name: "asked for the node of a port, inventory of another one", facts: Facts{AskedUUID: "b", Asked: asked(waiting("b")), ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}}, accept: "b", shared: true},
 		{name: "asked for the node of an inventory, port of another one", facts: Facts{AskedUUID: "a", Asked: asked(waiting("a")), ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}}, refuse: "but it asked for"},
 		{name: "a port of one node, BMC of another in inspection", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(waiting("b"))}, Inspected: []Claimant{waiting("a")}}, refuse: "its BMC address belongs to a"},
-		{name: "a port of a provisional node and the inventory of a registered one", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(provisional("s"))}}, accept: "a", yield: []string{"s"}},
+		{name: "a port of a provisional node and the inventory of a registered one", facts: Facts{ByMAC: []Claimant{waiting("a"), withPort(provisional("s"))}}, accept: "a", takeFrom: []string{"s"}},
 		{name: "a port of one provisional node and the inventory of another", facts: Facts{ByMAC: []Claimant{provisional("s"), withPort(provisional("t"))}, Discovery: true}, refuse: "several nodes: s, t"},
 		{name: "unknown MACs, BMC of a node whose ramdisk is not awaited yet", facts: Facts{Inspected: []Claimant{{UUID: "a", State: node.Inspecting}}, Discovery: true}, known: "a", refuse: "does not wait for it"},
 	}
@@ -76,8 +76,8 @@ func TestDecideFindsOneNodeOrNone(t *testing.T) {
 			if got.Accept != test.accept || got.Enrol != test.enrol || got.Known != test.known {
 				t.Errorf("Decide = %+v, want accept %q, enrol %v, known %q", got, test.accept, test.enrol, test.known)
 			}
-			if !slices.Equal(got.Yield, test.yield) {
-				t.Errorf("nodes that yield = %v, want %v", got.Yield, test.yield)
+			if !slices.Equal(got.TakeFrom, test.takeFrom) {
+				t.Errorf("nodes that lose addresses = %v, want %v", got.TakeFrom, test.takeFrom)
 			}
 			if got.Shared != test.shared {
 				t.Errorf("other inventories have some of the addresses: %v, want %v", got.Shared, test.shared)

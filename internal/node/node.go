@@ -75,7 +75,7 @@ type Node struct {
 	AutoDiscovered bool
 
 	// Provisional marks a discovered node that no person has accepted yet, see Accepts.
-	// Its addresses yield to registered nodes, and it has a limited number of them.
+	// Registered nodes take its addresses, and it has a limited number of them.
 	Provisional bool
 
 	CreatedAt time.Time

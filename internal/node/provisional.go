@@ -34,36 +34,37 @@ func (v Verb) Accepts() bool { return !slices.Contains(importVerbs, v.On) }
 // machine that a provisional node may not claim; absent when it claims all.
 const AddressesLeftOutKey = "addresses_left_out"
 
-// yielded is the beginning of every text that Yielded returns.
-const yielded = "A registered node has taken MAC addresses of this discovered node"
+// takenPrefix is the beginning of every text that AddressesTaken returns.
+const takenPrefix = "A registered node has taken MAC addresses of this discovered node"
 
-// maxYielded is how many addresses Yielded names.
-const maxYielded = 8
+// maxTakenNamed is how many addresses AddressesTaken names.
+const maxTakenNamed = 8
 
-// Yielded returns the last_error of a discovered node that lost addresses to the registered node
-// with the UUID to. Left is the number of addresses that the discovered node keeps.
-func Yielded(to string, lost []string, left int) string {
-	names := strings.Join(lost[:min(len(lost), maxYielded)], ", ")
-	if more := len(lost) - maxYielded; more > 0 {
+// AddressesTaken returns the last_error of a discovered node that lost addresses to the registered
+// node with the UUID to. Left is the number of addresses that the discovered node keeps.
+func AddressesTaken(to string, lost []string, left int) string {
+	names := strings.Join(lost[:min(len(lost), maxTakenNamed)], ", ")
+	if more := len(lost) - maxTakenNamed; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	rest := "None is left: delete this node."
 	if left > 0 {
 		rest = fmt.Sprintf("It keeps %d: if they belong to the same machine, delete this node.", left)
 	}
-	return fmt.Sprintf("%s, because nobody has accepted it: node %s has %s now. %s", yielded, to, names, rest)
+	return fmt.Sprintf("%s, because nobody has accepted it: node %s has %s now. %s", takenPrefix, to, names, rest)
 }
 
-// ClearError removes the last error. It keeps the text of Yielded while the node is provisional,
-// because losing addresses is not a failure.
+// ClearError removes the last error. It keeps the text of AddressesTaken while the node is
+// provisional, because losing addresses is not a failure.
 func (n *Node) ClearError() {
-	if !n.Provisional || !IsYielded(n.LastError) {
+	if !n.Provisional || !IsAddressesTaken(n.LastError) {
 		n.LastError = ""
 	}
 }
 
 // Failed reports whether last_error describes a failure.
-func (n *Node) Failed() bool { return n.LastError != "" && !IsYielded(n.LastError) }
+func (n *Node) Failed() bool { return n.LastError != "" && !IsAddressesTaken(n.LastError) }
 
-// IsYielded reports whether a last_error is a text of Yielded, which is not a failure of work.
-func IsYielded(lastError string) bool { return strings.HasPrefix(lastError, yielded) }
+// IsAddressesTaken reports whether a last_error is a text of AddressesTaken, which is not a failure
+// of work.
+func IsAddressesTaken(lastError string) bool { return strings.HasPrefix(lastError, takenPrefix) }

@@ -46,7 +46,7 @@ type ClaimMatch struct {
 	NodeID int64
 	UUID   string
 	State  node.State
-	// Provisional means that the node is provisional: its claim yields to those of other nodes.
+	// Provisional means that the node is provisional: registered nodes take the address from it.
 	Provisional bool
 	Port        bool // a port of the node has one of the addresses
 }

@@ -59,7 +59,7 @@ var rules = []rule{
 		say("Repair the object store; the reason is above. The inspection then continues by itself."),
 	},
 	{
-		func(f Facts) bool { return f.Node != nil && node.IsYielded(f.Node.LastError) },
+		func(f Facts) bool { return f.Node != nil && node.IsAddressesTaken(f.Node.LastError) },
 		func(f Facts) string {
 			return "Compare the machine with the registered node. If they are the same, delete this node with: ingot node delete " + f.Node.UUID
 		},

@@ -66,7 +66,7 @@ func inspectionText(now time.Time, n *Node) string {
 // failed. Nodes that people registered are not inspected in enroll.
 func (n *Node) discoveryFailed() bool {
 	return n.State == node.Enroll && n.InspectionFinished.Before(n.InspectionStarted) &&
-		n.LastError != "" && !node.IsStoreWait(n.LastError) && !node.IsYielded(n.LastError)
+		n.LastError != "" && !node.IsStoreWait(n.LastError) && !node.IsAddressesTaken(n.LastError)
 }
 
 func nodeTrouble(f Facts) []string {
@@ -86,7 +86,7 @@ func nodeTrouble(f Facts) []string {
 		text = append(text, statement(clause, ""))
 	}
 	switch {
-	case node.IsStoreWait(n.LastError), node.IsYielded(n.LastError):
+	case node.IsStoreWait(n.LastError), node.IsAddressesTaken(n.LastError):
 		text = append(text, statement(n.LastError, ""))
 	case n.LastError != "" && (f.Host == nil || !strings.Contains(f.Host.ErrorMessage, n.LastError)):
 		text = append(text, statement("The engine's last work on it failed: "+n.LastError, ""))

@@ -256,7 +256,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 			},
 		},
 		"a registered node has taken addresses": {
-			Facts{Node: aNode(node.Enroll, func(n *Node) { n.LastError = node.Yielded("u2", []string{"02:00:00:00:00:01"}, 3) })},
+			Facts{Node: aNode(node.Enroll, func(n *Node) { n.LastError = node.AddressesTaken("u2", []string{"02:00:00:00:00:01"}, 3) })},
 			[]string{
 				`The engine's node u1 is in state "enroll" (for 12 minutes, since 10:02:11).`,
 				"Its inspection ended 13 minutes ago, at 10:01:11.",

@@ -95,7 +95,7 @@ func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus,
 		return next, withReason(fmt.Sprintf("The node is in state %q", n.State), n.LastError)
 	case next.action == workFailed:
 		return workStep{workAsk, next.request}, "" // the way out
-	case n.LastError != "" && !node.IsYielded(n.LastError) && record.Request == next.request && arrived(record, n):
+	case n.LastError != "" && !node.IsAddressesTaken(n.LastError) && record.Request == next.request && arrived(record, n):
 		return workStep{action: workFailed}, n.LastError // the node is back where the request found it
 	default:
 		return next, ""
