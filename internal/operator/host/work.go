@@ -72,22 +72,22 @@ type tolerance struct {
 
 // decideWork returns the next step of an operation with this workflow, and a message for the steps
 // blocked and failed.
-func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, p tolerance) (workStep, string) {
+func decideWork(w workflow, n provisioner.Node, record v1alpha1.OperationStatus, t tolerance) (workStep, string) {
 	next, known := w[n.State]
 	switch {
 	case known && next.action == workDone:
 		return next, ""
 	case isMaintained(n):
-		return decideMaintenance(n, p), withReason("The node is in maintenance", n.MaintenanceReason)
+		return decideMaintenance(n, t), withReason("The node is in maintenance", n.MaintenanceReason)
 	case !known:
 		return workStep{action: workBlocked}, withReason(fmt.Sprintf("The node is in state %q: %s", n.State, userOf(w, n)), n.LastError)
-	case isDeployedAgain(record, n) && !p.rebuild:
+	case isDeployedAgain(record, n) && !t.rebuild:
 		return workStep{action: workBlocked}, messageDeployedAgain
 	case next.action == workWait:
 		return next, ""
-	case p.waiting:
+	case t.waiting:
 		return workStep{action: workHold}, ""
-	case next.request != "" && (p.outdated || next.action == workFailed && record.Request == askAbort):
+	case next.request != "" && (t.outdated || next.action == workFailed && record.Request == askAbort):
 		return workStep{workAsk, next.request}, ""
 	case next.action == workFailed && record.Request == next.request && record.Request != "" && !arrived(record, n):
 		return workStep{workAsk, next.request}, "" // it was recorded and is still to be sent
@@ -142,11 +142,11 @@ func isRemovalLost(record v1alpha1.OperationStatus, n provisioner.Node) bool {
 
 // decideMaintenance is decideWork for a node in maintenance that a request for other work does not
 // end.
-func decideMaintenance(n provisioner.Node, p tolerance) workStep {
+func decideMaintenance(n provisioner.Node, t tolerance) workStep {
 	switch {
-	case n.Fault != node.FaultPowerFailure || !p.leaving:
+	case n.Fault != node.FaultPowerFailure || !t.leaving:
 		return workStep{action: workBlocked}
-	case p.waiting:
+	case t.waiting:
 		return workStep{action: workHold}
 	default:
 		return workStep{action: workFailed}

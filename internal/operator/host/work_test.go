@@ -206,16 +206,16 @@ func TestOnlyADeletionDoesNotWaitForABMCThatIsLost(t *testing.T) {
 	lost := provisioner.Node{State: node.Deleting, Maintenance: true, Fault: node.FaultPowerFailure, MaintenanceReason: "no answer"}
 	repaired := provisioner.Node{State: node.Deleting, Maintenance: true, MaintenanceReason: "fan"}
 	for name, tt := range map[string]struct {
-		node provisioner.Node
-		p    tolerance
-		want action
+		node      provisioner.Node
+		tolerance tolerance
+		want      action
 	}{
 		"host that stays":                            {lost, tolerance{}, workBlocked},
 		"host that is deleted":                       {lost, tolerance{leaving: true}, workFailed},
 		"host that is deleted, after a failure":      {lost, tolerance{leaving: true, waiting: true}, workHold},
 		"host that is deleted, whose node is mended": {repaired, tolerance{leaving: true}, workBlocked},
 	} {
-		if got, _ := decideWork(deprovisionWorkflow, tt.node, v1alpha1.OperationStatus{}, tt.p); got.action != tt.want {
+		if got, _ := decideWork(deprovisionWorkflow, tt.node, v1alpha1.OperationStatus{}, tt.tolerance); got.action != tt.want {
 			t.Errorf("%s: action %d, want %d", name, got.action, tt.want)
 		}
 	}
@@ -227,11 +227,11 @@ func TestDeploymentThatIsYoungerThanARemovalIsNotRemovedByIt(t *testing.T) {
 	recorded := v1alpha1.OperationStatus{Request: askUndeploy, NodeChangedAt: &before}
 	aborted := v1alpha1.OperationStatus{Request: askAbort, Accepted: true, NodeChangedAt: &before}
 	for name, tt := range map[string]struct {
-		state  node.State
-		since  time.Duration
-		record v1alpha1.OperationStatus
-		p      tolerance
-		want   workStep
+		state     node.State
+		since     time.Duration
+		record    v1alpha1.OperationStatus
+		tolerance tolerance
+		want      workStep
 	}{
 		"deployed since":                    {node.Active, time.Hour, accepted, tolerance{}, workStep{}},
 		"deployed since, other inputs":      {node.Active, time.Hour, accepted, tolerance{outdated: true}, workStep{}},
@@ -244,7 +244,7 @@ func TestDeploymentThatIsYoungerThanARemovalIsNotRemovedByIt(t *testing.T) {
 		"the removal failed":                {node.ErrorState, time.Hour, accepted, tolerance{}, workStep{workFailed, askUndeploy}},
 	} {
 		n := provisioner.Node{State: tt.state, StateChangedAt: testNow.Add(tt.since)}
-		if got, message := decideWork(deprovisionWorkflow, n, tt.record, tt.p); got != tt.want {
+		if got, message := decideWork(deprovisionWorkflow, n, tt.record, tt.tolerance); got != tt.want {
 			t.Errorf("%s: %+v %q, want %+v", name, got, message, tt.want)
 		}
 	}
