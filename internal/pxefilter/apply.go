@@ -98,7 +98,7 @@ func (f *Filter) write(w wanted, first bool) (changed, failed int, cause error) 
 // dnsmasq. It requests the reload even if there are no such files: an earlier process may have been
 // killed after it had removed files and before it told dnsmasq.
 func (f *Filter) leftovers(w wanted) []string {
-	gone := w.withoutPort(f.folder.files)
+	gone := w.filesWithoutPort(f.folder.files)
 	if len(gone) > 0 || f.dnsmasq.known() {
 		f.reloading = "the filter has started"
 	}

@@ -71,9 +71,9 @@ func (p policy) findsByPost(n store.BootNode) bool {
 type wanted struct {
 	unknown ruling
 	ports   map[string]ruling // by MAC
-	// without counts the ports of nodes that no person has accepted. They follow the rule for
-	// unknown machines.
-	without int
+	// portsWithoutFile counts the ports of nodes that no person has accepted. They follow the rule
+	// for unknown machines.
+	portsWithoutFile int
 }
 
 // decide returns what the folder should contain. It depends only on the nodes and the policy.
@@ -90,7 +90,7 @@ func (p policy) decide(nodes map[int64]store.BootNode) wanted {
 	for _, n := range nodes {
 		r := p.rule(n)
 		own := p.ownRules(n, r, w.unknown)
-		w.without += len(n.MACs) - own
+		w.portsWithoutFile += len(n.MACs) - own
 		for _, mac := range n.MACs[:own] {
 			w.ports[mac] = r
 		}
@@ -134,7 +134,7 @@ func (w wanted) changes(files map[string]Verdict) []change {
 	for mac, r := range w.ports {
 		note(mac, r)
 	}
-	for _, name := range w.withoutPort(files) {
+	for _, name := range w.filesWithoutPort(files) {
 		note(name, ruling{verdict: w.unknown.verdict, because: becauseNoPort})
 	}
 	note(unknownFile, w.unknown)
@@ -155,8 +155,8 @@ func (c change) rank() int {
 	return 0
 }
 
-// withoutPort returns the sorted names of files whose address no port has.
-func (w wanted) withoutPort(files map[string]Verdict) []string {
+// filesWithoutPort returns the sorted names of files whose address no port has.
+func (w wanted) filesWithoutPort(files map[string]Verdict) []string {
 	var names []string
 	for name := range files {
 		if _, known := w.ports[name]; !known && name != unknownFile {

@@ -171,11 +171,11 @@ func TestNodesThatNobodyAcceptedTakeNoDHCPAway(t *testing.T) {
 	doubtful.Doubtful = true
 	allowed := ruling{Allow, "n", node.Enroll, becausePhase}
 	for _, test := range []struct {
-		name    string
-		opts    Options
-		node    store.BootNode
-		ports   map[string]ruling
-		without int
+		name        string
+		opts        Options
+		node        store.BootNode
+		ports       map[string]ruling
+		withoutFile int
 	}{
 		{"discovery, in no phase that is served", Options{Discovery: true}, provisional(node.Enroll, mac1, mac2), nil, 2},
 		{"discovery, in a phase that is served", Options{Discovery: true, Serve: []string{"idle"}}, provisional(node.Enroll, mac1), nil, 1},
@@ -202,8 +202,8 @@ func TestNodesThatNobodyAcceptedTakeNoDHCPAway(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.opts.InspectInterfaces = []string{"agent"}
 			got := test.opts.policy().decide(bootNodesOf(test.node))
-			if diff := cmp.Diff(test.ports, got.ports, cmp.AllowUnexported(ruling{}), cmpopts.EquateEmpty()); diff != "" || got.without != test.without {
-				t.Errorf("%d ports without a rule of their own, want %d; rules (-want +got):\n%s", got.without, test.without, diff)
+			if diff := cmp.Diff(test.ports, got.ports, cmp.AllowUnexported(ruling{}), cmpopts.EquateEmpty()); diff != "" || got.portsWithoutFile != test.withoutFile {
+				t.Errorf("%d ports without a rule of their own, want %d; rules (-want +got):\n%s", got.portsWithoutFile, test.withoutFile, diff)
 			}
 		})
 	}

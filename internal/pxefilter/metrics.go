@@ -11,15 +11,15 @@ import (
 // metrics are the metrics of one filter, in their own registry. No label names a
 // machine.
 type metrics struct {
-	registry *prometheus.Registry
-	active   prometheus.Gauge
-	synced   prometheus.Gauge
-	ports    *prometheus.GaugeVec // verdict
-	without  prometheus.Gauge
-	unknown  prometheus.Gauge       // 1 when unknown machines are served
-	written  *prometheus.CounterVec // verdict
-	removed  prometheus.Counter
-	errors   *prometheus.CounterVec // about
+	registry    *prometheus.Registry
+	active      prometheus.Gauge
+	synced      prometheus.Gauge
+	ports       *prometheus.GaugeVec // verdict
+	withoutFile prometheus.Gauge
+	unknown     prometheus.Gauge       // 1 when unknown machines are served
+	written     *prometheus.CounterVec // verdict
+	removed     prometheus.Counter
+	errors      *prometheus.CounterVec // about
 }
 
 func newMetrics() *metrics {
@@ -30,8 +30,8 @@ func newMetrics() *metrics {
 		ports: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ingot_pxe_filter_ports", Help: "Ports by what their DHCP requests meet.",
 		}, []string{"verdict"}),
-		without: gauge("ports_without_file", "Ports of discovered nodes that no person has accepted, which follow the rule for unknown machines."),
-		unknown: gauge("unknown_machines_served", "Whether machines without a port are served."),
+		withoutFile: gauge("ports_without_file", "Ports of discovered nodes that no person has accepted, which follow the rule for unknown machines."),
+		unknown:     gauge("unknown_machines_served", "Whether machines without a port are served."),
 		written: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_pxe_filter_files_written_total", Help: "Files of hosts that were written.",
 		}, []string{"verdict"}),
@@ -42,7 +42,7 @@ func newMetrics() *metrics {
 			Name: "ingot_pxe_filter_errors_total", Help: "Failed tries, by what they were about: database, folder or dnsmasq.",
 		}, []string{"about"}),
 	}
-	m.registry.MustRegister(m.active, m.synced, m.ports, m.without, m.unknown, m.written, m.removed, m.errors,
+	m.registry.MustRegister(m.active, m.synced, m.ports, m.withoutFile, m.unknown, m.written, m.removed, m.errors,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -60,7 +60,7 @@ func (m *metrics) show(w wanted) {
 	for v, n := range count {
 		m.ports.WithLabelValues(string(v)).Set(float64(n))
 	}
-	m.without.Set(float64(w.without))
+	m.withoutFile.Set(float64(w.portsWithoutFile))
 	served := 0.0
 	if w.unknown.verdict == Allow {
 		served = 1
