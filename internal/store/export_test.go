@@ -70,7 +70,7 @@ func Gather(callers int, took time.Duration, others ...time.Duration) int {
 	}
 	g := &group{requests: []*writeRequest{{}}, queue: queue}
 	w := &sqliteWriter{callers: callers, took: took}
-	until := w.patience(time.Now())
+	until := w.joinUntil(time.Now())
 	for before := 0; before < len(g.requests); {
 		before = len(g.requests)
 		w.join(g, until)

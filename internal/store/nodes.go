@@ -346,7 +346,7 @@ func (tx *Tx) DiscoveredAfter(id int64) (found Discovered, err error) {
 	_, err = tx.one(`WITH committed AS MATERIALIZED (SELECT coalesce(max(id), 0) AS last FROM nodes WHERE auto_discovered = 1 AND id > ? AND created_at <= ?)
 		SELECT coalesce(sum(CASE WHEN nodes.id <= committed.last THEN 1 ELSE 0 END), 0), count(*), coalesce(max(committed.last), 0)
 		FROM nodes, committed WHERE nodes.auto_discovered = 1 AND nodes.id > ?`,
-		[]any{id, tx.Now().Add(-tx.settle).UnixMicro(), id}, &found.Count, &found.Newer, &found.Last)
+		[]any{id, tx.Now().Add(-tx.lateCommit).UnixMicro(), id}, &found.Count, &found.Newer, &found.Last)
 	found.Newer -= found.Count
 	found.Last = max(found.Last, id)
 	return found, err

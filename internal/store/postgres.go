@@ -248,7 +248,7 @@ func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error)
 	if !s.single {
 		s.queue(nil, begin)
 	}
-	err = fn(&Tx{now: p.now(), db: s, settle: longestWrite, takesLists: true})
+	err = fn(&Tx{now: p.now(), db: s, lateCommit: longestWrite, takesLists: true})
 	return s.more, err
 }
 

@@ -461,9 +461,9 @@ func describe(tx *store.Tx, ident, text string) error {
 	return tx.UpdateNode(before, &after)
 }
 
-// TestLeasesAreGivenBackBesideAWriteThatEndsAHold has a call return while its conductor
+// TestLeasesAreGivenBackBesideAWriteThatEndsABusyTime has a call return while its conductor
 // gives everything back.
-func TestLeasesAreGivenBackBesideAWriteThatEndsAHold(t *testing.T) {
+func TestLeasesAreGivenBackBesideAWriteThatEndsABusyTime(t *testing.T) {
 	stores := replicas(t, 2)
 	n := createNode(t, stores[0], "a")
 	var lease node.Lease

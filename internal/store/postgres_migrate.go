@@ -27,12 +27,12 @@ const (
 	migrationLockTimeout = 2 * time.Second
 	// migrationPause is between two attempts.
 	migrationPause = 5 * time.Second
-	// migrationPatience is for all attempts. Kubernetes gives an engine five minutes to start. The
+	// migrationLimit is for all attempts. Kubernetes gives an engine five minutes to start. The
 	// engine must report what blocks it before Kubernetes ends it.
-	migrationPatience = 4 * time.Minute
+	migrationLimit = 4 * time.Minute
 )
 
-// migrationWaits are the durations of migrationLockTimeout, migrationPause and migrationPatience.
+// migrationWaits are the durations of migrationLockTimeout, migrationPause and migrationLimit.
 type migrationWaits struct{ lock, pause, whole time.Duration }
 
 // prepareDatabase migrates the schema if the server is suitable. If the schema is up to date, it
@@ -51,7 +51,7 @@ func prepareDatabase(ctx context.Context, pool *pgxpool.Pool, opts Options) erro
 	}
 	m := &postgresMigration{
 		conn:  conn.Conn(),
-		waits: cmp.Or(opts.migrationWaits, migrationWaits{migrationLockTimeout, migrationPause, migrationPatience}),
+		waits: cmp.Or(opts.migrationWaits, migrationWaits{migrationLockTimeout, migrationPause, migrationLimit}),
 		log:   cmp.Or(opts.Logger, slog.Default()),
 	}
 	config := pool.Config()
@@ -114,7 +114,7 @@ func (m *postgresMigration) lockTimeout(set string) string {
 	return fmt.Sprintf("%s lock_timeout = '%dms'", set, m.waits.lock.Milliseconds())
 }
 
-// run tries until the schema is up to date or migrationPatience is over.
+// run tries until the schema is up to date or migrationLimit is over.
 func (m *postgresMigration) run(ctx context.Context) (err error) {
 	var until time.Time
 	// The lock belongs to a transaction, not to the session, so that it ends with the migration.

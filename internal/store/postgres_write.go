@@ -226,7 +226,7 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout+"'")
 	}
 	t.session.queue(t.began, enterWrite)
-	tx := &Tx{begin: t.now, db: &t.session, settle: longestWrite, takesLists: true, shared: t, memory: &t.writer.memory, beforeChange: func() error {
+	tx := &Tx{begin: t.now, db: &t.session, lateCommit: longestWrite, takesLists: true, shared: t, memory: &t.writer.memory, beforeChange: func() error {
 		t.changes = true
 		return nil
 	}}

@@ -170,7 +170,7 @@ func (tx *Tx) suspendedSince(version int64) (micros int64, err error) {
 	if version < withSuspension {
 		return 0, nil
 	}
-	if tx.settle != 0 {
+	if tx.lateCommit != 0 {
 		may := false
 		_, err := tx.one("SELECT has_table_privilege('suspension', 'SELECT') AND has_table_privilege('lineage', 'SELECT')", nil, &may)
 		if err != nil || !may {
@@ -185,7 +185,7 @@ func (tx *Tx) suspendedSince(version int64) (micros int64, err error) {
 		return suspension.Since.UnixMicro(), nil
 	}
 	copied := "SELECT 1 FROM pragma_user_version WHERE user_version <> 0"
-	if tx.settle != 0 { // on PostgreSQL
+	if tx.lateCommit != 0 { // on PostgreSQL
 		copied = "SELECT 1 FROM lineage WHERE written_in <> xmin::text"
 	}
 	found, err := tx.one(copied, nil, new(any))
@@ -227,10 +227,10 @@ func (c *BootChanges) read(tx *Tx, version, doubt int64) error {
 			return err
 		}
 	}
-	if _, err := tx.one("SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM ports)", nil, &c.NodeCount, &c.PortCount); err != nil || tx.settle == 0 {
+	if _, err := tx.one("SELECT (SELECT count(*) FROM nodes), (SELECT count(*) FROM ports)", nil, &c.NodeCount, &c.PortCount); err != nil || tx.lateCommit == 0 {
 		return err
 	}
-	_, err := tx.one(selectHorizon, []any{tx.settle.Microseconds()}, &c.Mark.Horizon, &c.Mark.Node, &c.Mark.Port)
+	_, err := tx.one(selectHorizon, []any{tx.lateCommit.Microseconds()}, &c.Mark.Horizon, &c.Mark.Node, &c.Mark.Port)
 	return err
 }
 
@@ -256,7 +256,7 @@ func changedSince(tx *Tx, mark BootMark) (ids []any, few bool, err error) {
 	found := map[int64]bool{}
 	condition, from := "", mark.Updated
 	if mark.Horizon != 0 {
-		condition, from = sinceHorizon, mark.Updated-tx.settle.Microseconds()
+		condition, from = sinceHorizon, mark.Updated-tx.lateCommit.Microseconds()
 	}
 	for _, search := range []struct {
 		query string

@@ -46,7 +46,7 @@ func (v *postgresViewer) read(ctx context.Context, fn func(*Tx) error) error {
 	defer cancel()
 	s := &postgresSession{ctx: bounded, caller: ctx, conn: v.conn}
 	s.queue(nil, beginRead)
-	err := fn(&Tx{now: time.Now(), db: s, settle: longestWrite, takesLists: true})
+	err := fn(&Tx{now: time.Now(), db: s, lateCommit: longestWrite, takesLists: true})
 	_, ended := control(bounded, v.conn, "ROLLBACK") // a read leaves nothing behind
 	if err != nil {
 		return err

@@ -61,14 +61,14 @@ func (w *sqliteWriter) transact(g *group, savepoints bool) error {
 	return err
 }
 
-// maxPatience is how long the writer waits at most for callers to come back. Half the time of the
+// maxJoinWait is how long the writer waits at most for callers to come back. Half the time of the
 // last commit may be longer, because a commit that moves the log into the database file takes much
 // longer than others.
-const maxPatience = 2 * time.Millisecond
+const maxJoinWait = 2 * time.Millisecond
 
-// patience returns until when a group that begins now waits for more callers.
-func (w *sqliteWriter) patience(now time.Time) time.Time {
-	return now.Add(min(w.took/2, maxPatience))
+// joinUntil returns until when a group that begins now waits for more callers.
+func (w *sqliteWriter) joinUntil(now time.Time) time.Time {
+	return now.Add(min(w.took/2, maxJoinWait))
 }
 
 // join adds requests that arrived while the group ran. Until the given time, it also waits for the
@@ -79,12 +79,12 @@ func (w *sqliteWriter) join(g *group, until time.Time) {
 	if g.gather() || len(g.requests) >= min(w.callers, maxGroup) {
 		return
 	}
-	patience := time.NewTimer(time.Until(until))
-	defer patience.Stop()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
 	select {
 	case request := <-g.queue:
 		g.requests = append(g.requests, request)
-	case <-patience.C:
+	case <-timer.C:
 	}
 }
 
@@ -99,7 +99,7 @@ var errUndo = errors.New("a request failed after a change")
 // runAll runs the group's requests one after the other, with those that join meanwhile. After an
 // error, none of them may be committed.
 func (w *sqliteWriter) runAll(g *group, savepoints bool) error {
-	until := w.patience(time.Now())
+	until := w.joinUntil(time.Now())
 	for done := 0; done < len(g.requests); {
 		request := g.requests[done]
 		request.err = w.runOne(request, savepoints)

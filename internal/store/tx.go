@@ -19,9 +19,9 @@ type Tx struct {
 	db    session
 	// beforeChange is called before each change; nil in a read.
 	beforeChange func() error
-	// settle is how long after its time a write may still be committed; 0 where keys grow in the
-	// order of commits.
-	settle time.Duration
+	// lateCommit is how long after its time a write may still be committed; 0 where keys grow in
+	// the order of commits.
+	lateCommit time.Duration
 	// memory remembers, outside the database, how often the database was signed.
 	memory memory
 	note   commitNote

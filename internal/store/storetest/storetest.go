@@ -43,7 +43,7 @@ func Run(t *testing.T, open Open) {
 		{"inspections", inspectionBehaviours},
 		{"objects", objectBehaviours},
 		{"leases", leaseBehaviours},
-		{"holds", holdBehaviours},
+		{"busy", busyBehaviours},
 		{"work", workBehaviours},
 		{"power", powerBehaviours},
 		{"suspension", suspensionBehaviours},

@@ -15,7 +15,7 @@ var suspensionBehaviours = []behaviour{
 	{"suspended work is not claimed, new work is", checkSuspendedWork},
 	{"the end of a suspension frees its work and begins waits anew", checkEndOfSuspension},
 	{"work under a lease goes on unless the database was restored", checkSuspensionAndLeases},
-	{"work behind a call of a process that is gone is suspended, too", checkSuspensionAndHolds},
+	{"work behind a call of a process that is gone is suspended, too", checkSuspensionAndCalls},
 	{"a restore keeps nodes until the calls to their machines have ended", checkRestoreAndCalls},
 	{"a suspension in force stays, unless the database was restored", checkSecondSuspension},
 	{"epochs of before a restore are never granted again", checkEpochsAfterRestore},
@@ -135,7 +135,7 @@ func checkSuspensionAndLeases(t *testing.T, e *env) {
 	wantIs(t, e.checkLease(n, lease), node.ErrLeaseLost)
 }
 
-func checkSuspensionAndHolds(t *testing.T, e *env) {
+func checkSuspensionAndCalls(t *testing.T, e *env) {
 	const call = 15 * time.Second
 	for name, tc := range map[string]struct {
 		suspended time.Duration // how long
@@ -149,7 +149,7 @@ func checkSuspensionAndHolds(t *testing.T, e *env) {
 		n := e.createNode()
 		w := e.addWork(n, "test", time.Time{})
 		lease := e.acquire(n, here)
-		e.hold(&lease, call)
+		e.setBusy(&lease, call)
 		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
 		if suspended, _ := e.suspend(node.MachinesDiffer); len(suspended) != 1 || suspended[0].ID != w.ID {
 			t.Errorf("%s: suspended %v, want the work", name, suspended)
@@ -187,7 +187,7 @@ func checkRestoreAndCalls(t *testing.T, e *env) {
 	w, free := e.addWork(called, "test", time.Time{}), e.addWork(other, "test", time.Time{})
 	for _, n := range []*node.Node{called, idle} {
 		lease := e.acquire(n, here)
-		e.hold(&lease, call)
+		e.setBusy(&lease, call)
 	}
 	if suspended, _ := e.suspend(node.Restored); len(suspended) != 2 || suspended[0].ID != w.ID {
 		t.Errorf("suspended %v, want all work", suspended)

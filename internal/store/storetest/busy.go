@@ -9,23 +9,23 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-var holdBehaviours = []behaviour{
-	{"a hold reads back with its lease and makes it last", checkHoldReadsBack},
-	{"a lease can begin with a hold", checkLeaseWithHold},
-	{"renewing does not shorten a lease that a hold made longer", checkHoldOutlastsRenewal},
-	{"a lease that is over takes no hold", checkHoldNeedsLease},
-	{"a node of a dropped lease is free when its call has ended", checkHoldAfterDrop},
-	{"a node of a released lease is free when its call has ended", checkHoldAfterRelease},
-	{"work of a node waits for a call of the conductor before", checkHoldKeepsWork},
-	{"the end of a hold frees the node of a lease that is over", checkEndHold},
+var busyBehaviours = []behaviour{
+	{"a busy lease reads back and lasts longer than the call", checkBusyReadsBack},
+	{"a lease can begin busy", checkLeaseBeginsBusy},
+	{"renewing does not shorten a lease that is longer because it is busy", checkBusyOutlastsRenewal},
+	{"a lease that is over cannot become busy", checkBusyNeedsLease},
+	{"a node of a dropped lease is free when its call has ended", checkBusyAfterDrop},
+	{"a node of a released lease is free when its call has ended", checkBusyAfterRelease},
+	{"work of a node waits for a call of the conductor before", checkBusyKeepsWork},
+	{"the end of the call frees the node of a lease that is over", checkEndBusy},
 }
 
-// margin is how much longer than a hold its lease lasts.
+// margin is how much longer a lease lasts than it is busy.
 const margin = 5 * time.Second
 
-func (e *env) hold(lease *node.Lease, length time.Duration) {
+func (e *env) setBusy(lease *node.Lease, within time.Duration) {
 	e.t.Helper()
-	e.write(func(tx *store.Tx) error { return tx.SetBusy(lease, tx.Now().Add(length), margin) })
+	e.write(func(tx *store.Tx) error { return tx.SetBusy(lease, tx.Now().Add(within), margin) })
 }
 
 // wantLocked ends the test unless nobody gets the node.
@@ -38,22 +38,22 @@ func (e *env) wantLocked(n *node.Node) {
 		}), node.ErrLocked)
 	}
 	if got := e.node(n.UUID).Lease; !got.InForce(e.clock.Now()) {
-		e.t.Errorf("lease %+v is not held", got)
+		e.t.Errorf("lease %+v is not in force", got)
 	}
 }
 
-func checkHoldReadsBack(t *testing.T, e *env) {
+func checkBusyReadsBack(t *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
 	granted := lease
-	e.hold(&lease, time.Second)
+	e.setBusy(&lease, time.Second)
 	if want := e.clock.Now().Add(time.Second); !lease.ExpiresAt.Equal(granted.ExpiresAt) || !lease.BusyUntil.Equal(want) {
-		t.Errorf("lease with a short hold = %+v, want it busy until %v and as long as before", lease, want)
+		t.Errorf("lease that is busy for a short time = %+v, want it busy until %v and as long as before", lease, want)
 	}
-	e.hold(&lease, 2*ttl)
+	e.setBusy(&lease, 2*ttl)
 	busy := e.clock.Now().Add(2 * ttl)
 	if want := (node.Lease{Owner: here, Epoch: granted.Epoch, ExpiresAt: busy.Add(margin), BusyUntil: busy}); lease != want {
-		t.Errorf("lease with a long hold = %+v, want %+v", lease, want)
+		t.Errorf("lease that is busy for a long time = %+v, want %+v", lease, want)
 	}
 	if got := e.node(n.UUID).Lease; got != lease {
 		t.Errorf("lease of the node = %+v, want %+v", got, lease)
@@ -65,7 +65,7 @@ func checkHoldReadsBack(t *testing.T, e *env) {
 	e.acquire(n, there)
 }
 
-func checkLeaseWithHold(t *testing.T, e *env) {
+func checkLeaseBeginsBusy(t *testing.T, e *env) {
 	for _, within := range []time.Duration{time.Second, 2 * ttl} {
 		n := e.createNode()
 		var lease node.Lease
@@ -76,7 +76,7 @@ func checkLeaseWithHold(t *testing.T, e *env) {
 		now := e.clock.Now()
 		want := node.Lease{Owner: here, Epoch: lease.Epoch, ExpiresAt: now.Add(max(ttl, within+margin)), BusyUntil: now.Add(within)}
 		if lease != want {
-			t.Errorf("lease with a hold of %v = %+v, want %+v", within, lease, want)
+			t.Errorf("lease that is busy for %v = %+v, want %+v", within, lease, want)
 		}
 		if got := e.node(n.UUID).Lease; got != want {
 			t.Errorf("lease of the node = %+v, want %+v", got, want)
@@ -85,10 +85,10 @@ func checkLeaseWithHold(t *testing.T, e *env) {
 	}
 }
 
-func checkHoldOutlastsRenewal(t *testing.T, e *env) {
+func checkBusyOutlastsRenewal(t *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
-	e.hold(&lease, 2*ttl)
+	e.setBusy(&lease, 2*ttl)
 	if lost := e.renew(here, []int64{lease.Epoch}); len(lost) > 0 {
 		t.Errorf("lost %v, want nothing", lost)
 	}
@@ -97,7 +97,7 @@ func checkHoldOutlastsRenewal(t *testing.T, e *env) {
 	}
 }
 
-func checkHoldNeedsLease(t *testing.T, e *env) {
+func checkBusyNeedsLease(t *testing.T, e *env) {
 	n := e.createNode()
 	expired := e.acquire(n, here)
 	e.clock.Advance(ttl)
@@ -113,10 +113,10 @@ func checkHoldNeedsLease(t *testing.T, e *env) {
 	}
 }
 
-func checkHoldAfterDrop(t *testing.T, e *env) {
+func checkBusyAfterDrop(t *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
-	e.hold(&lease, time.Minute)
+	e.setBusy(&lease, time.Minute)
 	for range 2 { // a conductor may start twice meanwhile
 		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
 		e.wantLost(n, lease)
@@ -133,10 +133,10 @@ func checkHoldAfterDrop(t *testing.T, e *env) {
 	}
 }
 
-func checkHoldAfterRelease(_ *testing.T, e *env) {
+func checkBusyAfterRelease(_ *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
-	e.hold(&lease, time.Minute)
+	e.setBusy(&lease, time.Minute)
 	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
 	e.wantLost(n, lease)
 	e.wantLocked(n)
@@ -144,34 +144,34 @@ func checkHoldAfterRelease(_ *testing.T, e *env) {
 	e.wantLease(n, e.acquire(n, there))
 }
 
-func checkHoldKeepsWork(t *testing.T, e *env) {
+func checkBusyKeepsWork(t *testing.T, e *env) {
 	n := e.createNode()
 	e.addWork(n, "verify", time.Time{})
 	lease := e.claim(here, 1)[0].Lease
-	e.hold(&lease, time.Minute)
+	e.setBusy(&lease, time.Minute)
 	e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
 	if got := e.claim(there, 1); len(got) != 0 {
 		t.Errorf("claimed %v while a call may be on its way", kinds(got))
 	}
 	if at, ok := e.nextDue(); !ok || !at.Equal(lease.BusyUntil) {
-		t.Errorf("next due = %v, %v; want the end of the hold at %v", at, ok, lease.BusyUntil)
+		t.Errorf("next due = %v, %v; want the end of the call at %v", at, ok, lease.BusyUntil)
 	}
 	e.clock.Advance(time.Minute)
 	if got := e.claim(there, 1); len(got) != 1 {
-		t.Errorf("claimed %v after the end of the hold, want the work", kinds(got))
+		t.Errorf("claimed %v after the end of the call, want the work", kinds(got))
 	}
 }
 
-func checkEndHold(t *testing.T, e *env) {
+func checkEndBusy(t *testing.T, e *env) {
 	n, other := e.createNode(), e.createNode()
 	lease, dropped := e.acquire(n, here), e.acquire(other, there)
-	e.hold(&lease, time.Minute)
-	e.hold(&dropped, time.Minute)
+	e.setBusy(&lease, time.Minute)
+	e.setBusy(&dropped, time.Minute)
 	e.write(func(tx *store.Tx) error {
 		return errors.Join(tx.DropLeases(there), tx.EndBusy(&lease), tx.EndBusy(&dropped))
 	})
 	if got := e.node(n.UUID).Lease; got != lease || !lease.BusyUntil.IsZero() {
-		t.Errorf("lease = %+v, %+v when read, want it without a hold", lease, got)
+		t.Errorf("lease = %+v, %+v when read, want it not busy", lease, got)
 	}
 	e.wantLease(n, lease)
 	e.acquire(other, here)
