@@ -212,7 +212,7 @@ func (s *scope) hasShown(reason string) bool {
 }
 
 // blockedSince returns since when the condition shows a reason for which a machine without a Node
-// is given up after the timeout, or nil.
+// is handed over after the timeout, or nil.
 func (s *scope) blockedSince() *metav1.Time {
 	shown := meta.FindStatusCondition(s.remediation.Status.Conditions, v1beta2.ProgressingCondition)
 	if shown != nil && (shown.Reason == v1beta2.HostErrorReason || shown.Reason == v1beta2.WaitingForControlPlaneReason && s.nodeless) {

@@ -168,7 +168,7 @@ func TestAMachineOfTheControlPlaneThatDoesNotJoinItIsReplacedWithoutBeingPowered
 				began := l.now
 				l.untilPhase(deleting)
 				if took := l.now.Sub(began); took < timeout-time.Minute || took > timeout+3*time.Minute {
-					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
+					t.Errorf("the machine is handed over after %s, want the timeout of ten minutes", took)
 				}
 				c := meta.FindStatusCondition(l.machine().Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 				if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "has no Node") {

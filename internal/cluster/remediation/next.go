@@ -175,7 +175,7 @@ func next(f facts) action {
 	case f.phase == "" && f.undeployable && f.node != absentNode: // it may have been deployed all the same
 		return waitForStart
 	case f.phase == "" && f.undeployable:
-		return replaceMachine(f)
+		return handMachineOver(f)
 	case f.phase != v1beta2.RemediationRunning:
 		return begin
 	case f.strategy == v1beta2.AnnotationRemediation:
@@ -240,7 +240,7 @@ func keepOn(f facts) action {
 	case f.nodeless && f.node == unknownNode:
 		return waitForNode
 	case f.nodeless && f.stranded && f.node == absentNode:
-		return replaceMachine(f)
+		return handMachineOver(f)
 	default:
 		return waitForControlPlane
 	}
@@ -353,12 +353,12 @@ func wait(f facts) action {
 	case f.retriesLeft:
 		return begin
 	default:
-		return replaceMachine(f)
+		return handMachineOver(f)
 	}
 }
 
-// replaceMachine has the owner of the machine replace it on another host.
-func replaceMachine(f facts) action {
+// handMachineOver hands the machine over to its owner, which replaces it on another host.
+func handMachineOver(f facts) action {
 	switch {
 	case !f.hostMarked:
 		return markHost

@@ -203,7 +203,7 @@ func TestEachSituationHasItsAction(t *testing.T) {
 		{"host marked and is skipped", ended, func(f *facts) { f.skipped, f.hostMarked = true, true }, waitWhileSkipped},
 		{"owner told and is skipped", ended, func(f *facts) { f.skipped, f.hostMarked, f.told = true, true, true }, handOver},
 		{"waiting and is skipped", inWait, func(f *facts) { f.skipped = true }, waitForHealth},
-		{"waited while nobody looked", ended, func(f *facts) { f.unseen, f.retriesLeft = true, true }, releaseAnew},
+		{"no pass ran when the time was over", ended, func(f *facts) { f.unseen, f.retriesLeft = true, true }, releaseAnew},
 		{"waited long enough and the Node is Ready", ended, func(f *facts) { f.ready, f.retriesLeft = true, true }, extend},
 		{"waited long enough, and again, and the Node is Ready", ended, func(f *facts) { f.ready, f.extended, f.retriesLeft = true, true, true }, begin},
 		{"host marked", ended, func(f *facts) { f.hostMarked = true }, tellOwner},
@@ -367,10 +367,10 @@ func broken(f facts, a action) string {
 		}
 	case markHost, tellOwner, handOver:
 		if f.retriesLeft || !f.expired || f.phase != waiting {
-			return "a machine is given up only after its retries and its time"
+			return "a machine is handed over only after its retries and its time"
 		}
 		if f.node == unknownNode {
-			return "a machine is given up only when it is known what became of it"
+			return "a machine is handed over only when it is known what became of it"
 		}
 	case begin:
 		again := f.phase == waiting && f.expired && f.retriesLeft

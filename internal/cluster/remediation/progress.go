@@ -194,7 +194,7 @@ func (r *Reconciler) show(ctx context.Context, s *scope, c *metav1.Condition) (c
 }
 
 // setCondition sets the condition. Its time is that of its reason, and not only of its status,
-// because a machine may be given up when it has shown a reason for long. If no pass ran when that
+// because a machine may be handed over when it has shown a reason for long. If no pass ran when that
 // was over, the time begins anew.
 func (s *scope) setCondition(c *metav1.Condition) {
 	m := s.remediation

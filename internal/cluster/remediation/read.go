@@ -92,7 +92,7 @@ func (r *Reconciler) readObjects(ctx context.Context, s *scope) (err error) {
 
 // readControlPlane asks whether the control plane lets the host be held off, if a hold comes next.
 // Recovery by annotation asks that itself, and waits without an end. So readControlPlane asks for
-// this strategy only about a machine that never had a Node, which is given up after the timeout.
+// this strategy only about a machine that never had a Node, which is handed over after the timeout.
 func (r *Reconciler) readControlPlane(ctx context.Context, s *scope) error {
 	if s.paused || s.host == nil || s.phase != v1beta2.RemediationRunning || s.released || s.isHeld() {
 		return nil

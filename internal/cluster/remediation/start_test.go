@@ -165,7 +165,7 @@ func TestAMachineWhoseHostCannotBeDeployedIsReplacedAfterTheTimeout(t *testing.T
 				l.counted("ingot_remediation_stuck", 1)
 				l.untilPhase(deleting)
 				if took := l.now.Sub(began); took < timeout || took > timeout+3*time.Minute {
-					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
+					t.Errorf("the machine is handed over after %s, want the timeout of ten minutes", took)
 				}
 				m, h := l.machine(), l.host()
 				if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition); c == nil || c.Status != metav1.ConditionFalse {
@@ -201,7 +201,7 @@ var gaps = map[string]func(l *life){
 	"the clock is set forward": func(l *life) { l.now = l.now.Add(24 * time.Hour) },
 }
 
-func TestAMachineIsNotReplacedForWhatNobodyLookedAtMeanwhile(t *testing.T) {
+func TestAMachineIsNotReplacedForWhatNoPassSawMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, gap := range gaps {
 		for reason, life := range map[string]func(t *testing.T) *life{
@@ -226,7 +226,7 @@ func TestAMachineIsNotReplacedForWhatNobodyLookedAtMeanwhile(t *testing.T) {
 				l.leftAloneFor(timeout-time.Minute, "after "+name)
 				l.untilPhase(deleting)
 				if took := l.now.Sub(began); took > timeout+3*time.Minute {
-					t.Errorf("the machine is given up after %s, want the timeout of ten minutes", took)
+					t.Errorf("the machine is handed over after %s, want the timeout of ten minutes", took)
 				}
 				if n := l.told(reason); n != 1 {
 					t.Errorf("%d events, want one", n)

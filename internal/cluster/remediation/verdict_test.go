@@ -103,7 +103,7 @@ func TestAMachineOfTheControlPlaneIsTriedAgainAlthoughItsAPIServerIsAway(t *test
 	}
 }
 
-func TestAMachineHasItsTimeAgainWhenNobodyLookedAtItsEnd(t *testing.T) {
+func TestAMachineHasItsTimeAgainWhenNoPassRanAtItsEnd(t *testing.T) {
 	t.Parallel()
 	for name, blind := range map[string]func(l *life){
 		"the operator was away": func(l *life) { l.now = l.now.Add(time.Hour) },
