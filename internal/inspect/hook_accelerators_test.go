@@ -91,7 +91,7 @@ func TestMachineWithoutAcceleratorsGetsAnEmptyList(t *testing.T) {
 
 func TestMalformedPCIDevicesAreNoAccelerators(t *testing.T) {
 	p := pipeline(t, only("accelerators"))
-	for devices, reason := range oddPCILists {
+	for devices, reason := range unusablePCILists {
 		result := run(t, p, Input{Document: withPCI(t, devices)})
 		_, set := result.Properties["accelerators"]
 		if set != strings.Contains(reason, "Entry") {

@@ -24,8 +24,8 @@ func pci(vendor, product, bus string) string {
 	return fmt.Sprintf(`{"vendor_id":%q,"product_id":%q,"class":"030200","revision":"a1","bus":%q,"numa_node_id":0}`, vendor, product, bus)
 }
 
-// oddPCILists are lists without a device, with what both PCI hooks say of them.
-var oddPCILists = map[string]string{
+// unusablePCILists are lists without a device, with what both PCI hooks say of them.
+var unusablePCILists = map[string]string{
 	``:                                       "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
 	`null`:                                   "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
 	`[]`:                                     "The ramdisk sent no PCI devices; it lists them when its kernel parameter ipa-inspection-collectors includes pci-devices",
@@ -78,7 +78,7 @@ func TestMalformedPCIDevicesAreNotCounted(t *testing.T) {
 	p := pipeline(t, func(c *Config) {
 		c.Hooks, c.PCIDeviceAlias = []string{"pci-devices"}, []string{"10de:1eb8:t4", "0:0:zero"}
 	})
-	for devices, reason := range oddPCILists {
+	for devices, reason := range unusablePCILists {
 		result := run(t, p, Input{Document: withPCI(t, devices)})
 		if len(result.Properties) != 0 {
 			t.Errorf("pci_devices %s sets %v", devices, result.Properties)

@@ -85,8 +85,8 @@ func (p *platform) bmcAddresses(rnd *random, index int) (v4, v6 string) {
 		return noBMCv4, noBMCv6
 	}
 	v4 = AddressIn(bmcNetwork, index).String()
-	throw := rnd.intN(100)
-	if throw >= 20 {
+	drawn := rnd.intN(100)
+	if drawn >= 20 {
 		return v4, noBMCv6
 	}
 	n := index + 1
@@ -94,7 +94,7 @@ func (p *platform) bmcAddresses(rnd *random, index int) (v4, v6 string) {
 		0: 0xfd, 1: 0x00, 2: 0x01, 3: 0x98,
 		12: byte(n >> 24), 13: byte(n >> 16), 14: byte(n >> 8), 15: byte(n),
 	}).String()
-	if throw < 4 {
+	if drawn < 4 {
 		v4 = noBMCv4
 	}
 	return v4, v6
@@ -111,10 +111,10 @@ func (p *platform) bootMode(rnd *random) string {
 // pxeInterface returns the boot parameter BOOTIF. iPXE passes the plain address, PXELINUX puts the
 // hardware type before it, and virtual media pass nothing.
 func (p *platform) pxeInterface(rnd *random, mac string) *string {
-	switch throw := rnd.intN(100); {
-	case throw < 70:
+	switch drawn := rnd.intN(100); {
+	case drawn < 70:
 		return ref(mac)
-	case throw < 85:
+	case drawn < 85:
 		return ref("01-" + strings.ReplaceAll(mac, ":", "-"))
 	default:
 		return nil
@@ -123,10 +123,10 @@ func (p *platform) pxeInterface(rnd *random, mac string) *string {
 
 // hostname returns the host name of the ramdisk. It is a default one unless DHCP provides a name.
 func (p *platform) hostname(rnd *random, at place, index int) string {
-	switch throw := rnd.intN(100); {
-	case throw < 55:
+	switch drawn := rnd.intN(100); {
+	case drawn < 55:
 		return "localhost.localdomain"
-	case throw < 85:
+	case drawn < 85:
 		return fmt.Sprintf("%s-%s-u%02d", p.kind, at.rackName(), at.slot*2+1)
 	default:
 		return fmt.Sprintf("node-%05d.dc1.example", index)
