@@ -342,7 +342,10 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 	p.job = runner.NewJob(w, n, nil)
 	if documentSize(p.document) <= maxHintDocument {
 		hint := &processHint{document: p.document, posted: tx.Now()}
-		if err := tx.PrefetchMachinePorts(n.ID, p.document.Hardware.MACs(), hint.setPorts); err != nil {
+		macs := p.document.Hardware.MACs()
+		if p.enrolled && len(macs) == len(p.document.Hardware.IdentifyingMACs()) {
+			hint.setUnknown(p.macs)
+		} else if err := tx.PrefetchMachinePorts(n.ID, macs, hint.setPorts); err != nil {
 			return err
 		}
 		p.job = runner.NewJob(w, n, hint)

@@ -42,10 +42,12 @@ type processHint struct {
 	document *inventory.Document
 	posted   time.Time
 	ports    *store.MachinePorts // as they were then; nil when they were not read
+	claimed  map[string]bool     // the MAC addresses that the node claimed then; nil when they were not read
 }
 
-// portsValidFor is how long after a post its ports are good enough for the hooks. Clients may create
-// ports meanwhile, so what took longer, such as switching the machine off, reads them anew.
+// portsValidFor is how long after a post its ports and claims are good enough for the hooks. Clients
+// may create ports meanwhile, so what took longer, such as switching the machine off, reads them
+// anew.
 const portsValidFor = time.Second
 
 // maxHintPorts is how many ports a hint keeps in memory at most until the hooks run.
@@ -58,12 +60,18 @@ func (h *processHint) setPorts(ports *store.MachinePorts) {
 	}
 }
 
-// portsAt returns the ports if they are good enough, else nil.
-func (h *processHint) portsAt(now time.Time) *store.MachinePorts {
-	if now.Sub(h.posted) > portsValidFor {
-		return nil
+// setUnknown notes what is known of the ports of a machine that was unknown before its post: none
+// has one of its addresses.
+func (h *processHint) setUnknown(claimed []string) {
+	h.ports, h.claimed = &store.MachinePorts{}, setOf(claimed)
+}
+
+// fill gives the hooks what is good enough of the hint.
+func (h *processHint) fill(in *processing, now time.Time) {
+	in.input.Document = h.document
+	if now.Sub(h.posted) <= portsValidFor {
+		in.ports, in.input.Claimed = h.ports, h.claimed
 	}
-	return h.ports
 }
 
 // processOperations returns the operations that switch the machine off, withdraw its ramdisk, which
@@ -87,7 +95,7 @@ func (c *Conductor) processOperations(t runner.Task) ([]runner.Operation, error)
 		Read: func(ctx context.Context, _ *node.Node) (runner.Write, error) {
 			in := &processing{node: t.Node, input: inspect.Input{Logger: c.log}, failed: failedInspection}
 			if hint, ok := t.Hint.(*processHint); ok {
-				in.input.Document, in.ports = hint.document, hint.portsAt(c.store.Now())
+				hint.fill(in, c.store.Now())
 			}
 			t.Work.Intent.Get(keptIntent, &in.kept)
 			if !t.Work.Intent.Get(documentIntent, &in.documentID) {
@@ -151,7 +159,7 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 // readInspection reads the input of the hooks, but for what is known already.
 func (c *Conductor) readInspection(ctx context.Context, in *processing) error {
 	missing := missingInput{
-		document: in.input.Document == nil, ports: in.ports == nil, claims: in.node.Provisional,
+		document: in.input.Document == nil, ports: in.ports == nil, claims: in.node.Provisional && in.input.Claimed == nil,
 		previous: c.pipeline.ReadsPrevious() && !in.node.InspectionFinishedAt.IsZero(),
 	}
 	if missing != (missingInput{}) {
@@ -207,11 +215,15 @@ func (m missingInput) read(tx *store.Tx, in *processing) (err error) {
 // claimedMACs returns the MAC addresses that a node claims, as a set.
 func claimedMACs(tx *store.Tx, nodeID int64) (map[string]bool, error) {
 	macs, err := tx.MACsOf(nodeID)
-	claimed := make(map[string]bool, len(macs))
+	return setOf(macs), err
+}
+
+func setOf(macs []string) map[string]bool {
+	set := make(map[string]bool, len(macs))
 	for _, mac := range macs {
-		claimed[mac] = true
+		set[mac] = true
 	}
-	return claimed, err
+	return set
 }
 
 // storedDocument reads a document as it was posted.

@@ -192,6 +192,25 @@ func (r *readCounter) ReadSingle(ctx context.Context, fn func(*store.Tx) error) 
 	return r.Database.ReadSingle(ctx, fn)
 }
 
+func TestUnknownMachineIsInspectedWithoutReadingWhatItCannotHave(t *testing.T) {
+	w := emptyWorld(t)
+	db := &readCounter{Database: w.store}
+	c := w.idleOn(db, "conductor-1")
+	w.Conductor = c
+	m := unknown(1)
+	if _, err := send(t, c, m); err != nil {
+		t.Fatal(err)
+	}
+	before := db.reads.Load()
+	if !c.runner.RunNext(t.Context()) {
+		t.Fatal("no work waits")
+	}
+	if reads := db.reads.Load() - before; reads > 0 {
+		t.Errorf("%d reads between the post and its result, want none", reads)
+	}
+	wantPorts(t, w, w.all()[0], map[string]bool{m.macs[0]: true, m.macs[1]: false})
+}
+
 func TestInspectionOnAServerReadsWhatItNeedsWithThePost(t *testing.T) {
 	storetest.NeedsServer(t)
 	w := emptyWorld(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -35,7 +36,10 @@ type objectsWait struct {
 
 // waitedForObjects reports whether an earlier attempt got as far as writing to the
 // object store.
-func waitedForObjects(w *store.Work) bool { return w.Intent.Get(waitIntent, new(objectsWait)) }
+func waitedForObjects(w *store.Work) bool {
+	// Rare, and a search is cheaper than parsing.
+	return strings.Contains(string(w.Intent), waitIntent) && w.Intent.Get(waitIntent, new(objectsWait))
+}
 
 // awaitObjects handles a failure of an inspection. After a failure of the object store, it returns
 // an error that makes the runner try the inspection again later and that writes this into the node.
