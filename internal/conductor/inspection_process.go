@@ -150,7 +150,7 @@ func (c *Conductor) storeProcessed(tx *store.Tx, n *node.Node, in *processing, r
 			return err
 		}
 	}
-	if err := c.storePorts(tx, n, in.ports, result); err != nil {
+	if err := c.storePorts(tx, n, in, result); err != nil {
 		return err
 	}
 	return c.storeResult(tx, n, in, result)
@@ -287,10 +287,12 @@ func parsePrevious(n *node.Node, data *node.InspectionData) (*inventory.Inventor
 	return hardware, nil
 }
 
-// storePorts writes the ports that hooks created, changed and deleted. Seen are the ports that they saw.
-func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, seen *store.MachinePorts, result *inspect.Result) error {
+// storePorts writes the ports that hooks created, changed and deleted.
+func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, in *processing, result *inspect.Result) error {
 	wanted := result.PortsToCreate
-	if n.Provisional { // a registered node may have taken addresses since the hooks ran
+	// A registered node may have taken addresses of a provisional one since the hooks ran, even if
+	// that one has been accepted meanwhile.
+	if n.Provisional || in.input.Claimed != nil {
 		claimed, err := claimedMACs(tx, n.ID)
 		if err != nil {
 			return err
@@ -305,7 +307,7 @@ func (c *Conductor) storePorts(tx *store.Tx, n *node.Node, seen *store.MachinePo
 	if err := tx.AddPorts(n.ID, created); err != nil {
 		return err
 	}
-	if err := updatePorts(tx, seen.Own, result.PortsToUpdate); err != nil {
+	if err := updatePorts(tx, in.ports.Own, result.PortsToUpdate); err != nil {
 		return err
 	}
 	for _, gone := range result.PortsToDelete {

@@ -172,7 +172,9 @@ func TestPortThatHasMovedToAnotherNodeSinceTheHooksRanIsKept(t *testing.T) {
 	n, other := w.register(), w.register()
 	w.addPort(other, unknown(1).macs[0])
 	result := &inspect.Result{PortsToDelete: []inspect.Port{{UUID: w.portsOf(other)[0].UUID}}}
-	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
+	w.write(func(tx *store.Tx) error {
+		return w.storePorts(tx, n, &processing{ports: &store.MachinePorts{}}, result)
+	})
 	wantPorts(t, w, other, map[string]bool{unknown(1).macs[0]: false})
 }
 

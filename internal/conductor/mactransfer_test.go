@@ -355,10 +355,16 @@ func TestHooksThatRanBeforeANodeLostItsAddressesMakeNoPorts(t *testing.T) {
 	n := w.enrol(unknown(1))
 	w.write(func(tx *store.Tx) error { return tx.ReleaseMACs(n.ID, unknown(1).macs[:1]) })
 	result := &inspect.Result{PortsToCreate: []inspect.Port{{Address: unknown(1).macs[0]}}}
-	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
+	w.write(func(tx *store.Tx) error {
+		return w.storePorts(tx, n, &processing{ports: &store.MachinePorts{}}, result)
+	})
 	wantPorts(t, w, n, map[string]bool{unknown(1).macs[1]: false})
-	n.Provisional = false
-	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, &store.MachinePorts{}, result) })
+	n.Provisional = false // it has been accepted since the hooks ran
+	ran := &processing{ports: &store.MachinePorts{}, input: inspect.Input{Claimed: map[string]bool{unknown(1).macs[0]: true}}}
+	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, ran, result) })
+	wantPorts(t, w, n, map[string]bool{unknown(1).macs[1]: false})
+	ran.input.Claimed = nil
+	w.write(func(tx *store.Tx) error { return w.storePorts(tx, n, ran, result) })
 	wantPorts(t, w, n, map[string]bool{unknown(1).macs[0]: false, unknown(1).macs[1]: false})
 }
 

@@ -40,8 +40,6 @@ type waiting struct {
 const (
 	firstPoll   = 25 * time.Millisecond // doubles; also the least pause between reads of any leases
 	longestPoll = 400 * time.Millisecond
-	// pollWithin is how long the poller waits for the answer to one read.
-	pollWithin = time.Second
 )
 
 func newWaiters(db Database) *waiters {
@@ -149,22 +147,8 @@ func (w *waiters) all() map[string]*waiting {
 	return maps.Clone(w.nodes)
 }
 
-// inForce returns the nodes whose leases are in force; nil when the database does not answer soon.
-// Then the read goes on until its own time is over.
+// inForce returns the nodes whose leases are in force; none when the database does not answer.
 func (w *waiters) inForce(ctx context.Context, uuids []string) map[string]bool {
-	answer := make(chan map[string]bool, 1)
-	go func() { answer <- w.readInForce(ctx, uuids) }()
-	timer := time.NewTimer(pollWithin)
-	defer timer.Stop()
-	select {
-	case inForce := <-answer:
-		return inForce
-	case <-timer.C:
-		return nil
-	}
-}
-
-func (w *waiters) readInForce(ctx context.Context, uuids []string) map[string]bool {
 	inForce := map[string]bool{}
 	err := w.db.ReadSingle(ctx, func(tx *store.Tx) error {
 		leases, err := tx.LeasesOf(uuids)

@@ -30,14 +30,11 @@ type waitersWorld struct {
 type polledStore struct {
 	*store.Store
 	reads atomic.Int32
-	err   error         // of the reads; nil for none
-	hang  chan struct{} // the first read waits until it is closed; nil for none
+	err   error // of the reads; nil for none
 }
 
 func (p *polledStore) ReadSingle(ctx context.Context, fn func(*store.Tx) error) error {
-	if p.reads.Add(1) == 1 && p.hang != nil {
-		<-p.hang
-	}
+	p.reads.Add(1)
 	if p.err != nil {
 		return p.err
 	}
@@ -228,19 +225,6 @@ func TestOneMoreRequestForANodeIsWokenSoon(t *testing.T) {
 			t.Errorf("took %v and %d requests, %v; want at most %v, and two", took, times, err, 2*firstPoll)
 		}
 		earlier.Wait()
-		w.wantNobodyWaits()
-	})
-}
-
-func TestReadThatHangsKeepsNoRequestWaiting(t *testing.T) {
-	inWaitersWorld(t, func(w *waitersWorld) {
-		w.polls.hang = make(chan struct{})
-		defer close(w.polls.hang)
-		const work = 3 * time.Second
-		time.AfterFunc(work, w.lease("there"))
-		if took, _, err := w.request(w.t.Context(), time.Minute); took < work || took > work+longestPoll || err != nil {
-			t.Errorf("took %v, %v; want at most %v more than %v", took, err, longestPoll, work)
-		}
 		w.wantNobodyWaits()
 	})
 }
