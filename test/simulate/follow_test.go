@@ -13,10 +13,11 @@ import (
 
 // requestedWork is the row of work that a request has led to.
 type requestedWork struct {
-	row   int64  // 0 when no work was stored
-	key   string // prefix of the requests that are made for the row, see driver.Origin
-	ended bool
-	done  bool // it has ended without an error
+	row     int64  // 0 when no work was stored
+	key     string // prefix of the requests that are made for the row, see driver.Origin
+	ended   bool
+	done    bool            // it has ended without an error
+	earlier map[string]bool // what the history of the node had said before, by UUID
 }
 
 // keyOf returns the prefix of the requests that are made for a row.
@@ -97,7 +98,12 @@ func (q *request) findRow(tx *store.Tx, others []*request) error {
 			q.work.row, q.work.key = work.ID, keyOf(work)
 		}
 	}
-	return nil
+	events, err := tx.Events(n.ID)
+	q.work.earlier = make(map[string]bool, len(events))
+	for _, e := range events {
+		q.work.earlier[e.UUID] = true
+	}
+	return err
 }
 
 // writtenNow reports whether the commit that was made just now may have written a row.
@@ -127,7 +133,7 @@ func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) 
 	}
 	// Another work of the kind may have failed at the same time. Each failure belongs to one work.
 	failure := slices.IndexFunc(events, func(e *node.Event) bool {
-		return e.Severity == node.SeverityError && q.leadsTo(store.WorkKind(e.Type)) && e.Message != "" && writtenNow(tx, e.CreatedAt) && !w.attributed[e.UUID]
+		return e.Severity == node.SeverityError && q.leadsTo(store.WorkKind(e.Type)) && e.Message != "" && writtenNow(tx, e.CreatedAt) && !w.attributed[e.UUID] && !q.work.earlier[e.UUID]
 	})
 	if failure >= 0 {
 		w.attributed[events[failure].UUID] = true
