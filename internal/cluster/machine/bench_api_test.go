@@ -320,7 +320,7 @@ func (s *apiBench) run() {
 	}
 	cached, live, objects := mgr.GetClient(), mgr.GetAPIReader(), mgr.GetCache()
 	recorder := mgr.GetEventRecorder("test")
-	options := controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: new(true)}
+	options := controller.Options{MaxConcurrentReconciles: 4, SkipNameValidation: new(true), UsePriorityQueue: new(false)}
 	clusters, clustersErr := infrastructure.New(infrastructure.Config{Client: cached, Live: live, Recorder: recorder, Now: time.Now}).Controller(objects, options)
 	machines, machinesErr := New(Config{
 		Client: cached, Live: live, Recorder: recorder, Now: time.Now, Reuse: reuse.Reuse{Client: cached, Live: live, Now: time.Now},
