@@ -21,7 +21,7 @@ import (
 	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// bmcCalls carries the requests of one replica to BMCs.
+// bmcCalls sends the requests of one replica to BMCs.
 type bmcCalls struct{ r *replica }
 
 // bmcRequest is a request to a BMC.
@@ -30,7 +30,7 @@ type bmcRequest struct {
 	to      *computer
 	origin  driver.Origin
 	changes bool
-	what    string // such as "POST ComputerSystem.Reset"
+	name    string // such as "POST ComputerSystem.Reset"
 }
 
 func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -40,10 +40,10 @@ func (b bmcCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	v := b.r.w.sched.wait(r.Context(), q.point(b.r))
-	answer, err := b.carry(q, v)
+	answer, err := b.deliver(q, v)
 	q.to.noteVolumes(q, answer, err)
 	if v != proceed || err != nil {
-		b.r.unheard(q.origin.Request) // this turn cannot store what it has done before
+		b.r.dropAcknowledged(q.origin.Request) // this turn cannot store what it has done before
 	}
 	return answer, err
 }
@@ -60,15 +60,15 @@ func (q *bmcRequest) describe() {
 	case parent == "Volumes":
 		name = "Volume"
 	}
-	q.what = q.Method + " " + name
+	q.name = q.Method + " " + name
 	q.changes = q.Method != http.MethodGet && !strings.Contains(at, "/SessionService/")
 }
 
 func (q *bmcRequest) point(r *replica) *point {
 	p := &point{replica: r, kind: atBMCRead, name: q.to.name + " " + q.Method + " " + q.URL.Path + " for " + taskName(q.Context()), call: "BMC GET"}
 	if q.changes {
-		p.kind, p.name, p.call = atEffect, q.to.name+" "+q.what+" for "+taskName(q.Context()), "BMC "+q.what
-		p.rare = strings.HasSuffix(q.what, "SimpleUpdate") || strings.Contains(q.URL.Path, "/Volumes")
+		p.kind, p.name, p.call = atEffect, q.to.name+" "+q.name+" for "+taskName(q.Context()), "BMC "+q.name
+		p.rare = strings.HasSuffix(q.name, "SimpleUpdate") || strings.Contains(q.URL.Path, "/Volumes")
 	}
 	return p
 }
@@ -76,8 +76,8 @@ func (q *bmcRequest) point(r *replica) *point {
 // faultsOf has the faults that a verdict gives a BMC.
 var faultsOf = map[verdict]simeffect.Faults{refused: {Refuse: 1}, lies: {Lie: 1}}
 
-// carry makes a request as the verdict says.
-func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
+// deliver makes a request as the verdict says.
+func (b bmcCalls) deliver(q *bmcRequest, v verdict) (*http.Response, error) {
 	ctx := q.Context()
 	switch {
 	case b.r.isDead() || v == crashBefore:
@@ -85,20 +85,20 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		return nil, errDead
 	case ctx.Err() != nil: // the process was paused beyond its deadline
 		if q.changes {
-			q.to.mistrust()
+			q.to.noteUnknown()
 		}
 		return nil, ctx.Err()
 	case v == requestLost:
-		return nil, errCut
-	case q.to.ignores():
-		return nil, errNobody
+		return nil, errConnReset
+	case q.to.ignoresRequest():
+		return nil, errConnRefused
 	}
 	if q.changes {
-		sent := q.to.enter(ctx, b.r)
-		defer q.to.leave(sent)
+		sent := q.to.beginCall(ctx, b.r)
+		defer q.to.endCall(sent)
 	}
 	if v == lies {
-		q.to.deceive(q.origin.Request)
+		q.to.noteLie(q.origin.Request)
 	}
 	if v == hangs {
 		<-ctx.Done()
@@ -107,9 +107,9 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 	b.r.checkWork(ctx, q.to.machine)
 	answer, done, err := q.to.serve(q, faultsOf[v])
 	for _, e := range done {
-		q.to.begin(e, b.r)
+		q.to.beginEffect(e, b.r)
 		if e.kind == fake.Flash && (v == crashAfter || v == answerLost) {
-			q.to.mayForget(e)
+			q.to.drawTaskLoss(e)
 		}
 	}
 	q.to.noteInterrupts(ctx, done...)
@@ -122,16 +122,16 @@ func (b bmcCalls) carry(q *bmcRequest, v verdict) (*http.Response, error) {
 		return nil, ctx.Err()
 	}
 	for _, e := range done {
-		b.r.heard(e)
+		b.r.noteAcknowledged(e)
 	}
 	return answer, err
 }
 
-// errCut is the error of a request whose connection was cut.
-var errCut = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+// errConnReset is the error of a request whose connection was reset.
+var errConnReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// errNobody is the error of a request to nobody.
-var errNobody = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+// errConnRefused is the error of a request to an address at which nothing listens.
+var errConnRefused = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 
 // powerKinds are the effects that end or interrupt what runs on a machine.
 var powerKinds = []fake.Kind{
@@ -145,8 +145,8 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	if q.Body == nil {
 		request.Body = http.NoBody
 	}
-	c.serving.Lock()
-	defer c.serving.Unlock()
+	c.bmcMu.Lock()
+	defer c.bmcMu.Unlock()
 	flashing := c.flashing()
 	if err := c.recorder.SetFaults(c.name, &faults); err != nil {
 		panic(err)
@@ -157,8 +157,8 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 	if err := unlessAborted(func() { c.redfish.ServeHTTP(written, request) }); err != nil {
 		return nil, nil, err
 	}
-	for _, e := range c.recorder.Effects(c.name, c.taken) {
-		c.taken = e.Sequence
+	for _, e := range c.recorder.Effects(c.name, c.lastSequence) {
+		c.lastSequence = e.Sequence
 		if e.Kind == string(bmc.InterruptFlash) { // not a call; its cause is checked below
 			continue
 		}
@@ -176,13 +176,13 @@ func (c *computer) serve(q *bmcRequest, faults simeffect.Faults) (answer *http.R
 // observe notes the power state that the BMC shows.
 func (c *computer) observe() {
 	if state, lasts := map[bmc.PowerState]node.PowerState{bmc.On: node.PowerOn, bmc.Off: node.PowerOff}[c.bmc.Power()]; lasts {
-		c.became(state)
+		c.notePower(state)
 	}
 }
 
 // flashing returns the component whose firmware is being written, or "". It leaves out the firmware
-// of the BMC, because a change of the machine's power does not interrupt that, and updates that the BMC
-// has forgotten, because nobody can know of them.
+// of the BMC, because a change of the machine's power does not interrupt that, and updates for
+// which the BMC has lost its task, because nobody can know of them.
 func (c *computer) flashing() string {
 	for _, t := range c.bmc.Tasks() {
 		if t.Kind == bmc.FlashTask && t.State == bmc.Running && t.Component != bmc.BMCComponent {
@@ -202,14 +202,14 @@ func shownDetail(kind fake.Kind, detail string) string {
 	return detail
 }
 
-// unlessAborted runs a handler. It returns an error if the handler cuts the connection.
+// unlessAborted runs a handler. It returns an error if the handler aborts the connection.
 func unlessAborted(handle func()) (err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			if failure, ok := panicked.(error); !ok || !errors.Is(failure, http.ErrAbortHandler) {
 				panic(panicked)
 			}
-			err = errNobody
+			err = errConnRefused
 		}
 	}()
 	handle()

@@ -11,58 +11,58 @@ import (
 	"github.com/ingot-metal/ingot/internal/runner"
 )
 
-// callbacks carries the requests of a machine's agents to the engine. A drawn replica answers each
+// callbacks sends the requests of a machine's agents to the engine. A drawn replica answers each
 // request.
 type callbacks struct{ c *computer }
 
 func (b callbacks) RoundTrip(q *http.Request) (*http.Response, error) {
 	w, ctx := b.c.w, q.Context()
-	p := &point{kind: atPost, name: b.c.name + " sends " + what(q), call: what(q)}
+	p := &point{kind: atPost, name: b.c.name + " sends " + requestName(q), call: requestName(q)}
 	if p.call == "/" { // every agent asks that once
-		p.kind = atTurn
+		p.kind = atYield
 	}
 	v := w.sched.wait(ctx, p)
-	b.c.calls++
-	r := w.answering(b.c.drawn("replica", b.c.calls))
+	b.c.callCount++
+	r := w.runningReplica(b.c.drawn("replica", b.c.callCount))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case r == nil:
-		return nil, errNobody
+		return nil, errConnRefused
 	case v == requestLost:
-		return nil, errCut
+		return nil, errConnReset
 	}
 	written := httptest.NewRecorder()
-	task, posted := fmt.Sprintf("%s of %s", what(q), b.c.name), b.c.notePost(q)
+	task, posted := fmt.Sprintf("%s of %s", requestName(q), b.c.name), b.c.notePost(q)
 	if posted != nil {
 		task = posted.task()
 	}
 	r.api().ServeHTTP(written, q.WithContext(runner.WithInfo(ctx, &runner.Info{Task: task})))
-	w.sched.at(ctx, r, atTurn, task) // others may be answered at the same time
+	w.sched.waitAt(ctx, r, atYield, task) // others may be answered at the same time
 	w.sched.note("%s answers %s: %d", r.name, task, written.Code)
-	lost := r.isDead() || v == answerLost || ctx.Err() != nil // then the agent has ended, and nobody hears
+	lost := r.isDead() || v == answerLost || ctx.Err() != nil // the agent does not get the answer, or has ended
 	if posted != nil {
-		w.answer(posted, written.Code, !lost)
+		w.noteAnswer(posted, written.Code, !lost)
 	}
 	if lost {
-		return nil, errCut
+		return nil, errConnReset
 	}
 	answer := written.Result()
 	answer.Request = q
 	return answer, nil
 }
 
-// what is the name of a request of an agent.
-func what(q *http.Request) string {
+// requestName is the name of a request of an agent.
+func requestName(q *http.Request) string {
 	if at, ok := strings.CutPrefix(q.URL.Path, "/v1/heartbeat/"); ok && at != "" {
 		return "heartbeat"
 	}
 	return path.Base(q.URL.Path)
 }
 
-// answering returns a process that takes requests, nil when there is none.
-func (w *world) answering(drawn uint32) *replica {
-	running := slices.DeleteFunc(w.processes(), func(r *replica) bool { return !r.runs() })
+// runningReplica returns a process that takes requests, chosen by a number; nil when there is none.
+func (w *world) runningReplica(drawn uint32) *replica {
+	running := slices.DeleteFunc(w.allReplicas(), func(r *replica) bool { return !r.isRunning() })
 	if len(running) == 0 {
 		return nil
 	}

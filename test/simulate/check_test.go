@@ -12,57 +12,56 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// settleRounds bounds how often a run whose faults are over may be woken until
-// nothing is left to do.
-const settleRounds = 40
+// finishRounds bounds how often finishWork looks whether work is left.
+const finishRounds = 40
 
-// settle lets everything go well until no work is left.
-func (w *world) settle() {
-	w.sched.freeAll()
+// finishWork ends the faults and lets time pass until no work is left.
+func (w *world) finishWork() {
+	w.sched.end()
 	w.outage = 0
 	for _, c := range w.computers {
-		c.fallSilent(0)
+		c.ignoreRequests(0)
 	}
 	pause := 5 * time.Second
-	for range settleRounds {
-		w.replace()
+	for range finishRounds {
+		w.restartReplicas()
 		w.endSuspension()
 		time.Sleep(pause) //nolint:forbidigo // time of a bubble, which passes by itself
 		pause = min(2*pause, 7*time.Minute)
-		if w.idle() {
+		if w.isIdle() {
 			return
 		}
 		for _, uuid := range w.nodes {
-			w.help(uuid)
+			w.unblock(uuid)
 		}
 	}
 }
 
-// help does what a node waits for.
-func (w *world) help(uuid string) {
-	r := w.alive()
+// unblock does what a node waits for.
+func (w *world) unblock(uuid string) {
+	r := w.drawReplica()
 	n, err := w.node(uuid)
 	if r == nil || err != nil {
 		return
 	}
 	switch n.ProvisionState {
 	case node.CleanHold, node.DeployHold, node.ServiceHold:
-		w.askVerb(r, uuid, "unhold")
+		w.requestVerb(r, uuid, "unhold")
 	case node.InspectWait: // the inspection ends by itself if nobody posts
 	default:
 		w.restartRamdisk(r, n)
 	}
 }
 
-// restartRamdisk makes sure that the ramdisk of a node is heard. On a machine without a BMC whose
-// agent has ended, a person has to press the power button.
+// restartRamdisk makes sure that the ramdisk of a node sends heartbeats. On a machine without a BMC
+// whose agent has ended, a person has to press the power button.
 func (w *world) restartRamdisk(r *replica, n *node.Node) {
 	c := w.computerOf(n.UUID)
 	switch {
 	case c == nil:
-		w.beat(r, n.UUID)
-	case c.bmc == nil && c.answering() == nil && n.ProvisionState.Class() == node.Waiting:
-		w.press(n.UUID)
+		w.sendHeartbeat(r, n.UUID)
+	case c.bmc == nil && c.agentHandler() == nil && n.ProvisionState.Class() == node.Waiting:
+		w.pressPowerButton(n.UUID)
 	}
 }
 
@@ -74,8 +73,8 @@ func (w *world) node(uuid string) (n *node.Node, err error) {
 	return n, err
 }
 
-// idle reports whether no work and no lease is left, and no state that ends by itself.
-func (w *world) idle() bool {
+// isIdle reports whether no work and no lease is left, and no state that ends by itself.
+func (w *world) isIdle() bool {
 	for _, uuid := range w.nodes {
 		n, err := w.node(uuid)
 		if err != nil {
@@ -98,33 +97,33 @@ func (w *world) check() {
 	for _, uuid := range w.nodes {
 		w.checkNode(uuid)
 		w.checkOrder(w.machines[uuid])
-		w.checkDoubts(w.machines[uuid])
+		w.checkUnknownTasks(w.machines[uuid])
 	}
 	w.mu.Lock()
 	requests := slices.Clone(w.requests)
 	w.mu.Unlock()
 	for _, q := range requests {
 		if !q.answered {
-			w.violated("request %d (%s) was never answered", q.id, q.what)
+			w.violated("request %d (%s) was never answered", q.id, q.name)
 		}
 	}
 }
 
-// informing are calls that only read information. Their failure must not end any work.
-var informing = []string{readingSettings, "read BIOS settings", "read firmware versions"}
+// readOnlyCalls are calls that only read information. Their failure must not end any work.
+var readOnlyCalls = []string{readingSettings, "read BIOS settings", "read firmware versions"}
 
 // checkNode compares a node with the answers that clients got about it.
 func (w *world) checkNode(uuid string) {
 	m := w.machines[uuid]
 	n, err := w.node(uuid)
 	if err != nil {
-		if !w.deleted(uuid) {
+		if !w.mayBeDeleted(uuid) {
 			w.violated("%s is gone, and nobody deleted it: %v", m.name, err)
 		}
 		return
 	}
-	if q := w.last(uuid, func(q *request) bool { return q.what == "delete" && q.accepted }); q != nil {
-		w.violated("%s: request %d (%s) was accepted, and the node is there in state %q", m.name, q.id, q.what, n.ProvisionState)
+	if q := w.last(uuid, func(q *request) bool { return q.name == "delete" && q.accepted }); q != nil {
+		w.violated("%s: request %d (%s) was accepted, and the node is there in state %q", m.name, q.id, q.name, n.ProvisionState)
 	}
 	works := w.works(n)
 	_, serves := node.RamdiskBootOf(n)
@@ -136,7 +135,7 @@ func (w *world) checkNode(uuid string) {
 		w.violated("%s: lease %+v is left in state %q", m.name, n.Lease, n.ProvisionState)
 	case class != node.Stable && class != node.Failed:
 		w.violated("%s ends in state %q, which nobody ends", m.name, n.ProvisionState)
-	case class == node.Failed && n.LastError == "" && !w.explained(n): // a power change clears last_error
+	case class == node.Failed && n.LastError == "" && !w.hasFailureEvent(n): // a power change clears last_error
 		w.violated("%s ends in state %q without a word", m.name, n.ProvisionState)
 	case serves:
 		w.violated("%s: a ramdisk is still served in state %q", m.name, n.ProvisionState)
@@ -144,9 +143,9 @@ func (w *world) checkNode(uuid string) {
 		w.violated("%s: the request for %q is left", m.name, n.TargetPowerState)
 	}
 	for _, q := range w.requests {
-		if key, ok := strings.CutPrefix(q.what, "patch "); ok && q.node == uuid && q.accepted {
+		if key, ok := strings.CutPrefix(q.name, "patch "); ok && q.node == uuid && q.accepted {
 			if _, kept := n.Extra.Fields()[key]; !kept {
-				w.violated("%s: %s was answered and is lost", m.name, q.what)
+				w.violated("%s: %s was answered and is lost", m.name, q.name)
 			}
 		}
 	}
@@ -156,14 +155,14 @@ func (w *world) checkNode(uuid string) {
 	w.checkIPMIBootDevices(n, m)
 	w.checkInterrupts(n, m)
 	w.checkEnd(n, m)
-	w.checkFollowed(uuid)
+	w.checkTracked(uuid)
 	w.checkLastInventory(n)
 	w.checkMaintenance(n, events)
 	for _, e := range events {
 		if e.Severity == node.SeverityError && strings.Contains(e.Message, "The requested action") {
 			w.violated("%s: work has asked for a state that the node cannot go to: %s", m.name, e.Message)
 		}
-		if e.Severity == node.SeverityError && slices.ContainsFunc(informing, func(op string) bool { return strings.Contains(e.Message, op+":") }) {
+		if e.Severity == node.SeverityError && slices.ContainsFunc(readOnlyCalls, func(op string) bool { return strings.Contains(e.Message, op+":") }) {
 			w.violated("%s: reading settings, which only informs, has failed the node: %s", m.name, e.Message)
 		}
 	}
@@ -187,24 +186,24 @@ func (w *world) events(n *node.Node) (events []*node.Event) {
 	return events
 }
 
-// explained reports whether the history says why the node failed.
-func (w *world) explained(n *node.Node) bool {
+// hasFailureEvent reports whether the history says why the node failed.
+func (w *world) hasFailureEvent(n *node.Node) bool {
 	return slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
 		return e.Severity == node.SeverityError && !e.CreatedAt.Before(n.ProvisionUpdatedAt.Truncate(time.Microsecond)) && e.Message != ""
 	})
 }
 
-// deleted reports whether somebody may have deleted a node.
-func (w *world) deleted(uuid string) bool {
-	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.what == "delete" && q.counts() })
+// mayBeDeleted reports whether a client may have deleted a node.
+func (w *world) mayBeDeleted(uuid string) bool {
+	return slices.ContainsFunc(w.requests, func(q *request) bool { return q.node == uuid && q.name == "delete" && q.mayBeAccepted() })
 }
 
-// counts reports whether a request was accepted, or may have been.
-func (q *request) counts() bool { return q.accepted || q.unsure }
+// mayBeAccepted reports whether a request was accepted, or may have been.
+func (q *request) mayBeAccepted() bool { return q.accepted || q.answerUnknown }
 
 // isVerb reports whether a request is one for a verb.
 func (q *request) isVerb() bool {
-	_, ok := node.VerbNamed(q.what)
+	_, ok := node.VerbNamed(q.name)
 	return ok
 }
 
@@ -222,12 +221,12 @@ func (w *world) last(uuid string, fits func(*request) bool) *request {
 // lastAccepted returns the last request about a node that fits and was accepted; nil when
 // there is none, or another one may have been accepted after it.
 func (w *world) lastAccepted(uuid string, fits func(*request) bool) *request {
-	last := w.last(uuid, func(q *request) bool { return fits(q) && q.counts() })
+	last := w.last(uuid, func(q *request) bool { return fits(q) && q.mayBeAccepted() })
 	if last == nil || !last.accepted {
 		return nil
 	}
 	if slices.ContainsFunc(w.requests, func(q *request) bool {
-		return q.node == uuid && q != last && fits(q) && q.counts() && !q.until.Before(last.at)
+		return q.node == uuid && q != last && fits(q) && q.mayBeAccepted() && !q.answeredAt.Before(last.sentAt)
 	}) {
 		return nil
 	}
@@ -242,7 +241,7 @@ func (w *world) checkOrder(m *machine) {
 	seen := map[string][]string{} // operations in order, by work
 	old := true                   // it was done before the database was restored
 	for _, e := range m.log {
-		if old && !e.at.Before(w.restored.put) { // then work is older than the machine
+		if old && !e.at.Before(w.restoration.restoredAt) { // then work is older than the machine
 			clear(seen)
 			old = false
 		}
@@ -257,8 +256,8 @@ func (w *world) checkOrder(m *machine) {
 	}
 }
 
-// did reports whether an effect of a kind was done in a time.
-func (m *machine) did(kind fake.Kind, from, to time.Time) bool {
+// hasEffect reports whether an effect of a kind was done in a period, including its ends.
+func (m *machine) hasEffect(kind fake.Kind, from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.ContainsFunc(m.log, func(e effect) bool { return e.kind == kind && anyWithin([]time.Time{e.at}, from, to) })

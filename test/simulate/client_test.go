@@ -17,40 +17,39 @@ import (
 
 // request is something that a client has asked for.
 type request struct {
-	id       int
-	node     string // UUID
-	what     string // verb, or what else was asked for
-	steps    []node.Step
-	at       time.Time // when it was asked for
-	until    time.Time // when it was answered
-	answered bool
-	accepted bool
-	// unsure says that nobody knows whether the request was accepted: its answer was lost, or never
-	// came.
-	unsure    bool
-	setting   *setting // nil for what is no setting
-	inventory string   // that a ramdisk has posted; empty for what is no post
-	work      requestedWork
-	stored    bool // a commit was made for it
-	// lost says that the effect of the request is not in the copy of the database that was restored
-	// later.
+	id         int
+	node       string // UUID
+	name       string // verb, or the name of another request
+	steps      []node.Step
+	sentAt     time.Time // when it was made
+	answeredAt time.Time // when it was answered
+	answered   bool
+	accepted   bool
+	// answerUnknown says that nobody knows whether the request was accepted: its answer was lost,
+	// or never came.
+	answerUnknown bool
+	setting       *setting // nil for what is no setting
+	inventory     string   // that a ramdisk has posted; empty for what is no post
+	work          requestedWork
+	committed     bool // a commit was made for it
+	// lost says that the effect of the request is not in the backup that was restored later.
 	lost bool
 }
 
 // task is the name of what is done for a request.
-func (q *request) task() string { return fmt.Sprintf("request %d: %s", q.id, q.what) }
+func (q *request) task() string { return fmt.Sprintf("request %d: %s", q.id, q.name) }
 
-// diskVerbs are verbs whose work takes the most steps. Clients ask them more often of machines that
-// boot.
+// diskVerbs are verbs whose work takes the most steps. Clients request them more often for machines
+// that boot.
 var diskVerbs = map[node.State][]string{
 	node.Manageable: {"clean", "clean", "provide"}, node.Available: {"active"}, node.Active: {"service", "service", "rebuild", "deleted"},
 }
 
-// stepVerbs are verbs whose steps may run on child nodes. Clients ask them more often of nodes with
-// a child.
+// stepVerbs are verbs whose steps may run on child nodes. Clients request them more often for nodes
+// with a child.
 var stepVerbs = map[node.State][]string{node.Manageable: {"clean"}, node.Active: {"service"}}
 
-// verbsOf lists what clients ask of nodes in each state.
+// verbsOf lists the verbs that clients request for nodes in each state.
 var verbsOf = map[node.State][]string{
 	node.Enroll:         {"manage"},
 	node.Manageable:     {"provide", "clean", "clean", "inspect", "adopt"},
@@ -69,7 +68,7 @@ var verbsOf = map[node.State][]string{
 	node.CleanHold: {"unhold", "unhold", "abort"}, node.DeployHold: {"unhold", "abort"}, node.ServiceHold: {"unhold", "abort"},
 }
 
-// stepChoices are what cleaning and servicing are asked to do.
+// stepChoices are steps that clients request for cleaning and servicing.
 var stepChoices = []node.Step{
 	{Interface: "deploy", Step: "erase_devices"},
 	{Interface: "deploy", Step: "erase_devices_metadata"},
@@ -93,8 +92,8 @@ var computerSteps = []node.Step{
 	{Interface: "power", Step: node.StepReboot},
 }
 
-// update is a step that installs firmware of a version that no other has.
-func (w *world) update() node.Step {
+// updateStep is a step that installs firmware of a version that no other has.
+func (w *world) updateStep() node.Step {
 	component := pick(w.sched, []string{"bios", "bios", "bmc"})
 	file := fmt.Sprintf("http://images/%s@9.%d", component, len(w.requests))
 	return node.Step{Interface: "firmware", Step: "update", Args: map[string]any{"settings": []any{map[string]any{"component": component, "url": file}}}}
@@ -146,9 +145,9 @@ func (w *world) changeBMC(r *replica, uuid string) {
 // because work may begin right after the transaction.
 func (w *world) checkBMC(tx *store.Tx, info runner.Info) error {
 	w.mu.Lock()
-	q := askedBy(info, w.requests)
+	q := requestOf(info, w.requests)
 	w.mu.Unlock()
-	if q == nil || q.what != otherBMC {
+	if q == nil || q.name != otherBMC {
 		return nil
 	}
 	n, err := tx.Node(q.node)
@@ -162,10 +161,10 @@ func (w *world) checkBMC(tx *store.Tx, info runner.Info) error {
 	return err
 }
 
-// ask has a client ask for something.
-func (w *world) ask() {
+// drawRequest has a client make a request.
+func (w *world) drawRequest() {
 	s := w.sched
-	r := w.alive()
+	r := w.drawReplica()
 	if r == nil {
 		return
 	}
@@ -182,26 +181,26 @@ func (w *world) ask() {
 		return // otherwise hardly any ramdisk would get to its work
 	}
 	if n.ProvisionState == node.InspectWait && len(w.computers) == 0 && s.chance(40) { // computers post by themselves
-		w.post(r, uuid)
+		w.postDocument(r, uuid)
 		return
 	}
 	if w.makesVolumes() && n.ProvisionState == node.Manageable && s.chance(40) {
-		w.askVerb(r, uuid, "clean")
+		w.requestVerb(r, uuid, "clean")
 		return
 	}
-	if w.speaksIPMI(uuid) && n.PowerState == node.PowerOn && !n.Lease.InForce(w.db.Now()) && s.chance(40) {
+	if w.usesIPMI(uuid) && n.PowerState == node.PowerOn && !n.Lease.InForce(w.db.Now()) && s.chance(40) {
 		w.requestNMI(r, uuid)
 		return
 	}
 	switch drawn := s.rng.IntN(100); {
 	case drawn < 40 && w.computerOf(uuid) != nil && len(diskVerbs[n.ProvisionState]) > 0:
-		w.askVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
+		w.requestVerb(r, uuid, pick(s, diskVerbs[n.ProvisionState]))
 	case drawn < 40 && w.hasChild() && uuid == w.nodes[0] && len(stepVerbs[n.ProvisionState]) > 0:
-		w.askVerb(r, uuid, pick(s, stepVerbs[n.ProvisionState]))
+		w.requestVerb(r, uuid, pick(s, stepVerbs[n.ProvisionState]))
 	case drawn < 50 && len(verbsOf[n.ProvisionState]) > 0:
-		w.askVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
+		w.requestVerb(r, uuid, pick(s, verbsOf[n.ProvisionState]))
 	case drawn < 55:
-		w.askVerb(r, uuid, pick(s, []string{"manage", "provide", "active", "deleted", "abort", "clean", "service"}))
+		w.requestVerb(r, uuid, pick(s, []string{"manage", "provide", "active", "deleted", "abort", "clean", "service"}))
 	case drawn < 68:
 		target := pick(s, []node.PowerState{node.PowerOn, node.PowerOff, node.Rebooting})
 		if n.Driver == "manual-management" {
@@ -222,7 +221,7 @@ func (w *world) ask() {
 	case drawn < 83 && len(w.computers) == 0:
 		w.changeBMC(r, uuid)
 	case drawn < 92 && len(w.computers) == 0: // the agents of computers send their own heartbeats
-		w.beat(r, uuid)
+		w.sendHeartbeat(r, uuid)
 	case drawn < 88:
 		w.requestSetting(r, w.nodes[s.rng.IntN(2)]) // the first two nodes have a BMC
 	case drawn < 94:
@@ -232,23 +231,23 @@ func (w *world) ask() {
 			w.requestNMI(r, uuid)
 			return
 		}
-		change := changes[0]
+		change := machineRequests[0]
 		if w.computerOf(uuid) == nil {
-			change = pick(s, changes)
+			change = pick(s, machineRequests)
 		}
-		w.send(r, uuid, change.what, nil, func(ctx context.Context) error { return change.ask(ctx, r, uuid) })
+		w.send(r, uuid, change.name, nil, func(ctx context.Context) error { return change.send(ctx, r, uuid) })
 	case drawn == 97 && len(w.nodes) > 1:
 		w.send(r, uuid, "delete", nil, func(ctx context.Context) error { return r.DeleteNode(ctx, uuid) })
 	default:
-		w.press(uuid)
+		w.pressPowerButton(uuid)
 	}
 }
 
-// changes are requests about machines besides verbs, power and settings. For computers, clients ask
-// only the first.
-var changes = []struct {
-	what string
-	ask  func(ctx context.Context, r *replica, uuid string) error
+// machineRequests are requests about machines besides verbs, power and settings. For computers,
+// clients make only the first.
+var machineRequests = []struct {
+	name string
+	send func(ctx context.Context, r *replica, uuid string) error
 }{
 	{"boot device", func(ctx context.Context, r *replica, uuid string) error {
 		return r.SetBootDevice(ctx, uuid, node.BootDevice{Device: "pxe"})
@@ -259,29 +258,29 @@ var changes = []struct {
 	}},
 }
 
-// press has somebody at the power button of a machine.
-func (w *world) press(uuid string) {
+// pressPowerButton has a person press the power button of a machine.
+func (w *world) pressPowerButton(uuid string) {
 	w.sched.note("somebody presses the power button of %s", w.machines[uuid].name)
 	if c := w.computerOf(uuid); c != nil {
-		c.press()
+		c.pressPowerButton()
 		return
 	}
-	w.machines[uuid].press()
+	w.machines[uuid].pressPowerButton()
 }
 
-func (w *world) beat(r *replica, uuid string) {
+func (w *world) sendHeartbeat(r *replica, uuid string) {
 	w.send(r, uuid, "heartbeat", nil, func(ctx context.Context) error {
 		return r.Heartbeat(ctx, uuid, node.Heartbeat{CallbackURL: "http://192.0.2.1:9999", AgentToken: agentToken, AgentVersion: "9.11.0"})
 	})
 }
 
-// askVerb asks for a verb with whatever it needs.
-func (w *world) askVerb(r *replica, uuid, name string) {
+// requestVerb requests a verb with whatever it needs.
+func (w *world) requestVerb(r *replica, uuid, name string) {
 	verb, ok := node.VerbNamed(name)
 	if !ok {
 		panic("no verb " + name)
 	}
-	asked := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
+	verbRequest := node.VerbRequest{Verb: verb, RescuePassword: "hush"}
 	var volumes node.Object // that the steps are to make
 	if name == "clean" || name == "service" {
 		most := 3
@@ -289,27 +288,27 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 			most = 2
 		}
 		for range 1 + w.sched.rng.IntN(most) {
-			asked.Steps = append(asked.Steps, w.stepFor(uuid))
+			verbRequest.Steps = append(verbRequest.Steps, w.stepFor(uuid))
 		}
 		if c := w.computerOf(uuid); c != nil && c.redfish != nil && w.sched.chance(35) {
-			asked.Steps = []node.Step{w.update()}
+			verbRequest.Steps = []node.Step{w.updateStep()}
 		}
-		if c := w.computerOf(uuid); c != nil && c.raid.used && name == "clean" && w.sched.chance(70) {
-			asked.Steps, volumes = w.raidSteps(), w.logicalDisks()
+		if c := w.computerOf(uuid); c != nil && c.raid.enabled && name == "clean" && w.sched.chance(70) {
+			verbRequest.Steps, volumes = w.raidSteps(), w.logicalDisks()
 		}
 		if w.hasChild() && uuid == w.nodes[0] {
-			for i := range asked.Steps {
-				asked.Steps[i].ExecuteOnChildNodes = w.sched.chance(70)
+			for i := range verbRequest.Steps {
+				verbRequest.Steps[i].ExecuteOnChildNodes = w.sched.chance(70)
 			}
 		}
 		if name == "service" {
-			asked.Steps = slices.DeleteFunc(asked.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
+			verbRequest.Steps = slices.DeleteFunc(verbRequest.Steps, func(s node.Step) bool { return s.Step == "erase_devices" || s.Step == "erase_devices_metadata" })
 		}
 	}
-	if c := w.computerOf(uuid); c != nil && c.raid.used && name == "active" && w.sched.chance(70) {
-		asked.Steps = w.raidDeployment()
+	if c := w.computerOf(uuid); c != nil && c.raid.enabled && name == "active" && w.sched.chance(70) {
+		verbRequest.Steps = w.raidDeployment()
 	}
-	w.send(r, uuid, name, asked.Steps, func(ctx context.Context) error {
+	w.send(r, uuid, name, verbRequest.Steps, func(ctx context.Context) error {
 		if volumes != nil {
 			if err := w.setVolumes(ctx, r, uuid, volumes); err != nil {
 				return err
@@ -324,39 +323,39 @@ func (w *world) askVerb(r *replica, uuid, name string) {
 				return err
 			}
 		}
-		return r.Provision(ctx, uuid, asked)
+		return r.Provision(ctx, uuid, verbRequest)
 	})
 }
 
 // send makes a request in a goroutine of its own.
-func (w *world) send(r *replica, uuid, what string, steps []node.Step, do func(context.Context) error) {
-	w.sendRequest(r, &request{node: uuid, what: what, steps: steps}, do)
+func (w *world) send(r *replica, uuid, name string, steps []node.Step, do func(context.Context) error) {
+	w.sendRequest(r, &request{node: uuid, name: name, steps: steps}, do)
 }
 
 // register gives a request its number.
 func (w *world) register(q *request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q.id, q.at = len(w.requests)+1, time.Now()
+	q.id, q.sentAt = len(w.requests)+1, time.Now()
 	w.requests = append(w.requests, q)
 }
 
 // sendRequest is send for a request whose number is still to be set.
 func (w *world) sendRequest(r *replica, q *request, do func(context.Context) error) {
 	w.register(q)
-	what, name := q.what, w.machines[q.node].name
-	w.sched.note("client asks %s for %q of %s (request %d)", r.name, what, name, q.id)
+	name, machineName := q.name, w.machines[q.node].name
+	w.sched.note("client asks %s for %q of %s (request %d)", r.name, name, machineName, q.id)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		err := do(runner.WithInfo(ctx, &runner.Info{Task: q.task()}))
-		answer, until := class(err), time.Now()
-		w.sched.at(ctx, r, atTurn, q.task()) // others may be answered at the same time
+		answer, answeredAt := answerClass(err), time.Now()
+		w.sched.waitAt(ctx, r, atYield, q.task()) // others may be answered at the same time
 		w.mu.Lock()
-		q.answered, q.until = true, until
-		q.accepted, q.unsure = answer == accepted && !q.lost, answer == noAnswer || answer == unavailable || q.lost
+		q.answered, q.answeredAt = true, answeredAt
+		q.accepted, q.answerUnknown = answer == accepted && !q.lost, answer == noAnswer || answer == unavailable || q.lost
 		w.mu.Unlock()
-		w.sched.note("request %d (%q of %s): %s", q.id, what, name, answer)
+		w.sched.note("request %d (%q of %s): %s", q.id, name, machineName, answer)
 	}()
 	// Requests that wait for the same time must not end in the same moment, in random order.
 	time.Sleep(time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
@@ -368,21 +367,21 @@ const (
 	noAnswer    = "no answer"
 	unavailable = "unavailable"
 	locked      = "locked"
-	isRefused   = "refused"
+	rejected    = "refused"
 )
 
-// class is what kind of answer a client got.
-func class(err error) string {
-	var away *node.UnavailableError
+// answerClass is what kind of answer a client got.
+func answerClass(err error) string {
+	var unavailableError *node.UnavailableError
 	switch {
 	case err == nil:
 		return accepted
 	case errors.Is(err, errDead), errors.Is(err, context.DeadlineExceeded):
 		return noAnswer
-	case errors.As(err, &away):
+	case errors.As(err, &unavailableError):
 		return unavailable
 	case errors.Is(err, node.ErrLocked):
 		return locked
 	}
-	return isRefused
+	return rejected
 }

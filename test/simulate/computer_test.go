@@ -32,22 +32,22 @@ type computer struct {
 	redfish http.Handler  // nil without one
 	ipmi    *ipmi.Service // nil without one
 	raid    raidController
-	// recorder has the effects of the BMC. The log of the machine has those up to number taken.
-	serving  sync.Mutex // one request after the other
-	recorder *simeffect.Recorder
-	taken    int64
-	// forgotten are updates of which the BMC cannot tell any more.
-	forgotten []forgottenUpdate
+	// recorder has the effects of the BMC. The log of the machine has those up to lastSequence.
+	bmcMu        sync.Mutex // held while the BMC serves a request
+	recorder     *simeffect.Recorder
+	lastSequence int64
+	// untrackedUpdates are updates for which the BMC has no task any more.
+	untrackedUpdates []untrackedUpdate
 
-	state  sync.Mutex
-	silent int         // how many requests the BMC does not answer
-	cycle  *powerCycle // the present or the last one
-	boots  int
-	calls  int          // of its agents to the engine
-	agent  http.Handler // of the agent that listens; nil when none does
-	next   http.Handler // of the agent that starts
-	// commands are the IDs of those that the agent lists.
-	commands []string
+	stateMu   sync.Mutex
+	ignored   int         // how many requests the BMC does not answer
+	cycle     *powerCycle // the present or the last one
+	bootCount int
+	callCount int          // of its agents to the engine
+	agent     http.Handler // of the agent that listens; nil when none does
+	next      http.Handler // of the agent that starts
+	// listedCommands are the IDs of the commands that the agent lists.
+	listedCommands []string
 	journal
 }
 
@@ -58,47 +58,47 @@ var (
 
 // powerCycle is the time from one power on to the next power off.
 type powerCycle struct {
-	cut   context.CancelFunc
-	ended chan struct{} // closed when its goroutine has ended
-	over  bool
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when its goroutine has ended
+	off    bool
 }
 
 // PowerOn boots the machine. A machine that has power restarts.
 func (c *computer) PowerOn(b bmc.Boot) {
-	c.state.Lock()
-	defer c.state.Unlock()
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
 	before := c.cycle
 	if before != nil {
-		before.cut()
+		before.cancel()
 	}
-	ctx, cut := context.WithCancel(context.Background())
-	c.cycle = &powerCycle{cut: cut, ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cycle = &powerCycle{cancel: cancel, ended: make(chan struct{})}
 	go c.run(ctx, c.cycle, before, b)
 }
 
 // PowerOff takes the power.
 func (c *computer) PowerOff() {
-	c.state.Lock()
-	defer c.state.Unlock()
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
 	if c.cycle != nil {
-		c.cycle.over = true
-		c.cycle.cut()
+		c.cycle.off = true
+		c.cycle.cancel()
 	}
 }
 
-// Shutdown reports that whatever runs listens.
+// Shutdown reports that whatever runs reacts.
 func (*computer) Shutdown() bool { return true }
 
 // On reports whether the machine has power.
 func (c *computer) On() bool {
-	c.state.Lock()
-	defer c.state.Unlock()
-	return c.cycle != nil && !c.cycle.over
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	return c.cycle != nil && !c.cycle.off
 }
 
-// press lets a person press the power button.
-func (c *computer) press() {
-	c.touched()
+// pressPowerButton has a person press the power button.
+func (c *computer) pressPowerButton() {
+	c.notePressed()
 	switch {
 	case c.bmc != nil:
 		c.bmc.Switch(c.bmc.Power() != bmc.On)
@@ -112,27 +112,27 @@ func (c *computer) press() {
 // close cuts the power and returns when nothing runs any more.
 func (c *computer) close() {
 	c.PowerOff()
-	c.state.Lock()
+	c.stateMu.Lock()
 	last := c.cycle
-	c.state.Unlock()
+	c.stateMu.Unlock()
 	if last != nil {
 		<-last.ended
 	}
 }
 
-// fallSilent makes the BMC leave this many requests unanswered.
-func (c *computer) fallSilent(requests int) {
-	c.state.Lock()
-	defer c.state.Unlock()
-	c.silent = requests
+// ignoreRequests makes the BMC leave this many requests unanswered.
+func (c *computer) ignoreRequests(requests int) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.ignored = requests
 }
 
-// ignores reports whether the BMC does not answer a request.
-func (c *computer) ignores() bool {
-	c.state.Lock()
-	defer c.state.Unlock()
-	c.silent--
-	return c.silent >= 0
+// ignoresRequest reports whether the BMC does not answer a request.
+func (c *computer) ignoresRequest() bool {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.ignored--
+	return c.ignored >= 0
 }
 
 // run is the goroutine of one power cycle.
@@ -145,9 +145,9 @@ func (c *computer) run(ctx context.Context, cycle, before *powerCycle, b bmc.Boo
 		err := c.boot(ctx, b)
 		switch {
 		case errors.Is(err, agent.ErrPoweredOff):
-			c.state.Lock()
-			cycle.over = true
-			c.state.Unlock()
+			c.stateMu.Lock()
+			cycle.off = true
+			c.stateMu.Unlock()
 			return
 		case !errors.Is(err, agent.ErrRebooted):
 			<-ctx.Done() // still powered
@@ -161,20 +161,20 @@ func (c *computer) run(ctx context.Context, cycle, before *powerCycle, b bmc.Boo
 
 // boot boots the machine once and returns when what runs then has ended.
 func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
-	c.w.sched.wait(ctx, &point{kind: atTurn, name: c.name + " boots"})
+	c.w.sched.wait(ctx, &point{kind: atYield, name: c.name + " boots"})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	params, source, ok := c.choose(b)
+	params, source, ok := c.bootSource(b)
 	if !ok {
 		c.w.sched.note("%s boots from %s", c.name, source)
 		return nil
 	}
 	c.w.sched.note("%s boots the ramdisk from %s", c.name, source)
-	c.boots++
-	body, _ := document(c.mac, c.boots)
+	c.bootCount++
+	body, _ := document(c.mac, c.bootCount)
 	posted := func() []byte { return body }
-	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.boots))))
+	random := rand.New(rand.NewPCG(c.w.seed, uint64(c.drawn("boots", c.bootCount))))
 	config := agent.Config{
 		Engine: params["ipa-api-url"], Client: &http.Client{Transport: callbacks{c}}, Downloads: &http.Client{Transport: files{}},
 		Disks: c.disks, UEFI: true, Journal: c, Document: posted, Hostname: c.name, Address: c.address, Listen: c.listen, Random: random,
@@ -187,9 +187,9 @@ func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
 	}
 	for {
 		a := agent.New(config)
-		c.start(a.Handler())
+		c.noteStarting(a.Handler())
 		err := a.Run(ctx)
-		c.w.sched.note("the agent of %s ends: %v", c.name, ended(err))
+		c.w.sched.note("the agent of %s ends: %v", c.name, endReason(err))
 		noNode := new(agent.LookupError)
 		if !errors.As(err, &noNode) && !errors.Is(err, agent.ErrInspectionUnanswered) && !errors.Is(err, agent.ErrCrashed) {
 			return err
@@ -200,8 +200,8 @@ func (c *computer) boot(ctx context.Context, b bmc.Boot) error {
 	}
 }
 
-// ended is the reason why an agent ended, without what differs from run to run.
-func ended(err error) string {
+// endReason is the reason why an agent ended, without what differs from run to run.
+func endReason(err error) string {
 	for _, known := range []error{
 		context.Canceled, agent.ErrPoweredOff, agent.ErrRebooted, agent.ErrNoToken, agent.ErrCrashed, agent.ErrVanished, agent.ErrInspectionUnanswered,
 	} {
@@ -212,10 +212,10 @@ func ended(err error) string {
 	return fmt.Sprintf("%T", err)
 }
 
-// choose returns what the machine boots: the kernel parameters of the ramdisk, or false for
+// bootSource returns what the machine boots: the kernel parameters of the ramdisk, or false for
 // something else. A machine without a BMC and without a system on its disk boots the ramdisk of
 // another server.
-func (c *computer) choose(b bmc.Boot) (params map[string]string, source bmc.Source, ok bool) {
+func (c *computer) bootSource(b bmc.Boot) (params map[string]string, source bmc.Source, ok bool) {
 	n, err := c.w.node(c.uuid)
 	if err != nil {
 		n = &node.Node{}
@@ -267,30 +267,30 @@ func (c *computer) checkServed(n *node.Node) {
 }
 
 // drawn returns a number that looks random and depends on the seed.
-func (c *computer) drawn(what string, number int) uint32 {
-	return c.w.drawn(fmt.Sprintf("%s %d", c.name, number), what)
+func (c *computer) drawn(purpose string, number int) uint32 {
+	return c.w.drawn(fmt.Sprintf("%s %d", c.name, number), purpose)
 }
 
-// start notes the handler of an agent that starts. Such an agent lists no commands yet. It is
-// called before the agent listens.
-func (c *computer) start(handler http.Handler) {
-	c.state.Lock()
-	defer c.state.Unlock()
-	c.next, c.commands = handler, nil
+// noteStarting notes the handler of an agent that starts. Such an agent lists no commands yet. It
+// is called before the agent listens.
+func (c *computer) noteStarting(handler http.Handler) {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
+	c.next, c.listedCommands = handler, nil
 }
 
 // listen opens the listener of an agent. Connections are made without it, see agentConn.
 func (c *computer) listen(context.Context, string, string) (net.Listener, error) {
-	c.state.Lock()
-	defer c.state.Unlock()
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
 	c.agent = c.next
 	return &listener{c: c, closed: make(chan struct{})}, nil
 }
 
-// answering returns the handler of the agent that listens, or nil if none does.
-func (c *computer) answering() http.Handler {
-	c.state.Lock()
-	defer c.state.Unlock()
+// agentHandler returns the handler of the agent that listens, or nil if none does.
+func (c *computer) agentHandler() http.Handler {
+	c.stateMu.Lock()
+	defer c.stateMu.Unlock()
 	return c.agent
 }
 
@@ -308,8 +308,8 @@ func (l *listener) Accept() (net.Conn, error) {
 
 func (l *listener) Close() error {
 	l.once.Do(func() {
-		l.c.state.Lock()
-		defer l.c.state.Unlock()
+		l.c.stateMu.Lock()
+		defer l.c.stateMu.Unlock()
 		l.c.agent = nil
 		close(l.closed)
 	})

@@ -15,8 +15,8 @@ import (
 // numbers are the numbers of requests, machines and keys.
 var numbers = regexp.MustCompile(`[ -]?[0-9]+`)
 
-// counted returns the row of the point in the table of what was met.
-func (p *point) counted() string {
+// coverageRow returns the row of the point in the table of what was met.
+func (p *point) coverageRow() string {
 	call := p.call
 	if call != "" {
 		call = ": " + call
@@ -24,22 +24,22 @@ func (p *point) counted() string {
 	if strings.Contains(p.info.Operation.Item, " on ") {
 		call = " on a child node" + call
 	}
-	what := numbers.ReplaceAllString(p.info.Task, "")
+	operation := numbers.ReplaceAllString(p.info.Task, "")
 	switch {
 	case p.info.Work != "":
-		what = string(p.info.Work) + "/" + p.info.Operation.Name
+		operation = string(p.info.Work) + "/" + p.info.Operation.Name
 	case p.kind == atPost:
-		what = "agent"
+		operation = "agent"
 	}
-	return what + call + " | " + p.kind
+	return operation + call + " | " + p.kind
 }
 
 // coverage counts how often each operation met each fault at each point.
 type coverage map[string]int
 
 func (c coverage) add(other coverage) {
-	for what, count := range other {
-		c[what] += count
+	for key, count := range other {
+		c[key] += count
 	}
 }
 
@@ -48,11 +48,11 @@ func (c coverage) print() {
 	if !testing.Verbose() {
 		return
 	}
-	verdicts := []verdict{proceed, crashBefore, crashAfter, away, rolledBack, answerLost, requestLost, refused, hangs, lies}
+	verdicts := []verdict{proceed, crashBefore, crashAfter, databaseUnavailable, rolledBack, answerLost, requestLost, refused, hangs, lies}
 	rows := map[string]map[verdict]int{}
-	for what, count := range c {
-		at := strings.LastIndex(what, " | ")
-		row, v := what[:at], verdict(what[at+3:])
+	for key, count := range c {
+		at := strings.LastIndex(key, " | ")
+		row, v := key[:at], verdict(key[at+3:])
 		if rows[row] == nil {
 			rows[row] = map[verdict]int{}
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// reports are the triggers that only work uses. In two states, work also uses triggers of clients.
-var reports = []node.Trigger{node.OnDone, node.OnFail, node.OnWait, node.OnResume, node.OnHold}
+// workTriggers are the triggers that only work uses. In two states, work also uses triggers of
+// clients.
+var workTriggers = []node.Trigger{node.OnDone, node.OnFail, node.OnWait, node.OnResume, node.OnHold}
 
 var clientTriggers = map[node.State][]node.Trigger{
 	node.Deleting: {node.OnClean}, node.Cleaning: {node.OnManage},
@@ -21,10 +22,10 @@ var clientTriggers = map[node.State][]node.Trigger{
 // endsOf returns the states in which a verb may end by the table of transitions: the stable and
 // failed states that work can reach from where the verb leads.
 func endsOf(verb node.Trigger) map[node.State]bool {
-	type place struct{ state, target node.State }
-	ends, seen := map[node.State]bool{}, map[place]bool{}
-	var follow func(at place)
-	follow = func(at place) {
+	type stateAndTarget struct{ state, target node.State }
+	ends, seen := map[node.State]bool{}, map[stateAndTarget]bool{}
+	var visit func(at stateAndTarget)
+	visit = func(at stateAndTarget) {
 		if class := at.state.Class(); class == node.Stable || class == node.Failed {
 			ends[at.state] = true
 			return
@@ -34,16 +35,16 @@ func endsOf(verb node.Trigger) map[node.State]bool {
 		}
 		seen[at] = true
 		for _, t := range node.Transitions() {
-			reported := slices.Contains(reports, t.On) || slices.Contains(clientTriggers[at.state], t.On)
-			elsewhere := at.state == node.Cleaning && t.To.Class() == node.Stable && at.target != "" && t.To != at.target
-			if t.From == at.state && reported && !elsewhere {
-				follow(place{t.To, at.target})
+			byWork := slices.Contains(workTriggers, t.On) || slices.Contains(clientTriggers[at.state], t.On)
+			otherTarget := at.state == node.Cleaning && t.To.Class() == node.Stable && at.target != "" && t.To != at.target
+			if t.From == at.state && byWork && !otherTarget {
+				visit(stateAndTarget{t.To, at.target})
 			}
 		}
 	}
 	for _, t := range node.Transitions() {
 		if t.On == verb && !slices.Contains(clientTriggers[t.From], verb) {
-			follow(place{t.To, t.Target})
+			visit(stateAndTarget{t.To, t.Target})
 		}
 	}
 	return ends
@@ -52,11 +53,11 @@ func endsOf(verb node.Trigger) map[node.State]bool {
 // fallbacks are the stable states of nodes whose work has failed.
 var fallbacks = []node.State{node.Enroll, node.ErrorState}
 
-// arrival is how the sentence begins that says that a node has reached the state of its verb.
-func arrival(state node.State) string { return fmt.Sprintf("The node is %q", state) }
+// reachedMessage is how the event begins that says that a node has reached the state of its verb.
+func reachedMessage(state node.State) string { return fmt.Sprintf("The node is %q", state) }
 
 // checkEnd checks that the node is in a state to which the last accepted verb may lead by the
-// table. Verbs that were asked for at the same time, or whose answers were lost, may have been the
+// table. Verbs that were requested at the same time, or whose answers were lost, may have been the
 // last, too.
 func (w *world) checkEnd(n *node.Node, m *machine) {
 	last := w.last(n.UUID, func(q *request) bool { return q.isVerb() && q.accepted })
@@ -65,53 +66,53 @@ func (w *world) checkEnd(n *node.Node, m *machine) {
 	}
 	allowed := map[node.State]bool{}
 	for _, q := range w.requests {
-		if q.node != n.UUID || !q.isVerb() || !q.counts() || q.until.Before(last.at) {
+		if q.node != n.UUID || !q.isVerb() || !q.mayBeAccepted() || q.answeredAt.Before(last.sentAt) {
 			continue
 		}
-		verb, _ := node.VerbNamed(q.what)
+		verb, _ := node.VerbNamed(q.name)
 		for state := range endsOf(verb.On) {
 			allowed[state] = true
 		}
 	}
 	if !allowed[n.ProvisionState] {
-		w.violated("%s: request %d (%s) was accepted and has ended in state %q, where it does not lead", m.name, last.id, last.what, n.ProvisionState)
+		w.violated("%s: request %d (%s) was accepted and has ended in state %q, where it does not lead", m.name, last.id, last.name, n.ProvisionState)
 	}
 }
 
-// doubt records that a machine could not say what became of a request.
-type doubt struct {
+// unknownTask is a request whose outcome a machine has reported as unknown.
+type unknownTask struct {
 	at        time.Time
 	node      string // whose work it is
 	operation string
 	lost      bool // a restoration of the database lost what the engine knew of it
 }
 
-// askAgain checks that no request is repeated of which nobody knows what became of it.
-func (m *machine) askAgain(e fake.Effect) {
+// checkRetry checks that no request is repeated whose outcome is unknown.
+func (m *machine) checkRetry(e fake.Effect) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d, doubted := m.doubts[e.Origin.Request]
-	if doubted && !d.lost && slices.Contains(once, e.Kind) {
+	d, unknown := m.unknownTasks[e.Origin.Request]
+	if unknown && !d.lost && slices.Contains(atMostOnce, e.Kind) {
 		m.w.violated("%s: %s is asked for again for %s, whose outcome nobody can know", m.name, e.Kind, e.Origin.Request)
 	}
-	delete(m.doubts, e.Origin.Request)
+	delete(m.unknownTasks, e.Origin.Request)
 }
 
-// checkDoubts checks that work whose outcome nobody can know has ended with an error that says so.
+// checkUnknownTasks checks that work whose outcome is unknown has ended with an error that says so.
 // The work need not do so if a client ended it in another way.
-func (w *world) checkDoubts(m *machine) {
+func (w *world) checkUnknownTasks(m *machine) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for asked, d := range m.doubts {
+	for request, d := range m.unknownTasks {
 		n, err := w.node(d.node)
 		if w.endedByClient(d.node, d.at) || err != nil || d.lost {
 			continue
 		}
-		said := slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
-			return !e.CreatedAt.Before(d.at.Truncate(time.Microsecond)) && saysUnknown(e.Message)
+		reported := slices.ContainsFunc(w.events(n), func(e *node.Event) bool {
+			return !e.CreatedAt.Before(d.at.Truncate(time.Microsecond)) && reportsUnknown(e.Message)
 		})
-		if !said {
-			w.violated("%s: nobody can know what became of %s (%s), and its work has not ended with that", m.name, asked, d.operation)
+		if !reported {
+			w.violated("%s: nobody can know what became of %s (%s), and its work has not ended with that", m.name, request, d.operation)
 		}
 	}
 }

@@ -14,15 +14,16 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// TestFirmwareThatFailedWorkLeftIsWrittenInPeace tells one story with several ends. The BMC accepts
-// an update and falls silent, so that the cleaning fails. A person presses the power button, and
-// the BMC begins to write the firmware. Then somebody wants the machine to be switched off.
-func TestFirmwareThatFailedWorkLeftIsWrittenInPeace(t *testing.T) {
+// TestFirmwareThatFailedWorkLeftIsWrittenWithoutInterruption runs one scenario with several ends.
+// The BMC accepts an update and ignores the next requests, so that the cleaning fails. A person
+// presses the power button, and the BMC begins to write the firmware. Then a client wants the
+// machine to be switched off.
+func TestFirmwareThatFailedWorkLeftIsWrittenWithoutInterruption(t *testing.T) {
 	for _, vendor := range redfish.Vendors {
 		t.Run(vendor+", by a client", func(t *testing.T) {
 			leaveFirmware(t, vendor, func(w *world, c *computer) {
-				w.must(w.alive().SetPower(context.Background(), c.uuid, node.PowerOff, 0))
-				w.rest(c)
+				w.must(w.drawReplica().SetPower(context.Background(), c.uuid, node.PowerOff, 0))
+				w.waitUntilIdle(c)
 				if n, _ := w.node(c.uuid); n.PowerState != node.PowerOff || n.LastError != "" {
 					w.violated("the machine is in %q, last_error %q", n.PowerState, n.LastError)
 				}
@@ -30,12 +31,12 @@ func TestFirmwareThatFailedWorkLeftIsWrittenInPeace(t *testing.T) {
 		})
 		t.Run(vendor+", for the ramdisk", func(t *testing.T) {
 			leaveFirmware(t, vendor, func(w *world, c *computer) {
-				w.verb(c, "clean", node.Step{Interface: "deploy", Step: "erase_devices"})
-				w.rest(c)
+				w.provision(c, "clean", node.Step{Interface: "deploy", Step: "erase_devices"})
+				w.waitUntilIdle(c)
 				if vendor == "hpe" { // an iLO takes no boot device before the machine has booted
 					return
 				}
-				if n, _ := w.node(c.uuid); n.ProvisionState != node.Manageable || !c.did(fake.Wipe, w.sched.began, time.Now()) {
+				if n, _ := w.node(c.uuid); n.ProvisionState != node.Manageable || !c.hasEffect(fake.Wipe, w.sched.began, time.Now()) {
 					w.violated("the node is in %q, last_error %q; want it cleaned", n.ProvisionState, n.LastError)
 				}
 			})
@@ -43,16 +44,16 @@ func TestFirmwareThatFailedWorkLeftIsWrittenInPeace(t *testing.T) {
 		for requests := 1; requests <= 6; requests++ {
 			t.Run(fmt.Sprintf("%s, behind %d requests without an answer", vendor, requests), func(t *testing.T) {
 				leaveFirmware(t, vendor, func(w *world, c *computer) {
-					c.fallSilent(requests)
-					w.verb(c, "clean", node.Step{Interface: "deploy", Step: "erase_devices"})
-					w.rest(c)
+					c.ignoreRequests(requests)
+					w.provision(c, "clean", node.Step{Interface: "deploy", Step: "erase_devices"})
+					w.waitUntilIdle(c)
 				})
 			})
 		}
 	}
 }
 
-// leaveFirmware tells the story up to its end, and looks for what must not be.
+// leaveFirmware runs the scenario up to its end, and looks for what must not be.
 func leaveFirmware(t *testing.T, vendor string, end func(*world, *computer)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,30 +74,30 @@ func leaveFirmware(t *testing.T, vendor string, end func(*world, *computer)) {
 			after.ProvisionState = node.Manageable
 			return tx.UpdateNode(before, &after)
 		}))
-		w.sched.freeAll()
-		w.replace()
-		pass(time.Second)
+		w.sched.end()
+		w.restartReplicas()
+		advance(time.Second)
 
 		file := "http://images/bios@9.9"
-		w.verb(c, "clean", node.Step{Interface: "firmware", Step: "update", Args: map[string]any{
+		w.provision(c, "clean", node.Step{Interface: "firmware", Step: "update", Args: map[string]any{
 			"settings": []any{map[string]any{"component": "bios", "url": file}},
 		}})
-		w.until("the update is on the BMC", 100*time.Microsecond, func() bool { return c.did(fake.Flash, w.sched.began, time.Now()) })
-		c.fallSilent(1 << 30)
-		w.until("the cleaning has failed", time.Second, func() bool { return w.stateOf(c) == node.CleanFailed })
-		c.fallSilent(0)
-		w.must(w.alive().SetMaintenance(context.Background(), c.uuid, false, ""))
-		w.verb(c, "manage")
+		w.waitUntil("the update is on the BMC", 100*time.Microsecond, func() bool { return c.hasEffect(fake.Flash, w.sched.began, time.Now()) })
+		c.ignoreRequests(1 << 30)
+		w.waitUntil("the cleaning has failed", time.Second, func() bool { return w.stateOf(c) == node.CleanFailed })
+		c.ignoreRequests(0)
+		w.must(w.drawReplica().SetMaintenance(context.Background(), c.uuid, false, ""))
+		w.provision(c, "manage")
 		if c.bmc.Power() == bmc.On { // it is about to boot
-			c.press()
+			c.pressPowerButton()
 		}
-		c.press()
-		pass(time.Second)
+		c.pressPowerButton()
+		advance(time.Second)
 		if c.flashing() == "" {
 			t.Fatal("the BMC writes nothing")
 		}
 		end(w, c)
-		pass(10 * time.Minute)
+		advance(10 * time.Minute)
 		if versions := c.bmc.Components(); versions[0].Version != "9.9" {
 			w.violated("the firmware is %+v", versions)
 		}
@@ -106,17 +107,17 @@ func leaveFirmware(t *testing.T, vendor string, end func(*world, *computer)) {
 	})
 }
 
-// must ends the story when a part of it fails.
+// must ends the scenario when a part of it fails.
 func (*world) must(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// verb requests a verb with steps.
-func (w *world) verb(c *computer, name string, steps ...node.Step) {
+// provision requests a verb with steps.
+func (w *world) provision(c *computer, name string, steps ...node.Step) {
 	verb, _ := node.VerbNamed(name)
-	w.must(w.alive().Provision(context.Background(), c.uuid, node.VerbRequest{Verb: verb, Steps: steps}))
+	w.must(w.drawReplica().Provision(context.Background(), c.uuid, node.VerbRequest{Verb: verb, Steps: steps}))
 }
 
 func (w *world) stateOf(c *computer) node.State {
@@ -125,26 +126,26 @@ func (w *world) stateOf(c *computer) node.State {
 	return n.ProvisionState
 }
 
-// until lets time pass in small parts, four hours at most.
-func (w *world) until(what string, part time.Duration, holds func() bool) {
-	for end := time.Now().Add(4 * time.Hour); !holds(); pass(part) {
+// waitUntil lets time pass in small parts, four hours at most.
+func (w *world) waitUntil(condition string, part time.Duration, holds func() bool) {
+	for end := time.Now().Add(4 * time.Hour); !holds(); advance(part) {
 		if time.Now().After(end) {
-			panic("this never happens: " + what)
+			panic("this never happens: " + condition)
 		}
 	}
 }
 
-// rest lets time pass until nothing is left to do for a machine.
-func (w *world) rest(c *computer) {
-	w.until("the work ends", time.Second, func() bool {
+// waitUntilIdle lets time pass until nothing is left to do for a machine.
+func (w *world) waitUntilIdle(c *computer) {
+	w.waitUntil("the work ends", time.Second, func() bool {
 		n, err := w.node(c.uuid)
 		w.must(err)
 		return len(w.works(n)) == 0 && !n.Lease.InForce(time.Now())
 	})
 }
 
-// pass lets time pass, as a bubble does by itself when everybody waits.
-func pass(d time.Duration) {
+// advance lets time pass, as a bubble does by itself when everybody waits.
+func advance(d time.Duration) {
 	synctest.Wait()
 	time.Sleep(d) //nolint:forbidigo // time of a bubble, which passes by itself
 }

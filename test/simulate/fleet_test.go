@@ -28,7 +28,7 @@ import (
 // computersEvery says that one in this many runs has computers; the other runs have fake machines.
 const computersEvery = 4
 
-// heartbeatTimeout is how long an agent may be silent.
+// heartbeatTimeout is how long an agent may send no heartbeat.
 const heartbeatTimeout = 5 * time.Minute
 
 // The account of the BMCs.

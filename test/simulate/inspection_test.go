@@ -30,10 +30,10 @@ func document(mac string, number int) (body []byte, inventory string) {
 	return []byte(`{"inventory":` + inventory + `,"root_disk":{"name":"/dev/sda","size":1000000000}}`), inventory
 }
 
-// post has the ramdisk of a fake machine post its document.
-func (w *world) post(r *replica, uuid string) {
+// postDocument has the ramdisk of a fake machine post its document.
+func (w *world) postDocument(r *replica, uuid string) {
 	body, inventory := document(fmt.Sprintf("52:54:00:12:35:%02x", slices.Index(w.nodes, uuid)), len(w.requests))
-	w.sendRequest(r, &request{node: uuid, what: postedDocument, inventory: inventory}, func(ctx context.Context) error {
+	w.sendRequest(r, &request{node: uuid, name: postedDocument, inventory: inventory}, func(ctx context.Context) error {
 		_, err := r.ContinueInspection(ctx, node.InspectionPost{Body: body, NodeUUID: uuid})
 		return err
 	})
@@ -41,7 +41,7 @@ func (w *world) post(r *replica, uuid string) {
 
 // notePost notes what an agent posts to the engine. It returns nil for other requests.
 func (c *computer) notePost(q *http.Request) *request {
-	if what(q) != postedDocument {
+	if requestName(q) != postedDocument {
 		return nil
 	}
 	body, err := io.ReadAll(q.Body)
@@ -50,18 +50,18 @@ func (c *computer) notePost(q *http.Request) *request {
 		panic(err)
 	}
 	q.Body = io.NopCloser(bytes.NewReader(body))
-	noted := &request{node: c.uuid, what: postedDocument, inventory: string(posted.Inventory)}
+	noted := &request{node: c.uuid, name: postedDocument, inventory: string(posted.Inventory)}
 	c.w.register(noted)
 	return noted
 }
 
-// answer notes what became of a post; heard says whether the agent has heard it.
-func (w *world) answer(q *request, status int, heard bool) {
+// noteAnswer notes the answer to a post; received says whether the agent has received it.
+func (w *world) noteAnswer(q *request, status int, received bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	q.answered, q.until = true, time.Now()
-	went := status < http.StatusBadRequest
-	q.accepted, q.unsure = went && heard && !q.lost, !heard || status >= http.StatusInternalServerError || q.lost
+	q.answered, q.answeredAt = true, time.Now()
+	succeeded := status < http.StatusBadRequest
+	q.accepted, q.answerUnknown = succeeded && received && !q.lost, !received || status >= http.StatusInternalServerError || q.lost
 }
 
 // checkInventory checks the processing of a post that went well: the node must have the inventory.
@@ -82,7 +82,7 @@ func (w *world) checkInventory(tx *store.Tx, n *node.Node, q *request) error {
 func (w *world) checkLastInventory(n *node.Node) {
 	var last *request
 	for _, q := range w.requests {
-		if q.node == n.UUID && q.inventory != "" && q.work.done && (last == nil || q.work.row > last.work.row) {
+		if q.node == n.UUID && q.inventory != "" && q.work.succeeded && (last == nil || q.work.row > last.work.row) {
 			last = q
 		}
 	}
@@ -94,14 +94,14 @@ func (w *world) checkLastInventory(n *node.Node) {
 // checkMaintenance checks that the last end of maintenance that a client was promised has lasted,
 // unless work has failed since.
 func (w *world) checkMaintenance(n *node.Node, events []*node.Event) {
-	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.what == "maintenance off" })
+	q := w.lastAccepted(n.UUID, func(q *request) bool { return q.name == "maintenance off" })
 	if q == nil || !n.Maintenance {
 		return
 	}
 	failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-		return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond))
+		return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.sentAt.Truncate(time.Microsecond))
 	})
 	if !failed {
-		w.violated("%s: request %d (%s) was answered and is lost: %s", n.Name, q.id, q.what, n.MaintenanceReason)
+		w.violated("%s: request %d (%s) was answered and is lost: %s", n.Name, q.id, q.name, n.MaintenanceReason)
 	}
 }

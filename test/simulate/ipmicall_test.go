@@ -43,13 +43,13 @@ var ipmiInterfaces = func() (chosen node.Interfaces) {
 	return chosen
 }()
 
-// speaksIPMI reports whether the BMC of a node is reached through IPMI.
-func (w *world) speaksIPMI(uuid string) bool {
+// usesIPMI reports whether the BMC of a node is reached through IPMI.
+func (w *world) usesIPMI(uuid string) bool {
 	c := w.computerOf(uuid)
 	return c != nil && c.ipmi != nil
 }
 
-// ipmiConn carries the datagrams of one session to a BMC. The session has random numbers that do not
+// ipmiConn sends the datagrams of one session to a BMC. The session has random numbers that do not
 // come from the seed, but neither a decision nor the trace depends on them.
 type ipmiConn struct {
 	net.Conn                 // a pipe through which nothing comes: it waits until the deadline
@@ -67,8 +67,8 @@ func (r *replica) dialIPMI(ctx context.Context, address string) (net.Conn, error
 	if err != nil {
 		return nil, err
 	}
-	quiet, _ := net.Pipe()
-	return &ipmiConn{Conn: quiet, ctx: ctx, r: r, to: r.w.computerAt(host)}, nil
+	pipe, _ := net.Pipe()
+	return &ipmiConn{Conn: pipe, ctx: ctx, r: r, to: r.w.computerAt(host)}, nil
 }
 
 func (c *ipmiConn) Read(into []byte) (int, error) {
@@ -80,9 +80,9 @@ func (c *ipmiConn) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// origin says who makes the calls of this connection. IPMI does not carry that.
+// origin says who makes the calls of this connection. IPMI requests do not say that.
 func (c *ipmiConn) origin() driver.Origin {
-	epoch, request := c.r.leased(c.to.uuid), runner.InfoOf(c.ctx).Request
+	epoch, request := c.r.leaseEpoch(c.to.uuid), runner.InfoOf(c.ctx).Request
 	if request == "" { // a client waits for the call
 		request = fmt.Sprintf("request %d", epoch)
 	}
@@ -93,50 +93,50 @@ func (c *ipmiConn) Write(datagram []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
 	}
-	asked := c.to.ipmi.Asks(datagram)
-	p := &point{replica: c.r, kind: atBMCRead, name: c.to.name + " IPMI " + asked.Name + " for " + taskName(c.ctx), call: "IPMI reading"}
-	if asked.Changes {
-		p.kind, p.call = atEffect, "IPMI "+asked.Name
+	command := c.to.ipmi.Asks(datagram)
+	p := &point{replica: c.r, kind: atBMCRead, name: c.to.name + " IPMI " + command.Name + " for " + taskName(c.ctx), call: "IPMI reading"}
+	if command.Changes {
+		p.kind, p.call = atEffect, "IPMI "+command.Name
 	}
 	v := c.r.w.sched.wait(c.ctx, p)
-	answer, err := c.carry(datagram, asked, v)
+	answer, err := c.deliver(datagram, command, v)
 	if answer != nil {
 		c.answers = append(c.answers, answer)
 	}
 	if v != proceed || answer == nil {
-		c.r.unheard(c.origin().Request) // this turn cannot store what it has done before
+		c.r.dropAcknowledged(c.origin().Request) // this turn cannot store what it has done before
 	}
 	return len(datagram), err
 }
 
-// carry brings a datagram to the BMC as the verdict says. It returns no answer when a datagram is
+// deliver sends a datagram to the BMC as the verdict says. It returns no answer when a datagram is
 // lost.
-func (c *ipmiConn) carry(datagram []byte, asked ipmi.Asked, v verdict) ([]byte, error) {
+func (c *ipmiConn) deliver(datagram []byte, command ipmi.Asked, v verdict) ([]byte, error) {
 	origin := c.origin()
 	switch {
 	case c.r.isDead() || v == crashBefore:
 		c.r.die()
 		return nil, errDead
 	case c.ctx.Err() != nil: // the process was paused beyond its deadline
-		if asked.Changes {
-			c.to.mistrust()
+		if command.Changes {
+			c.to.noteUnknown()
 		}
 		return nil, c.ctx.Err()
-	case c.to.ignores(), v == requestLost, v == hangs:
+	case c.to.ignoresRequest(), v == requestLost, v == hangs:
 		return nil, nil
 	}
-	if asked.Changes {
-		sent := c.to.enter(c.ctx, c.r)
-		defer c.to.leave(sent)
-		c.checkCommand(asked)
+	if command.Changes {
+		sent := c.to.beginCall(c.ctx, c.r)
+		defer c.to.endCall(sent)
+		c.checkCommand(command)
 	}
 	if v == lies {
-		c.to.deceive(origin.Request)
+		c.to.noteLie(origin.Request)
 	}
 	c.r.checkWork(c.ctx, c.to.machine)
 	answer, done, shown := c.to.serveIPMI(c.ctx, datagram, origin, faultsOf[v])
 	for _, e := range done {
-		c.to.begin(e, c.r)
+		c.to.beginEffect(e, c.r)
 	}
 	c.to.noteInterrupts(c.ctx, done...)
 	switch {
@@ -145,41 +145,41 @@ func (c *ipmiConn) carry(datagram []byte, asked ipmi.Asked, v verdict) ([]byte, 
 		return nil, errDead
 	case v == answerLost:
 		return nil, nil
-	case asked.Changes:
+	case command.Changes:
 		c.shown = ""
-	case asked.Power && v == proceed:
+	case command.Power && v == proceed:
 		c.shown = shown
 	}
 	for _, e := range done {
-		c.r.heard(e)
+		c.r.noteAcknowledged(e)
 	}
 	return answer, nil
 }
 
-// goals are the power states to which commands lead.
-var goals = map[string]node.PowerState{
+// targetStates are the power states to which commands lead.
+var targetStates = map[string]node.PowerState{
 	"Chassis Control " + string(bmc.ResetOn): node.PowerOn, "Chassis Control " + string(bmc.ResetForceOff): node.PowerOff,
 	"Chassis Control " + string(bmc.ResetGracefulShutdown): node.PowerOff,
 }
 
 // checkCommand checks that the engine has read the power state before each command that changes it,
 // and sends none for a state that the machine has shown.
-func (c *ipmiConn) checkCommand(asked ipmi.Asked) {
-	goal, power := goals[asked.Name]
+func (c *ipmiConn) checkCommand(command ipmi.Asked) {
+	target, power := targetStates[command.Name]
 	switch {
 	case !power:
 	case c.shown == "":
-		c.r.w.violated("%s: %s is sent for %s before the BMC has shown the power state", c.to.name, asked.Name, c.origin().Request)
-	case c.shown == goal:
-		c.r.w.violated("%s: %s is sent for %s, and the machine has shown %q", c.to.name, asked.Name, c.origin().Request, goal)
+		c.r.w.violated("%s: %s is sent for %s before the BMC has shown the power state", c.to.name, command.Name, c.origin().Request)
+	case c.shown == target:
+		c.r.w.violated("%s: %s is sent for %s, and the machine has shown %q", c.to.name, command.Name, c.origin().Request, target)
 	}
 	c.shown = ""
 }
 
 // serveIPMI has the BMC answer, and returns what it did and the power state that it showed before.
 func (c *computer) serveIPMI(ctx context.Context, datagram []byte, origin driver.Origin, faults simeffect.Faults) (answer []byte, done []effect, shown node.PowerState) {
-	c.serving.Lock()
-	defer c.serving.Unlock()
+	c.bmcMu.Lock()
+	defer c.bmcMu.Unlock()
 	if err := c.recorder.SetFaults(c.name, &faults); err != nil {
 		panic(err)
 	}
@@ -190,8 +190,8 @@ func (c *computer) serveIPMI(ctx context.Context, datagram []byte, origin driver
 		shown = node.PowerOn
 	}
 	answer = c.ipmi.Answer(ctx, datagram, netip.AddrFrom4([4]byte{192, 0, 2, 200}))
-	for _, e := range c.recorder.Effects(c.name, c.taken) {
-		c.taken = e.Sequence
+	for _, e := range c.recorder.Effects(c.name, c.lastSequence) {
+		c.lastSequence = e.Sequence
 		done = append(done, effect{kind: fake.Kind(e.Kind), detail: e.Detail, origin: origin})
 	}
 	return answer, done, shown
@@ -205,20 +205,21 @@ func (r *replica) noteLease() {
 		}
 		if n, err := r.w.node(c.uuid); err == nil && n.Lease.Owner == r.name {
 			r.mu.Lock()
-			r.epochs[c.uuid] = n.Lease.Epoch
+			r.leaseEpochs[c.uuid] = n.Lease.Epoch
 			r.mu.Unlock()
 		}
 	}
 }
 
-// leased returns the epoch of the lease under which the process has last stored something of a node.
-func (r *replica) leased(uuid string) int64 {
+// leaseEpoch returns the epoch of the lease under which the process has last stored something of a
+// node.
+func (r *replica) leaseEpoch(uuid string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.epochs[uuid]
+	return r.leaseEpochs[uuid]
 }
 
-// requestIPMI has a client ask for a boot device or, more often, for what the power state allows.
+// requestIPMI has a client request a boot device or, more often, what the power state allows.
 func (w *world) requestIPMI(r *replica, uuid string) {
 	n, err := w.node(uuid)
 	on := err == nil && n.PowerState == node.PowerOn
@@ -242,12 +243,12 @@ const bootDevice = "boot device"
 // checkIPMIBootDevices checks that machines with IPMI have got each boot device that a client set,
 // unless their BMC has lied.
 func (w *world) checkIPMIBootDevices(n *node.Node, m *machine) {
-	if !w.speaksIPMI(n.UUID) {
+	if !w.usesIPMI(n.UUID) {
 		return
 	}
 	for _, q := range w.requests {
-		if q.node == n.UUID && q.what == bootDevice && q.accepted && !m.did(fake.BootDevice, q.at, q.until) && !m.liesWithin(q.at, q.until) {
-			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.what)
+		if q.node == n.UUID && q.name == bootDevice && q.accepted && !m.hasEffect(fake.BootDevice, q.sentAt, q.answeredAt) && !m.liedWithin(q.sentAt, q.answeredAt) {
+			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.name)
 		}
 	}
 }

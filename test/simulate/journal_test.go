@@ -10,31 +10,31 @@ import (
 	simeffect "github.com/ingot-metal/ingot/internal/sim/effect"
 )
 
-// journal has what the agents of a machine were told to do and how that ended.
+// journal has the commands that the agents of a machine have begun and how they ended.
 type journal struct {
-	notes  sync.Mutex
-	fate   simeffect.CommandFate // of the command that begins
-	lost   bool                  // the answer to the command that begins is lost
-	orders []agentOrder
+	commandMu  sync.Mutex
+	fate       simeffect.CommandFate // of the command that begins
+	answerLost bool                  // the answer to the command that begins is lost
+	commandLog []agentCommand
 }
 
-// agentOrder is a command that an agent has begun.
-type agentOrder struct {
-	kind    fake.Kind
-	fate    simeffect.CommandFate
-	id      string
-	request string // see driver.Origin
-	begun   time.Time
-	ended   time.Time // zero when it has no result
-	told    bool      // the agent has told a process how it ended
+// agentCommand is a command that an agent has begun.
+type agentCommand struct {
+	kind     fake.Kind
+	fate     simeffect.CommandFate
+	id       string
+	request  string // see driver.Origin
+	begun    time.Time
+	ended    time.Time // zero when it has no result
+	reported bool      // a process has read how it ended
 }
 
-// order is the effect of commands that are neither fake.Wipe nor fake.Write nor reboot.
-const order fake.Kind = "order"
+// otherCommand is the effect of commands that are neither fake.Wipe nor fake.Write nor reboot.
+const otherCommand fake.Kind = "order"
 
-// kindOfOrder returns the effect of a command. The command has the form "extension.name step", with
-// the step that it executes.
-func kindOfOrder(command string) fake.Kind {
+// kindOfCommand returns the effect of a command. The command has the form "extension.name step",
+// with the step that it executes.
+func kindOfCommand(command string) fake.Kind {
 	name, step, _ := strings.Cut(command, " ")
 	switch {
 	case strings.HasPrefix(step, "erase_devices"):
@@ -44,22 +44,22 @@ func kindOfOrder(command string) fake.Kind {
 	case name == "standby.run_image":
 		return reboot
 	}
-	return order
+	return otherCommand
 }
 
-// harmless are commands that change nothing.
-var harmless = []string{"standby.get_partition_uuids", "clean.get_clean_steps", "deploy.get_deploy_steps", "service.get_service_steps"}
+// readOnlyCommands are commands that change nothing.
+var readOnlyCommands = []string{"standby.get_partition_uuids", "clean.get_clean_steps", "deploy.get_deploy_steps", "service.get_service_steps"}
 
 // Draw decides what becomes of a command.
 func (c *computer) Draw(command simeffect.Command) simeffect.CommandFate {
-	c.notes.Lock()
-	defer c.notes.Unlock()
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
 	c.fate = simeffect.CommandFate{}
-	if slices.Contains(harmless, command.Names[0]) {
+	if slices.Contains(readOnlyCommands, command.Names[0]) {
 		return c.fate
 	}
-	switch drawn := c.drawn("order", len(c.orders)) % 40; {
-	case drawn < 2, c.lost && drawn < 20:
+	switch drawn := c.drawn("order", len(c.commandLog)) % 40; {
+	case drawn < 2, c.answerLost && drawn < 20:
 		c.fate.Crash = true
 	case drawn < 4:
 		c.fate.Vanish = true
@@ -69,12 +69,12 @@ func (c *computer) Draw(command simeffect.Command) simeffect.CommandFate {
 	return c.fate
 }
 
-// lose notes that the answer to the command that begins is lost, or is not. An agent that crashes
-// then cannot tell of the command.
-func (c *computer) lose(lost bool) {
-	c.notes.Lock()
-	defer c.notes.Unlock()
-	c.lost = lost
+// setAnswerLost notes whether the answer to the command that begins is lost. An agent that crashes
+// then cannot list the command any more.
+func (c *computer) setAnswerLost(lost bool) {
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
+	c.answerLost = lost
 }
 
 // Add stores a command that begins and returns its number, from 1. It returns 0 for what a command
@@ -83,29 +83,29 @@ func (c *computer) Add(e simeffect.Effect) int64 {
 	if e.Kind != simeffect.AgentCommand {
 		return 0
 	}
-	c.notes.Lock()
-	defer c.notes.Unlock()
-	c.orders = append(c.orders, agentOrder{kind: kindOfOrder(e.Detail), fate: c.fate, begun: time.Now()})
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
+	c.commandLog = append(c.commandLog, agentCommand{kind: kindOfCommand(e.Detail), fate: c.fate, begun: time.Now()})
 	if c.fate != (simeffect.CommandFate{}) {
 		c.w.sched.note("%s: %s will meet: %s", c.name, e.Detail, c.fate.Fault())
 	}
-	return int64(len(c.orders))
+	return int64(len(c.commandLog))
 }
 
 // End notes that a command has ended.
 func (c *computer) End(number int64, now time.Time) {
-	c.notes.Lock()
-	defer c.notes.Unlock()
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
 	if number > 0 {
-		c.orders[number-1].ended = now
+		c.commandLog[number-1].ended = now
 	}
 }
 
 // succeeded reports whether a command of a kind has succeeded since a time.
 func (c *computer) succeeded(kind fake.Kind, since time.Time) bool {
-	c.notes.Lock()
-	defer c.notes.Unlock()
-	return slices.ContainsFunc(c.orders, func(o agentOrder) bool {
+	c.commandMu.Lock()
+	defer c.commandMu.Unlock()
+	return slices.ContainsFunc(c.commandLog, func(o agentCommand) bool {
 		return o.kind == kind && o.fate == (simeffect.CommandFate{}) && !o.ended.IsZero() && !o.ended.Before(since)
 	})
 }

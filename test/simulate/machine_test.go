@@ -44,26 +44,27 @@ type machine struct {
 	uuid string
 	name string
 
-	mu      sync.Mutex
-	power   []powered   // its power states, in order
-	pressed []time.Time // when somebody was at its power button, in order
-	tasks   map[string]task
-	forgets bool // whether it has lost its list of tasks
-	log     []effect
-	idle    []time.Time // when no power change was wanted any more
-	unsure  []time.Time // when something left the outcome of a call unknown
-	lies    []string    // requests about which its BMC has lied, see driver.Origin
-	lied    []time.Time // when it has lied
+	mu              sync.Mutex
+	power           []powerPeriod // its power states, in order
+	pressed         []time.Time   // when a person pressed its power button, in order
+	tasks           map[string]task
+	tasksIncomplete bool // whether its list of tasks may lack some
+	log             []effect
+	powerIdle       []time.Time // when no power change was wanted any more
+	unknownAt       []time.Time // when something left the outcome of a call unknown
+	lieRequests     []string    // requests about which its BMC has lied, see driver.Origin
+	lieTimes        []time.Time // when it has lied
 	// interrupts counts the interrupts for each task of a client.
 	interrupts map[string]int
-	// doubts are requests that were not repeated since the machine said that it cannot tell what
-	// became of them.
-	doubts map[string]doubt
-	calls  map[*call]bool // calls that may still be on their way
+	// unknownTasks are requests that were not repeated since the machine has reported their outcome
+	// as unknown.
+	unknownTasks map[string]unknownTask
+	calls        map[*call]bool // calls that may still be on their way
 	// checks has the ends of the checks that the machine has made of itself, by handle.
 	checks map[string]time.Time
-	// verified has, by request, how far verifications are that have gone on after their first turn.
-	verified map[string]verified
+	// verifyProgress has, by request, how far verifications are that have gone on after their first
+	// turn.
+	verifyProgress map[string]verifyProgress
 	// lease is the lease under which work was last claimed or stored; zero when that gave the lease
 	// back.
 	lease node.Lease
@@ -71,34 +72,34 @@ type machine struct {
 
 func (w *world) newMachine(n *node.Node) *machine {
 	return &machine{
-		w: w, uuid: n.UUID, name: n.Name, power: []powered{{state: n.PowerState}}, tasks: map[string]task{}, doubts: map[string]doubt{},
-		calls: map[*call]bool{}, interrupts: map[string]int{}, checks: map[string]time.Time{}, verified: map[string]verified{},
+		w: w, uuid: n.UUID, name: n.Name, power: []powerPeriod{{state: n.PowerState}}, tasks: map[string]task{}, unknownTasks: map[string]unknownTask{},
+		calls: map[*call]bool{}, interrupts: map[string]int{}, checks: map[string]time.Time{}, verifyProgress: map[string]verifyProgress{},
 	}
 }
 
-// mistrust notes that nobody can know the outcome of a call.
-func (m *machine) mistrust() {
+// noteUnknown notes that the outcome of a call is unknown.
+func (m *machine) noteUnknown() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.unsure = append(m.unsure, time.Now())
+	m.unknownAt = append(m.unknownAt, time.Now())
 }
 
-// unsureWithin reports whether mistrust was called in a period.
-func (m *machine) unsureWithin(from, to time.Time) bool {
+// unknownWithin reports whether noteUnknown was called in a period.
+func (m *machine) unknownWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return anyWithin(m.unsure, from, to)
+	return anyWithin(m.unknownAt, from, to)
 }
 
-// press lets a person press the power button.
-func (m *machine) press() {
-	m.touched()
+// pressPowerButton has a person press the power button.
+func (m *machine) pressPowerButton() {
+	m.notePressed()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.powerNow() == node.PowerOn {
-		m.becomes(node.PowerOff)
+		m.notePowerLocked(node.PowerOff)
 	} else {
-		m.becomes(node.PowerOn)
+		m.notePowerLocked(node.PowerOn)
 	}
 }
 
@@ -114,36 +115,36 @@ func (w *world) machineOf(p *point) *machine {
 
 // call is a request to the machine that may be on its way.
 type call struct {
-	replica *replica
-	until   time.Time
+	replica  *replica
+	deadline time.Time
 }
 
-// undoing has, for kinds of effects, the later effects after which the machine has lost their
+// undoneBy has, for kinds of effects, the later effects after which the machine has lost their
 // result.
-var undoing = map[fake.Kind][]fake.Kind{
+var undoneBy = map[fake.Kind][]fake.Kind{
 	fake.PowerOn: {fake.PowerOff, fake.SoftPowerOff}, fake.PowerOff: {fake.PowerOn}, fake.SoftPowerOff: {fake.PowerOn},
 	fake.BootDevice: {fake.PowerOn}, // an override may be for one boot
 }
 
-// undone returns when effects of a kind were last undone, by other effects in the log or by a
+// lastUndone returns when effects of a kind were last undone, by other effects in the log or by a
 // person at the machine. The caller holds the lock.
-func (m *machine) undone(kind fake.Kind) (last time.Time) {
-	if len(undoing[kind]) > 0 {
+func (m *machine) lastUndone(kind fake.Kind) (last time.Time) {
+	if len(undoneBy[kind]) > 0 {
 		last = m.lastPressed()
 	}
 	for _, e := range m.log {
-		if slices.Contains(undoing[kind], e.kind) && e.at.After(last) {
+		if slices.Contains(undoneBy[kind], e.kind) && e.at.After(last) {
 			last = e.at
 		}
 	}
 	return last
 }
 
-// once are effects that must not happen twice for one request.
-var once = []fake.Kind{fake.Wipe, fake.Write, fake.Flash}
+// atMostOnce are effects that must not happen twice for one request.
+var atMostOnce = []fake.Kind{fake.Wipe, fake.Write, fake.Flash}
 
-// begin checks what must hold when an effect begins, and writes it into the log.
-func (m *machine) begin(e effect, by *replica) {
+// beginEffect checks what must hold when an effect begins, and writes it into the log.
+func (m *machine) beginEffect(e effect, by *replica) {
 	problem := cmp.Or(m.w.leaseProblem(m.uuid, e.origin), m.w.suspensionProblem(m.uuid, e.origin.Request))
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,53 +153,53 @@ func (m *machine) begin(e effect, by *replica) {
 		m.w.violated("%s: %s begins %s", m.name, e, problem)
 	}
 	for c := range m.calls {
-		if c.replica != by && e.at.Before(c.until) {
-			m.w.violated("%s: %s begins while a call of %s may be on its way until %s", m.name, e, c.replica.name, c.until.Sub(m.w.sched.began))
+		if c.replica != by && e.at.Before(c.deadline) {
+			m.w.violated("%s: %s begins while a call of %s may be on its way until %s", m.name, e, c.replica.name, c.deadline.Sub(m.w.sched.began))
 		}
 	}
-	if slices.Contains(once, e.kind) && e.origin.Request != "" &&
+	if slices.Contains(atMostOnce, e.kind) && e.origin.Request != "" &&
 		slices.ContainsFunc(m.log, func(o effect) bool {
-			return o.kind == e.kind && o.origin.Request == e.origin.Request && !m.w.forgotten(m, o.at)
+			return o.kind == e.kind && o.origin.Request == e.origin.Request && !m.w.lostByRestore(m, o.at)
 		}) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
 	}
 	if m.changesVolumesAgain(e) {
 		m.w.violated("%s: %s happens a second time", m.name, e)
 	}
-	if m.repeats(e) {
+	if m.repeatsKnownEffect(e) {
 		m.w.violated("%s: %s begins a second time, and what became of the first can be known", m.name, e)
 	}
-	for _, r := range m.w.processes() {
-		if e.origin.Request != "" && e.kind != reboot && r.kept(e, m.undone(e.kind)) {
+	for _, r := range m.w.allReplicas() {
+		if e.origin.Request != "" && e.kind != reboot && r.mustHaveStored(e, m.lastUndone(e.kind)) {
 			m.w.violated("%s: %s begins again, although %s has heard that it was done and could store that", m.name, e, r.name)
 		}
 	}
 	m.log = append(m.log, e)
 	m.w.sched.note("%s: %s", m.name, e)
 	switch {
-	case m.w.computerOf(m.uuid) != nil: // a computer tells its power itself
+	case m.w.computerOf(m.uuid) != nil: // the BMC of a computer shows its power
 	case e.kind == fake.PowerOn:
-		m.becomes(node.PowerOn)
+		m.notePowerLocked(node.PowerOn)
 	case e.kind == fake.PowerOff, e.kind == fake.SoftPowerOff:
-		m.becomes(node.PowerOff)
+		m.notePowerLocked(node.PowerOff)
 	}
 }
 
-// enter and leave record the calls that may be on their way. The call of a process that died may be
-// on its way until its deadline.
-func (m *machine) enter(ctx context.Context, by *replica) *call {
-	until, ok := ctx.Deadline()
+// beginCall and endCall record the calls that may be on their way. The call of a process that died
+// may be on its way until its deadline.
+func (m *machine) beginCall(ctx context.Context, by *replica) *call {
+	deadline, ok := ctx.Deadline()
 	if !ok {
 		m.w.violated("%s: a call without a deadline", m.name)
 	}
-	c := &call{replica: by, until: until}
+	c := &call{replica: by, deadline: deadline}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls[c] = true
 	return c
 }
 
-func (m *machine) leave(c *call) {
+func (m *machine) endCall(c *call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !c.replica.isDead() {
@@ -228,7 +229,7 @@ func (c connection) Outcome(ctx context.Context, request string) (fake.Task, err
 		return fake.Task{}, err
 	}
 	epoch := c.r.w.epoch(c.m.uuid)
-	if c.r.learned(request, epoch) {
+	if c.r.knowsCompleted(request, epoch) {
 		c.r.w.violated("%s: %s asks again for the outcome of %s, which it has heard under the same lease", c.m.name, c.r.name, request)
 	}
 	c.m.mu.Lock()
@@ -236,10 +237,10 @@ func (c connection) Outcome(ctx context.Context, request string) (fake.Task, err
 	t := c.m.taskOf(request)
 	switch t.State {
 	case fake.Done:
-		c.r.learn(request, epoch)
+		c.r.noteCompleted(request, epoch)
 	case fake.Unknown:
 		info := runner.InfoOf(ctx)
-		c.m.doubts[request] = doubt{at: time.Now(), node: info.Node, operation: info.Operation.Name + " " + info.Operation.Item}
+		c.m.unknownTasks[request] = unknownTask{at: time.Now(), node: info.Node, operation: info.Operation.Name + " " + info.Operation.Item}
 	}
 	return t, nil
 }
@@ -256,7 +257,7 @@ const readingSettings = "read settings"
 func (m *machine) taskOf(request string) fake.Task {
 	t, ok := m.tasks[request]
 	switch {
-	case !ok && m.forgets:
+	case !ok && m.tasksIncomplete:
 		return fake.Task{State: fake.Unknown}
 	case !ok:
 		return fake.Task{State: fake.None}
@@ -269,8 +270,8 @@ func (m *machine) taskOf(request string) fake.Task {
 }
 
 // read asks the scheduler about a call that changes nothing.
-func (c connection) read(ctx context.Context, what string) error {
-	v := c.r.w.sched.wait(ctx, &point{replica: c.r, kind: atRead, name: c.m.name + " " + what + " for " + taskName(ctx), call: what})
+func (c connection) read(ctx context.Context, name string) error {
+	v := c.r.w.sched.wait(ctx, &point{replica: c.r, kind: atRead, name: c.m.name + " " + name + " for " + taskName(ctx), call: name})
 	switch {
 	case c.r.isDead() || v == crashBefore:
 		c.r.die()
@@ -281,7 +282,7 @@ func (c connection) read(ctx context.Context, what string) error {
 	c.r.checkWork(ctx, c.m)
 	switch v {
 	case refused:
-		return unreachable(what, false)
+		return unreachable(name, false)
 	case hangs:
 		<-ctx.Done()
 		return ctx.Err()
@@ -290,7 +291,7 @@ func (c connection) read(ctx context.Context, what string) error {
 }
 
 func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
-	c.m.askAgain(e)
+	c.m.checkRetry(e)
 	v := c.r.w.sched.wait(ctx, &point{replica: c.r, kind: atEffect, name: c.m.name + " " + string(e.Kind) + " for " + taskName(ctx), call: string(e.Kind)})
 	if v == lies && e.Kind != fake.PowerOn && e.Kind != fake.PowerOff {
 		v = proceed // a lie must be noticed, so only what can be read back is lied about
@@ -300,13 +301,13 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		c.r.die()
 		return fake.Task{}, errDead
 	case ctx.Err() != nil: // the process was paused beyond its deadline, before or after the call
-		c.m.mistrust()
+		c.m.noteUnknown()
 		return fake.Task{}, ctx.Err()
 	case v == refused:
 		return fake.Task{}, unreachable(string(e.Kind), true)
 	}
-	sent := c.m.enter(ctx, c.r)
-	defer c.m.leave(sent)
+	sent := c.m.beginCall(ctx, c.r)
+	defer c.m.endCall(sent)
 	if v == requestLost {
 		return fake.Task{}, unreachable(string(e.Kind), false)
 	}
@@ -319,9 +320,9 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 	}
 	c.r.checkWork(ctx, c.m)
 	begun := effect{kind: e.Kind, detail: e.Detail, origin: e.Origin}
-	c.m.begin(begun, c.r)
+	c.m.beginEffect(begun, c.r)
 	c.m.noteInterrupts(ctx, begun)
-	done := c.m.accept(e)
+	done := c.m.addTask(e)
 	switch v {
 	case crashAfter:
 		c.r.die()
@@ -330,24 +331,24 @@ func (c connection) Do(ctx context.Context, e fake.Effect) (fake.Task, error) {
 		<-ctx.Done()
 		return fake.Task{}, ctx.Err()
 	}
-	c.r.heard(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin})
+	c.r.noteAcknowledged(effect{kind: e.Kind, detail: e.Detail, origin: e.Origin})
 	if done.State == fake.Done {
-		c.r.learn(e.Origin.Request, e.Origin.Epoch)
+		c.r.noteCompleted(e.Origin.Request, e.Origin.Epoch)
 	}
 	return done, nil
 }
 
-// accept makes the task of an effect. Only some effects take time.
-func (m *machine) accept(e fake.Effect) fake.Task {
+// addTask makes the task of an effect. Only some effects take time.
+func (m *machine) addTask(e fake.Effect) fake.Task {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if e.Origin.Request == "" {
 		return fake.Task{State: fake.Done}
 	}
 	t := task{ends: time.Now()}
-	if slices.Contains(once, e.Kind) || e.Kind == fake.Configure {
-		t.ends = t.ends.Add(m.w.takes(e.Origin.Request))
-		t.fails = m.w.breaks(e.Origin.Request)
+	if slices.Contains(atMostOnce, e.Kind) || e.Kind == fake.Configure {
+		t.ends = t.ends.Add(m.w.taskDuration(e.Origin.Request))
+		t.fails = m.w.taskFails(e.Origin.Request)
 	}
 	m.tasks[e.Origin.Request] = t
 	return m.taskOf(e.Origin.Request)
@@ -369,8 +370,8 @@ func (w *world) reboot(r *replica) agentpower.Reboot {
 // reboot is the effect of asking a ramdisk to restart its machine.
 const reboot fake.Kind = "reboot"
 
-func unreachable(what string, refused bool) error {
-	return &node.DriverError{Op: what, Reason: "the machine does not want to", Retryable: true, Refused: refused}
+func unreachable(operation string, refused bool) error {
+	return &node.DriverError{Op: operation, Reason: "the machine does not want to", Retryable: true, Refused: refused}
 }
 
 // taskName is what a call is made for.

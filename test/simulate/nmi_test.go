@@ -50,15 +50,15 @@ func (m *machine) noteInterrupts(ctx context.Context, done ...effect) {
 // its BMC has lied.
 func (w *world) checkInterrupts(n *node.Node, m *machine) {
 	for _, q := range w.requests {
-		if q.node == n.UUID && q.what == injectNMI && q.accepted && !m.did(fake.NMI, q.at, q.until) && !m.liesWithin(q.at, q.until) {
-			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.what)
+		if q.node == n.UUID && q.name == injectNMI && q.accepted && !m.hasEffect(fake.NMI, q.sentAt, q.answeredAt) && !m.liedWithin(q.sentAt, q.answeredAt) {
+			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.name)
 		}
 	}
 }
 
-// liesWithin reports whether the BMC has lied in a time.
-func (m *machine) liesWithin(from, to time.Time) bool {
+// liedWithin reports whether the BMC has lied in a period.
+func (m *machine) liedWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return anyWithin(m.lied, from, to)
+	return anyWithin(m.lieTimes, from, to)
 }

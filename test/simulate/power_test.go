@@ -8,38 +8,38 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// powered is a power state of a machine, which lasts until the next one. That of a computer
-// is what its BMC has shown.
-type powered struct {
+// powerPeriod is a power state of a machine, which lasts until the next one. That of a computer is
+// what its BMC has shown.
+type powerPeriod struct {
 	since time.Time // zero for the first
 	state node.PowerState
 }
 
-// became notes the power state of a machine.
-func (m *machine) became(state node.PowerState) {
+// notePower notes the power state of a machine.
+func (m *machine) notePower(state node.PowerState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.becomes(state)
+	m.notePowerLocked(state)
 }
 
-// becomes is became for a caller that holds the lock.
-func (m *machine) becomes(state node.PowerState) {
+// notePowerLocked is notePower for a caller that holds the lock.
+func (m *machine) notePowerLocked(state node.PowerState) {
 	if state != m.powerNow() {
-		m.power = append(m.power, powered{time.Now(), state})
+		m.power = append(m.power, powerPeriod{time.Now(), state})
 	}
 }
 
 // powerNow returns the present power state. The caller holds the lock.
 func (m *machine) powerNow() node.PowerState { return m.power[len(m.power)-1].state }
 
-// touched notes that a person pressed the power button.
-func (m *machine) touched() {
+// notePressed notes that a person pressed the power button.
+func (m *machine) notePressed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pressed = append(m.pressed, time.Now())
 }
 
-// lastPressed returns when somebody was last at the power button. The caller holds the lock.
+// lastPressed returns when a person last pressed the power button. The caller holds the lock.
 func (m *machine) lastPressed() (last time.Time) {
 	if len(m.pressed) > 0 {
 		last = m.pressed[len(m.pressed)-1]
@@ -47,8 +47,9 @@ func (m *machine) lastPressed() (last time.Time) {
 	return last
 }
 
-// was reports whether the machine had a power state at some moment of a period, including its ends.
-func (m *machine) was(state node.PowerState, from, to time.Time) bool {
+// hadPowerState reports whether the machine had a power state at some moment of a period, including
+// its ends.
+func (m *machine) hadPowerState(state node.PowerState, from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, p := range m.power {
@@ -60,53 +61,54 @@ func (m *machine) was(state node.PowerState, from, to time.Time) bool {
 	return false
 }
 
-// restarted reports whether the machine was given power in a time, or somebody was at its
+// restartedWithin reports whether the machine was given power in a period, or a person pressed its
 // power button.
-func (m *machine) restarted(from, to time.Time) bool {
+func (m *machine) restartedWithin(from, to time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return anyWithin(m.pressed, from, to) || slices.ContainsFunc(m.power, func(p powered) bool {
+	return anyWithin(m.pressed, from, to) || slices.ContainsFunc(m.power, func(p powerPeriod) bool {
 		return p.state == node.PowerOn && anyWithin([]time.Time{p.since}, from, to)
 	})
 }
 
-// idleAfter returns the first moment after a time at which no power change was wanted any more.
-func (m *machine) idleAfter(at time.Time) time.Time {
+// powerIdleAfter returns the first moment after a time at which no power change was wanted any
+// more.
+func (m *machine) powerIdleAfter(at time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if i := slices.IndexFunc(m.idle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
-		return m.idle[i]
+	if i := slices.IndexFunc(m.powerIdle, func(idle time.Time) bool { return idle.After(at) }); i >= 0 {
+		return m.powerIdle[i]
 	}
 	return time.Now()
 }
 
-// checkPower checks that each power change that a client asked for was made before its work ended,
+// checkPower checks that each power change that a client requested was made before its work ended,
 // or that the history has an error. A machine that can be switched on and off must have been in the
-// wanted state at some moment, and can always tell. A machine without a BMC can only reboot, and
+// wanted state at some moment, and always shows it. A machine without a BMC can only reboot, and
 // nobody may know whether it did.
 func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 	for _, q := range w.requests {
-		target := node.PowerState(q.what)
+		target := node.PowerState(q.name)
 		if q.node != n.UUID || !q.accepted || !slices.Contains([]node.PowerState{node.PowerOn, node.PowerOff, node.SoftPowerOff, node.Rebooting}, target) {
 			continue
 		}
-		until := m.idleAfter(q.until)
-		var brought bool
+		until := m.powerIdleAfter(q.answeredAt)
+		var reached bool
 		switch {
 		case n.Driver == "manual-management":
-			brought = m.did(reboot, q.at, until) || m.unsureWithin(q.at, until)
+			reached = m.hasEffect(reboot, q.sentAt, until) || m.unknownWithin(q.sentAt, until)
 		case target == node.Rebooting:
-			brought = m.restarted(q.at, until)
+			reached = m.restartedWithin(q.sentAt, until)
 		case target == node.SoftPowerOff:
-			brought = m.was(node.PowerOff, q.at, until)
+			reached = m.hadPowerState(node.PowerOff, q.sentAt, until)
 		default:
-			brought = m.was(target, q.at, until)
+			reached = m.hadPowerState(target, q.sentAt, until)
 		}
 		failed := slices.ContainsFunc(events, func(e *node.Event) bool {
-			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.at.Truncate(time.Microsecond)) && !e.CreatedAt.After(until)
+			return e.Severity == node.SeverityError && !e.CreatedAt.Before(q.sentAt.Truncate(time.Microsecond)) && !e.CreatedAt.After(until)
 		})
-		if !brought && !failed {
-			w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of none", m.name, q.id, q.what)
+		if !reached && !failed {
+			w.violated("%s: request %d (%s) is said to have gone well, and the machine knows of none", m.name, q.id, q.name)
 		}
 	}
 }
@@ -115,8 +117,8 @@ func (w *world) checkPower(n *node.Node, m *machine, events []*node.Event) {
 // client waits for that.
 func (w *world) checkBootDevices(n *node.Node, m *machine) {
 	for _, q := range w.requests {
-		if q.node == n.UUID && q.what == "boot device" && q.accepted && n.Driver == "fake-hardware" && !m.did(fake.BootDevice, q.at, q.until) {
-			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.what)
+		if q.node == n.UUID && q.name == "boot device" && q.accepted && n.Driver == "fake-hardware" && !m.hasEffect(fake.BootDevice, q.sentAt, q.answeredAt) {
+			w.violated("%s: request %d (%s) was accepted, and the machine knows of none", m.name, q.id, q.name)
 		}
 	}
 }

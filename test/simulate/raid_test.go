@@ -28,11 +28,11 @@ const (
 
 // raidController is what a run keeps of the volumes of a machine.
 type raidController struct {
-	used bool // through Redfish
-	mu   sync.Mutex
-	// doubts has, for requests whose answer never came, when that was. It has none of those after
+	enabled bool // the engine makes the volumes, through Redfish
+	mu      sync.Mutex
+	// unknown has, for requests whose answer never came, when that was. It has none of those after
 	// which the BMC has shown its volumes.
-	doubts map[string]time.Time
+	unknown map[string]time.Time
 }
 
 // makesVolumes reports whether the run is about RAID volumes.
@@ -46,7 +46,7 @@ func (w *world) addRAID(c *computer, n *node.Node) {
 	if !w.makesVolumes() {
 		return
 	}
-	c.raid.used, c.raid.doubts = true, map[string]time.Time{}
+	c.raid.enabled, c.raid.unknown = true, map[string]time.Time{}
 	n.ProvisionState, n.Interfaces[node.RAIDInterface] = node.Manageable, "redfish"
 	if c.drawn("state", 0)%5 == 0 {
 		n.ProvisionState = node.Available
@@ -55,7 +55,7 @@ func (w *world) addRAID(c *computer, n *node.Node) {
 		old := bmc.Volume{Name: "old", RAIDType: "RAID0", Drives: []int{1}, Capacity: 50 << 30}
 		_, _, _ = c.bmc.CreateVolume(&bmc.Call{}, old, bmc.Immediate)
 		for _, e := range c.recorder.Effects(c.name, 0) {
-			c.taken = e.Sequence
+			c.lastSequence = e.Sequence
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (w *world) logicalDisks() node.Object {
 // raidSteps draws the RAID steps of a cleaning.
 func (w *world) raidSteps() []node.Step {
 	create, remove := node.Step{Interface: "raid", Step: createVolumes}, node.Step{Interface: "raid", Step: deleteVolumes}
-	anew := node.Step{Interface: "raid", Step: createVolumes, Args: map[string]any{"delete_existing": true}}
-	return slices.Clone(pick(w.sched, [][]node.Step{{create}, {create}, {anew}, {anew}, {remove}, {remove, create}}))
+	replace := node.Step{Interface: "raid", Step: createVolumes, Args: map[string]any{"delete_existing": true}}
+	return slices.Clone(pick(w.sched, [][]node.Step{{create}, {create}, {replace}, {replace}, {remove}, {remove, create}}))
 }
 
 // raidDeployment draws the RAID steps of a deployment.
@@ -91,7 +91,7 @@ func (w *world) raidDeployment() []node.Step {
 	}}}
 }
 
-// setVolumes has a client set the wanted volumes of a node, before it asks for steps that make
+// setVolumes has a client set the wanted volumes of a node, before it requests steps that make
 // them.
 func (w *world) setVolumes(ctx context.Context, r *replica, uuid string, config node.Object) error {
 	return r.SetRAIDConfig(runner.WithInfo(ctx, &runner.Info{Task: "target_raid_config"}), uuid, config)
@@ -104,23 +104,23 @@ var volumeKinds = []fake.Kind{fake.Kind(bmc.CreateVolume), fake.Kind(bmc.DeleteV
 // request. The caller holds the lock.
 func (m *machine) changesVolumesAgain(e effect) bool {
 	return slices.Contains(volumeKinds, e.kind) && slices.ContainsFunc(m.log, func(o effect) bool {
-		return o.kind == e.kind && o.detail == e.detail && o.origin.Request == e.origin.Request && !m.w.forgotten(m, o.at)
+		return o.kind == e.kind && o.detail == e.detail && o.origin.Request == e.origin.Request && !m.w.lostByRestore(m, o.at)
 	})
 }
 
-// noteVolumes notes whether the engine can know what became of a request for a volume. Nobody took
+// noteVolumes notes whether the engine can know the outcome of a request for a volume. No BMC got
 // one whose connection was refused.
 func (c *computer) noteVolumes(q *bmcRequest, answer *http.Response, err error) {
-	if !c.raid.used || !strings.Contains(q.URL.Path, "/Volumes") || q.origin.Request == "" {
+	if !c.raid.enabled || !strings.Contains(q.URL.Path, "/Volumes") || q.origin.Request == "" {
 		return
 	}
 	c.raid.mu.Lock()
 	defer c.raid.mu.Unlock()
 	switch {
 	case err == nil && (q.changes || answer.StatusCode < http.StatusBadRequest):
-		delete(c.raid.doubts, q.origin.Request)
-	case q.changes && !errors.Is(err, errNobody):
-		c.raid.doubts[q.origin.Request] = time.Now()
+		delete(c.raid.unknown, q.origin.Request)
+	case q.changes && !errors.Is(err, errConnRefused):
+		c.raid.unknown[q.origin.Request] = time.Now()
 	}
 }
 
@@ -128,12 +128,12 @@ func (c *computer) noteVolumes(q *bmcRequest, answer *http.Response, err error) 
 // leave, and the node must show these.
 func (w *world) checkVolumes(n *node.Node, c *computer, q *request) {
 	var wanted []string
-	exact, asked := false, false
+	exact, hasRAIDStep := false, false
 	for _, step := range q.steps {
 		if step.Interface != "raid" {
 			continue
 		}
-		asked = true
+		hasRAIDStep = true
 		if step.Step == deleteVolumes || step.Args["delete_existing"] == true {
 			wanted, exact = nil, true
 		}
@@ -145,7 +145,7 @@ func (w *world) checkVolumes(n *node.Node, c *computer, q *request) {
 			wanted = append(wanted, volumeNames(node.ObjectOf(given))...)
 		}
 	}
-	if !asked {
+	if !hasRAIDStep {
 		return
 	}
 	var has []string
@@ -156,12 +156,12 @@ func (w *world) checkVolumes(n *node.Node, c *computer, q *request) {
 	slices.Sort(has)
 	missing := slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(has, name) })
 	if missing || exact && !slices.Equal(wanted, has) {
-		w.violated("%s: request %d (%s) is said to have gone well, and the machine has the volumes %q, not %q", n.Name, q.id, q.what, has, wanted)
+		w.violated("%s: request %d (%s) is said to have gone well, and the machine has the volumes %q, not %q", n.Name, q.id, q.name, has, wanted)
 	}
 	shown := volumeNames(n.RAIDConfig)
 	slices.Sort(shown)
 	if !slices.Equal(shown, has) {
-		w.violated("%s: request %d (%s) has gone well, and raid_config has the volumes %q, the machine %q", n.Name, q.id, q.what, shown, has)
+		w.violated("%s: request %d (%s) has gone well, and raid_config has the volumes %q, the machine %q", n.Name, q.id, q.name, shown, has)
 	}
 }
 
@@ -177,24 +177,24 @@ func volumeNames(config node.Object) (names []string) {
 	return names
 }
 
-// checkVolumeDoubts checks work that has failed: if nobody can know what became of its last request
-// for a volume, its error must say so.
-func (w *world) checkVolumeDoubts(n *node.Node, q *request, said sayings) {
+// checkUnknownVolumes checks work that has failed: if the outcome of its last request for a volume
+// is unknown, its error must say so.
+func (w *world) checkUnknownVolumes(n *node.Node, q *request, events newEvents) {
 	c := w.computerOf(n.UUID)
-	if c == nil || !c.raid.used {
+	if c == nil || !c.raid.enabled {
 		return
 	}
 	c.raid.mu.Lock()
 	defer c.raid.mu.Unlock()
-	for asked, at := range c.raid.doubts {
-		lost := at.Before(w.restored.put) // with the database that was replaced
-		if !lost && strings.HasPrefix(asked, q.work.key) && !said.haveWithin(node.SeverityError, "outcome unknown") {
-			w.violated("%s: request %d (%s) has failed, nobody can know what became of %s, and the error does not say so: %s", n.Name, q.id, q.what, asked, n.LastError)
+	for request, at := range c.raid.unknown {
+		lost := at.Before(w.restoration.restoredAt) // with the database that was replaced
+		if !lost && strings.HasPrefix(request, q.work.key) && !events.contains(node.SeverityError, "outcome unknown") {
+			w.violated("%s: request %d (%s) has failed, nobody can know what became of %s, and the error does not say so: %s", n.Name, q.id, q.name, request, n.LastError)
 		}
 	}
 }
 
-// haveWithin reports whether one of the rows has a text.
-func (s sayings) haveWithin(severity node.Severity, text string) bool {
+// contains reports whether one of the events contains a text.
+func (s newEvents) contains(severity node.Severity, text string) bool {
 	return slices.ContainsFunc(s, func(e *node.Event) bool { return e.Severity == severity && strings.Contains(e.Message, text) })
 }

@@ -37,19 +37,21 @@ type replica struct {
 	redfish redfish.Driver
 	api     func() http.Handler // for agents
 
-	mu      sync.Mutex
-	started bool
-	ending  bool // it was told to stop
-	dead    bool
-	stopped chan struct{} // closed when its goroutines have ended
-	// told has the effects of whose success this process has heard, with the lease and the time.
-	told map[string]hearing
-	// ends has, for requests of whose end this process has heard, the epoch of the lease.
-	ends map[string]int64
+	mu       sync.Mutex
+	started  bool
+	stopping bool // it is stopped in order
+	dead     bool
+	stopped  chan struct{} // closed when its goroutines have ended
+	// acknowledged has the effects whose success a machine has acknowledged to this process.
+	acknowledged map[string]acknowledgement
+	// completed has, for requests that a machine has reported to this process as done, the epoch of
+	// the lease.
+	completed map[string]int64
 	// verifying has, by request, turns of verifications whose outcome is not stored.
 	verifying map[string]*verifyTurn
-	// epochs are those of the leases under which it works, by UUID of the node, see noteLease.
-	epochs map[string]int64
+	// leaseEpochs are the epochs of the leases under which it works, by UUID of the node, see
+	// noteLease.
+	leaseEpochs map[string]int64
 }
 
 // Times of simulated conductors.
@@ -58,23 +60,23 @@ const (
 	callTimeout = 10 * time.Second
 )
 
-// ramdisks are agents that always answer.
-type ramdisks struct{}
+// fakeAgents are agents that always answer.
+type fakeAgents struct{}
 
-func (ramdisks) Answers(context.Context, agent.Endpoint) error { return nil }
+func (fakeAgents) Answers(context.Context, agent.Endpoint) error { return nil }
 
 // newReplica returns a process that does nothing yet.
 func (w *world) newReplica(name string) *replica {
 	r := &replica{
-		w: w, name: name, stopped: make(chan struct{}), told: map[string]hearing{}, ends: map[string]int64{}, verifying: map[string]*verifyTurn{},
-		epochs: map[string]int64{},
+		w: w, name: name, stopped: make(chan struct{}), acknowledged: map[string]acknowledgement{}, completed: map[string]int64{}, verifying: map[string]*verifyTurn{},
+		leaseEpochs: map[string]int64{},
 	}
 	needs := builtin.Dependencies{
 		AgentAlive:  func(*node.Node) bool { return true },
 		AgentReboot: w.reboot(r),
 		FakeMachine: func(n *node.Node) (fake.Machine, bool) { return connection{w.machines[n.UUID], r}, true },
 	}
-	var agents conductor.Agents = ramdisks{}
+	var agents conductor.Agents = fakeAgents{}
 	var bootRetry time.Duration
 	if len(w.computers) > 0 {
 		needs, agents = r.dependencies(), r.agentCalls()
@@ -121,23 +123,23 @@ func (r *replica) die() {
 		return
 	}
 	r.dead = true
-	if !r.ending {
-		go r.end(0)
+	if !r.stopping {
+		go r.shutDown(0)
 	}
 }
 
-// end stops the goroutines of a process.
-func (r *replica) end(patience time.Duration) {
+// shutDown stops the goroutines of a process.
+func (r *replica) shutDown(timeout time.Duration) {
 	defer close(r.stopped)
-	ctx, cancel := context.WithTimeout(runner.WithInfo(context.Background(), &runner.Info{Task: "stop"}), patience)
+	ctx, cancel := context.WithTimeout(runner.WithInfo(context.Background(), &runner.Info{Task: "stop"}), timeout)
 	defer cancel()
 	err := r.Stop(ctx)
 	if err == nil && r.redfish != (redfish.Driver{}) { // otherwise no time is left
 		err = r.redfish.Close(ctx)
 	}
 	if err != nil { // a dead process can reach nothing, and a slow one is out of time
-		r.w.sched.fail()
-		r.w.mistrust(r)
+		r.w.sched.noteFailure()
+		r.w.noteUnknownCalls(r)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.dead = true
@@ -150,17 +152,17 @@ func (r *replica) setStarted() {
 	r.started = true
 }
 
-func (r *replica) setEnding() {
+func (r *replica) setStopping() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ending = true
+	r.stopping = true
 }
 
-// runs reports whether the process takes requests.
-func (r *replica) runs() bool {
+// isRunning reports whether the process takes requests.
+func (r *replica) isRunning() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.started && !r.dead && !r.ending
+	return r.started && !r.dead && !r.stopping
 }
 
 func (r *replica) isDead() bool {
@@ -169,50 +171,50 @@ func (r *replica) isDead() bool {
 	return r.dead
 }
 
-// hearing is when and under which lease a process heard of the success of an effect.
-type hearing struct {
+// acknowledgement is when and under which lease a process has received the success of an effect.
+type acknowledgement struct {
 	at    time.Time
 	epoch int64
 }
 
-// heard notes that the process has heard of the success of an effect.
-func (r *replica) heard(e effect) {
+// noteAcknowledged notes that the process has received the success of an effect.
+func (r *replica) noteAcknowledged(e effect) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told[string(e.kind)+" "+e.detail+" "+e.origin.Request] = hearing{at: time.Now(), epoch: e.origin.Epoch}
+	r.acknowledged[string(e.kind)+" "+e.detail+" "+e.origin.Request] = acknowledgement{at: time.Now(), epoch: e.origin.Epoch}
 }
 
-// unheard forgets the successes of a turn that has failed later, because the turn cannot store
-// them.
-func (r *replica) unheard(request string) {
+// dropAcknowledged drops the successes of a turn that has failed later, because the turn cannot
+// store them.
+func (r *replica) dropAcknowledged(request string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.told, func(what string, _ hearing) bool { return strings.HasSuffix(what, " "+request) })
+	maps.DeleteFunc(r.acknowledged, func(key string, _ acknowledgement) bool { return strings.HasSuffix(key, " "+request) })
 }
 
-// learn notes that the process has heard that a request is done.
-func (r *replica) learn(request string, epoch int64) {
+// noteCompleted notes that the process has received the end of a request.
+func (r *replica) noteCompleted(request string, epoch int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ends[request] = epoch
+	r.completed[request] = epoch
 }
 
-// learned reports whether the process has heard, under a lease, that a request is done.
-func (r *replica) learned(request string, epoch int64) bool {
+// knowsCompleted reports whether the process has received the end of a request under a lease.
+func (r *replica) knowsCompleted(request string, epoch int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, heard := r.ends[request]
-	return heard && known == epoch
+	noted, ok := r.completed[request]
+	return ok && noted == epoch
 }
 
-// kept reports whether the process must have stored the success of an effect that begins again.
-// That is so if it heard of the success after a time and nothing kept it from storing that: its
-// lease still lasts, or it was stopped in order.
-func (r *replica) kept(e effect, later time.Time) bool {
+// mustHaveStored reports whether the process must have stored the success of an effect that begins
+// again. That is so if it received the success after the effect was last undone, and nothing kept
+// it from storing that: its lease still lasts, or it was stopped in order.
+func (r *replica) mustHaveStored(e effect, undoneAt time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h, told := r.told[string(e.kind)+" "+e.detail+" "+e.origin.Request]
-	return told && h.at.After(later) && !r.dead && (h.epoch == e.origin.Epoch || r.ending && !r.w.sched.failedWithin(h.at, time.Now()))
+	ack, acknowledged := r.acknowledged[string(e.kind)+" "+e.detail+" "+e.origin.Request]
+	return acknowledged && ack.at.After(undoneAt) && !r.dead && (ack.epoch == e.origin.Epoch || r.stopping && !r.w.sched.failedWithin(ack.at, time.Now()))
 }
 
 // errRolledBack makes the database roll back a write.
@@ -233,7 +235,7 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 	case r.isDead(), v == crashBefore:
 		r.die()
 		return errDead
-	case v == away:
+	case v == databaseUnavailable:
 		return &node.UnavailableError{Reason: "The database is away."}
 	case v == rolledBack:
 		err := r.w.db.Write(ctx, func(tx *store.Tx) error { return cmp.Or(fn(tx), errRolledBack) })
@@ -259,11 +261,11 @@ func (d *database) Write(ctx context.Context, fn func(*store.Tx) error) error {
 // The scheduler lets one write at a time proceed, but only until it is free.
 func (d *database) commit(ctx context.Context, fn func(*store.Tx) error) error {
 	w, info := d.r.w, runner.InfoOf(ctx)
-	w.committing.Lock()
-	defer w.committing.Unlock()
-	var verified func()
+	w.commitMu.Lock()
+	defer w.commitMu.Unlock()
+	var noteCommitted func()
 	if err := w.db.Write(ctx, func(tx *store.Tx) (err error) {
-		if verified, err = d.r.checkVerifier(tx, info); err != nil {
+		if noteCommitted, err = d.r.checkVerifier(tx, info); err != nil {
 			return err
 		}
 		if err := fn(tx); err != nil {
@@ -273,14 +275,14 @@ func (d *database) commit(ctx context.Context, fn func(*store.Tx) error) error {
 	}); err != nil {
 		return err
 	}
-	verified()
-	w.stored(info)
+	noteCommitted()
+	w.noteCommit(info)
 	d.r.noteLease()
 	return nil
 }
 
 func (d *database) Read(ctx context.Context, fn func(*store.Tx) error) error {
-	d.r.w.sched.at(ctx, d.r, atTurn, taskName(ctx))
+	d.r.w.sched.waitAt(ctx, d.r, atYield, taskName(ctx))
 	if d.r.isDead() {
 		return errDead
 	}

@@ -13,81 +13,81 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// restoreEvery says that one in this many runs restores an older copy of the database.
+// restoreEvery says that one in this many runs restores a backup of the database.
 const restoreEvery = 8
 
-// restoration is how a run puts an older copy of the database in place.
+// restoration is how a run restores a backup of the database.
 type restoration struct {
-	dir string // data folder
-	// copyAt and putAt are the steps at which the copy is taken and restored. From step resumeAt
-	// on, clients let suspended work go on. All are zero in runs without a restoration.
-	copyAt, putAt, resumeAt int
-	copied, put             time.Time // when that was done; zero before
+	dataDir string // data folder
+	// backupStep and restoreStep are the steps at which the backup is taken and restored. From
+	// resumeStep on, clients resume suspended work. All are zero in runs without a restoration.
+	backupStep, restoreStep, resumeStep int
+	backedUpAt, restoredAt              time.Time // when that was done; zero before
 }
 
 // planRestoration draws whether and when a run restores its database.
 func (w *world) planRestoration(dir string) {
-	w.restored = restoration{dir: dir}
-	drawn := func(what string, most uint32) int { return int(w.drawn("restore", what) % most) }
+	w.restoration = restoration{dataDir: dir}
+	drawn := func(purpose string, most uint32) int { return int(w.drawn("restore", purpose) % most) }
 	if drawn("whether", restoreEvery) == 0 {
-		r := &w.restored
-		r.copyAt = 20 + drawn("copy", 120)
-		r.putAt = r.copyAt + 1 + drawn("put", 80)
-		r.resumeAt = r.putAt + 20 + drawn("resume", 60)
+		r := &w.restoration
+		r.backupStep = 20 + drawn("copy", 120)
+		r.restoreStep = r.backupStep + 1 + drawn("put", 80)
+		r.resumeStep = r.restoreStep + 20 + drawn("resume", 60)
 	}
 }
 
 // restoreOrResume does what is due for a restoration. No transaction runs meanwhile.
 func (w *world) restoreOrResume() {
-	r := &w.restored
-	w.count++
+	r := &w.restoration
+	w.stepCount++
 	switch {
-	case r.copyAt == 0:
-	case w.count == r.copyAt:
-		w.backUp()
-	case w.count == r.putAt:
-		w.putBack()
-	case w.count > r.resumeAt && w.sched.chance(10):
-		w.resumeSome()
+	case r.backupStep == 0:
+	case w.stepCount == r.backupStep:
+		w.takeBackup()
+	case w.stepCount == r.restoreStep:
+		w.restoreBackup()
+	case w.stepCount > r.resumeStep && w.sched.chance(10):
+		w.requestResume()
 	}
 }
 
-func (w *world) backup() string { return filepath.Join(w.restored.dir, "backup") }
+func (w *world) backupDir() string { return filepath.Join(w.restoration.dataDir, "backup") }
 
-// backUp takes a copy of the database.
-func (w *world) backUp() {
-	_, err := store.Backup(context.Background(), w.restored.dir, w.backup(), false)
+// takeBackup takes a backup of the database.
+func (w *world) takeBackup() {
+	_, err := store.Backup(context.Background(), w.restoration.dataDir, w.backupDir(), false)
 	w.must(err)
-	w.restored.copied = time.Now()
+	w.restoration.backedUpAt = time.Now()
 	w.sched.note("somebody backs up the database")
 }
 
-// putBack stops everything, restores the copy, and starts again.
-func (w *world) putBack() {
+// restoreBackup stops everything, restores the backup, and starts again.
+func (w *world) restoreBackup() {
 	w.sched.note("somebody restores the database")
-	w.sched.fail()
-	for _, r := range w.processes() {
-		w.mistrust(r)
+	w.sched.noteFailure()
+	for _, r := range w.allReplicas() {
+		w.noteUnknownCalls(r)
 		r.die()
 		w.sched.releaseAll(r)
 	}
-	// When that person is done, no call is on its way any more.
+	// When the restoration ends, no call is on its way any more.
 	time.Sleep(time.Minute + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 	w.sched.waiting()
 	w.must(w.db.Close())
-	_, err := store.Restore(context.Background(), w.backup(), w.restored.dir, time.Now())
+	_, err := store.Restore(context.Background(), w.backupDir(), w.restoration.dataDir, time.Now())
 	w.must(err)
-	w.db, err = store.Open(context.Background(), store.Options{Dir: w.restored.dir})
+	w.db, err = store.Open(context.Background(), store.Options{Dir: w.restoration.dataDir})
 	w.must(err)
-	w.restored.put = time.Now()
-	w.forget()
-	w.replace()
+	w.restoration.restoredAt = time.Now()
+	w.dropLost()
+	w.restartReplicas()
 	synctest.Wait()
 }
 
-// forget makes the world forget the answers and commits that are lost.
-func (w *world) forget() {
-	copied, rows := w.restored.copied, map[string]bool{}
+// dropLost drops the answers and commits that the restoration has lost.
+func (w *world) dropLost() {
+	backedUpAt, rows := w.restoration.backedUpAt, map[string]bool{}
 	for _, uuid := range w.nodes {
 		if n, err := w.node(uuid); err == nil {
 			for _, work := range w.works(n) {
@@ -97,41 +97,41 @@ func (w *world) forget() {
 	}
 	w.mu.Lock()
 	for _, q := range w.requests {
-		if !q.answered || !q.until.Before(copied) {
-			q.lost, q.unsure, q.accepted = true, q.accepted || q.unsure || !q.answered, false
+		if !q.answered || !q.answeredAt.Before(backedUpAt) {
+			q.lost, q.answerUnknown, q.accepted = true, q.accepted || q.answerUnknown || !q.answered, false
 			q.work = requestedWork{ended: true}
 		}
 		q.work.ended = !rows[q.work.key]
-		q.work.done = q.work.done && q.work.ended
+		q.work.succeeded = q.work.succeeded && q.work.ended
 	}
 	w.mu.Unlock()
 	for _, c := range w.computers {
-		c.dropDoubts()
+		c.dropUnknownEffects()
 	}
 	for _, m := range w.machines {
-		m.mistrust()
+		m.noteUnknown()
 		m.mu.Lock()
 		m.lease = node.Lease{}
-		m.idle = slices.DeleteFunc(m.idle, func(at time.Time) bool { return !at.Before(copied) })
-		for asked, d := range m.doubts {
+		m.powerIdle = slices.DeleteFunc(m.powerIdle, func(at time.Time) bool { return !at.Before(backedUpAt) })
+		for request, d := range m.unknownTasks {
 			d.lost = true
-			m.doubts[asked] = d
+			m.unknownTasks[request] = d
 		}
-		clear(m.verified)
+		clear(m.verifyProgress)
 		m.mu.Unlock()
 	}
 }
 
-// forgotten reports whether an effect on a machine at a time is in no database any more, and the
-// machine cannot tell of it either. Whoever lets the work go on then repeats the effect. A fake
-// machine can tell of all requests, an agent only of its last command, and a BMC only of updates
-// that have not ended.
-func (w *world) forgotten(m *machine, at time.Time) bool {
-	r := w.restored
-	return w.computerOf(m.uuid) != nil && !r.put.IsZero() && !at.Before(r.copied) && at.Before(r.put)
+// lostByRestore reports whether the restoration has lost the record of an effect on a machine at a
+// time, and the machine does not report the effect either. Work that is resumed then repeats the
+// effect. A fake machine reports all requests, an agent only its last command, and a BMC only
+// updates that have not ended.
+func (w *world) lostByRestore(m *machine, at time.Time) bool {
+	r := w.restoration
+	return w.computerOf(m.uuid) != nil && !r.restoredAt.IsZero() && !at.Before(r.backedUpAt) && at.Before(r.restoredAt)
 }
 
-// suspended reports whether work waits for a person.
+// suspended reports whether work waits until a client resumes it.
 func (w *world) suspended() (suspended bool) {
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
 		s, err := tx.Suspension()
@@ -141,9 +141,9 @@ func (w *world) suspended() (suspended bool) {
 	return suspended
 }
 
-// resumeSome lets a person decide about suspended work, of one node or of all.
-func (w *world) resumeSome() {
-	r := w.alive()
+// requestResume has a client decide about suspended work, of one node or of all.
+func (w *world) requestResume() {
+	r := w.drawReplica()
 	if r == nil || !w.suspended() {
 		return
 	}
@@ -158,7 +158,7 @@ func (w *world) resumeSome() {
 	}
 }
 
-// The requests that let suspended work go on: that of a node, or all of it.
+// The requests that resume suspended work: that of a node, or all of it.
 const resumeNode, resumeAll = "resume", "resume all"
 
 func (w *world) resumeAll(r *replica) {
@@ -169,10 +169,10 @@ func (w *world) resumeAll(r *replica) {
 var withoutEffect = []string{"heartbeat", "drop", "delete", "maintenance off", otherBMC, postedDocument}
 
 // suspensionProblem returns why an effect must not begin after a restoration, or "" if it may. Old
-// work waits until somebody lets it go on, and new work until somebody asks for it.
-func (w *world) suspensionProblem(uuid, asked string) string {
-	put := w.restored.put
-	if put.IsZero() || asked == "" {
+// work waits until a client resumes it, and new work until a client requests it.
+func (w *world) suspensionProblem(uuid, originRequest string) string {
+	restoredAt := w.restoration.restoredAt
+	if restoredAt.IsZero() || originRequest == "" {
 		return ""
 	}
 	nodes := []string{uuid}
@@ -182,18 +182,18 @@ func (w *world) suspensionProblem(uuid, asked string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	resumed := slices.ContainsFunc(w.requests, func(q *request) bool {
-		return (q.what == resumeAll || q.what == resumeNode && slices.Contains(nodes, q.node)) && (!q.answered || q.counts())
+		return (q.name == resumeAll || q.name == resumeNode && slices.Contains(nodes, q.node)) && (!q.answered || q.mayBeAccepted())
 	})
 	if resumed {
 		return ""
 	}
-	micros, _, _ := strings.Cut(asked, "-")
+	micros, _, _ := strings.Cut(originRequest, "-")
 	created, err := strconv.ParseInt(micros, 10, 64)
-	if err == nil && time.UnixMicro(created).Before(put.Truncate(time.Microsecond)) { // rows have whole microseconds
+	if err == nil && time.UnixMicro(created).Before(restoredAt.Truncate(time.Microsecond)) { // rows have whole microseconds
 		return "although its work is from before the restoration, and nobody has let it go on"
 	}
 	wanted := slices.ContainsFunc(w.requests, func(q *request) bool {
-		return slices.Contains(nodes, q.node) && !q.at.Before(put) && !slices.Contains(withoutEffect, q.what) && !strings.HasPrefix(q.what, "patch ")
+		return slices.Contains(nodes, q.node) && !q.sentAt.Before(restoredAt) && !slices.Contains(withoutEffect, q.name) && !strings.HasPrefix(q.name, "patch ")
 	})
 	if !wanted && w.suspended() {
 		return "although everything is suspended, and nobody has asked for it"
@@ -203,7 +203,7 @@ func (w *world) suspensionProblem(uuid, asked string) string {
 
 // endSuspension ends a suspension that is left.
 func (w *world) endSuspension() {
-	if r := w.alive(); r != nil && w.suspended() {
+	if r := w.drawReplica(); r != nil && w.suspended() {
 		w.resumeAll(r)
 	}
 }

@@ -64,11 +64,11 @@ func (w *world) epoch(uuid string) int64 {
 	return n.Lease.Epoch
 }
 
-// stored notes what a commit of work has made of its node.
-func (w *world) stored(info runner.Info) {
-	w.follow(info)
+// noteCommit notes what a commit of work has made of its node.
+func (w *world) noteCommit(info runner.Info) {
+	w.trackWork(info)
 	if info.Task == "claim" {
-		w.claimed()
+		w.noteExpiredClaims()
 	}
 	if info.Work == "" {
 		return
@@ -82,30 +82,30 @@ func (w *world) stored(info runner.Info) {
 	defer m.mu.Unlock()
 	m.lease = n.Lease
 	if n.TargetPowerState == "" {
-		m.idle = append(m.idle, time.Now())
+		m.powerIdle = append(m.powerIdle, time.Now())
 	}
 }
 
-// claimed looks for work that was claimed after its lease had run out in the middle of an
+// noteExpiredClaims looks for work that was claimed after its lease had run out in the middle of an
 // operation. The process before has not stored what it knows of its calls.
-func (w *world) claimed() {
+func (w *world) noteExpiredClaims() {
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
 		for uuid, m := range w.machines {
 			n, err := tx.Node(uuid)
-			if err != nil || !m.ranOut(n.Lease) {
+			if err != nil || !m.leaseExpired(n.Lease) {
 				continue
 			}
 			works, err := tx.WorkOf(n.ID)
 			if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return strings.Contains(w.Step, `"attempt":"`+string(driver.Unknown)) }) {
-				m.mistrust()
+				m.noteUnknown()
 			}
 		}
 		return nil
 	})
 }
 
-// ranOut reports whether a lease is a new one and nobody has given back the last one.
-func (m *machine) ranOut(lease node.Lease) bool {
+// leaseExpired reports whether a lease is a new one and nobody has given back the last one.
+func (m *machine) leaseExpired(lease node.Lease) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if lease.Epoch == 0 || lease.Epoch == m.lease.Epoch {

@@ -17,16 +17,16 @@ import (
 type verdict string
 
 const (
-	proceed     verdict = "goes well"
-	crashBefore verdict = "crash before"
-	crashAfter  verdict = "crash after"
-	away        verdict = "database away"
-	rolledBack  verdict = "rolled back"
-	answerLost  verdict = "answer lost"
-	requestLost verdict = "request lost"
-	refused     verdict = "refused"
-	hangs       verdict = "hangs"
-	lies        verdict = "lies"
+	proceed             verdict = "goes well"
+	crashBefore         verdict = "crash before"
+	crashAfter          verdict = "crash after"
+	databaseUnavailable verdict = "database away"
+	rolledBack          verdict = "rolled back"
+	answerLost          verdict = "answer lost"
+	requestLost         verdict = "request lost"
+	refused             verdict = "refused"
+	hangs               verdict = "hangs"
+	lies                verdict = "lies"
 )
 
 // Kinds of points at which the scheduler decides.
@@ -39,9 +39,9 @@ const (
 	// atBMCRead is one of the many readings of which a call of a BMC consists. Few of them
 	// become an atRead; at the others nothing is decided.
 	atBMCRead = "BMC read"
-	// atTurn is a point at which nothing is decided. It keeps goroutines from running concurrently,
-	// so that the same seed always leads to the same run.
-	atTurn = "turn"
+	// atYield is a point at which nothing is decided. It keeps goroutines from running
+	// concurrently, so that the same seed always leads to the same run.
+	atYield = "yield"
 )
 
 // readingsDecided is how many readings of a BMC the scheduler decides about, in hundredths.
@@ -53,12 +53,12 @@ var odds = map[string][]struct {
 	verdict verdict
 	weight  int
 }{
-	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {away, 15}, {rolledBack, 15}, {answerLost, 15}},
+	atCommit: {{crashBefore, 15}, {crashAfter, 15}, {databaseUnavailable, 15}, {rolledBack, 15}, {answerLost, 15}},
 	atEffect: {{crashBefore, 20}, {crashAfter, 30}, {refused, 60}, {answerLost, 40}, {hangs, 25}, {lies, 20}, {requestLost, 20}},
 	atRead:   {{crashBefore, 5}, {refused, 50}, {hangs, 20}},
 	atPost:   {{answerLost, 40}, {requestLost, 40}},
 
-	rare + atCommit: {{crashBefore, 120}, {crashAfter, 120}, {away, 40}, {rolledBack, 40}, {answerLost, 60}},
+	rare + atCommit: {{crashBefore, 120}, {crashAfter, 120}, {databaseUnavailable, 40}, {rolledBack, 40}, {answerLost, 60}},
 	rare + atEffect: {{crashBefore, 250}, {crashAfter, 220}, {refused, 50}, {answerLost, 60}, {hangs, 30}, {lies, 20}, {requestLost, 40}},
 }
 
@@ -70,10 +70,10 @@ type point struct {
 	replica *replica // whose goroutine it is; nil for that of a machine
 	kind    string
 	name    string
-	call    string // what is asked of a machine
+	call    string // the request to a machine
 	rare    bool   // few runs come here, and a fault here matters more than others
 	info    runner.Info
-	answer  chan verdict
+	verdict chan verdict
 }
 
 func (p *point) String() string {
@@ -89,44 +89,44 @@ func comparePoints(a, b *point) int {
 
 // scheduler decides what happens next. Everything it does follows from its seed.
 type scheduler struct {
-	mu      sync.Mutex
-	rng     *rand.Rand
-	pending []*point
-	free    bool // nothing goes wrong any more and nobody waits
-	began   time.Time
-	trace   []string
-	covered coverage
-	broke   []time.Time // when a process or the database failed, in order
+	mu       sync.Mutex
+	rng      *rand.Rand
+	pending  []*point
+	ended    bool // no faults any more, and no point waits
+	began    time.Time
+	trace    []string
+	covered  coverage
+	failures []time.Time // when a process or the database failed, in order
 }
 
 func newScheduler(seed uint64) *scheduler {
 	return &scheduler{rng: rand.New(rand.NewPCG(seed, 0x1465)), began: time.Now(), covered: coverage{}}
 }
 
-// at waits for the scheduler's verdict. Like a paused process, it does not stop waiting when ctx
-// ends.
-func (s *scheduler) at(ctx context.Context, r *replica, kind, name string) verdict {
+// waitAt waits for the scheduler's verdict. Like a paused process, it does not stop waiting when
+// ctx ends.
+func (s *scheduler) waitAt(ctx context.Context, r *replica, kind, name string) verdict {
 	return s.wait(ctx, &point{replica: r, kind: kind, name: name})
 }
 
-// wait is at for a point that exists.
+// wait is waitAt for a point that exists.
 func (s *scheduler) wait(ctx context.Context, p *point) verdict {
-	p.info, p.answer = runner.InfoOf(ctx), make(chan verdict, 1)
+	p.info, p.verdict = runner.InfoOf(ctx), make(chan verdict, 1)
 	s.mu.Lock()
-	if s.free {
+	if s.ended {
 		s.mu.Unlock()
 		return proceed
 	}
 	s.pending = append(s.pending, p)
 	s.mu.Unlock()
-	return <-p.answer
+	return <-p.verdict
 }
 
 // note writes a line of the trace.
 func (s *scheduler) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.free {
+	if !s.ended {
 		s.trace = append(s.trace, fmt.Sprintf("%9.3fs ", time.Since(s.began).Seconds())+fmt.Sprintf(format, args...))
 	}
 }
@@ -138,7 +138,7 @@ func (s *scheduler) waiting() []*point {
 		synctest.Wait()
 		s.mu.Lock()
 		slices.SortStableFunc(s.pending, comparePoints)
-		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atTurn || p.kind == atBMCRead })
+		i := slices.IndexFunc(s.pending, func(p *point) bool { return p.kind == atYield || p.kind == atBMCRead })
 		if i < 0 {
 			defer s.mu.Unlock()
 			return slices.Clone(s.pending)
@@ -151,7 +151,7 @@ func (s *scheduler) waiting() []*point {
 		}
 		s.pending = slices.Delete(s.pending, i, i+1)
 		s.mu.Unlock()
-		p.answer <- proceed
+		p.verdict <- proceed
 	}
 }
 
@@ -160,12 +160,12 @@ func (s *scheduler) release(p *point, v verdict) {
 	s.note("%s: %s", p, v)
 	s.mu.Lock()
 	s.pending = slices.DeleteFunc(s.pending, func(o *point) bool { return o == p })
-	if v == crashBefore || v == crashAfter || v == away || v == rolledBack || v == answerLost {
-		s.broke = append(s.broke, time.Now())
+	if v == crashBefore || v == crashAfter || v == databaseUnavailable || v == rolledBack || v == answerLost {
+		s.failures = append(s.failures, time.Now())
 	}
-	s.covered[fmt.Sprintf("%s | %s", p.counted(), v)]++
+	s.covered[fmt.Sprintf("%s | %s", p.coverageRow(), v)]++
 	s.mu.Unlock()
-	p.answer <- v
+	p.verdict <- v
 }
 
 // releaseAll frees the points of a replica that is dead.
@@ -178,34 +178,34 @@ func (s *scheduler) releaseAll(r *replica) {
 	}
 }
 
-// freeAll ends the scheduling: nothing goes wrong any more.
-func (s *scheduler) freeAll() {
+// end ends the scheduling: nothing goes wrong any more.
+func (s *scheduler) end() {
 	s.mu.Lock()
 	pending := s.pending
-	s.free, s.pending = true, nil
+	s.ended, s.pending = true, nil
 	s.mu.Unlock()
 	for _, p := range pending {
-		p.answer <- proceed
+		p.verdict <- proceed
 	}
 }
 
-// fail notes that a process has ended before its work was stored.
-func (s *scheduler) fail() {
+// noteFailure notes that a process has ended before its work was stored.
+func (s *scheduler) noteFailure() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.broke = append(s.broke, time.Now())
+	s.failures = append(s.failures, time.Now())
 }
 
-// failedWithin reports whether a process or the database has failed in a time, its
-// ends included.
+// failedWithin reports whether a process or the database has failed in a period, including its
+// ends.
 func (s *scheduler) failedWithin(from, to time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return anyWithin(s.broke, from, to)
+	return anyWithin(s.failures, from, to)
 }
 
-// choose draws a verdict for a point.
-func (s *scheduler) choose(p *point) verdict {
+// drawVerdict draws a verdict for a point.
+func (s *scheduler) drawVerdict(p *point) verdict {
 	at, kind := s.rng.IntN(1000), p.kind
 	if p.rare {
 		kind = rare + kind
@@ -218,7 +218,7 @@ func (s *scheduler) choose(p *point) verdict {
 	return proceed
 }
 
-// anyWithin reports whether one of several moments lies in a time, its ends included.
+// anyWithin reports whether one of several moments lies in a period, including its ends.
 func anyWithin(moments []time.Time, from, to time.Time) bool {
 	return slices.ContainsFunc(moments, func(at time.Time) bool { return !at.Before(from) && !at.After(to) })
 }

@@ -28,15 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outcome is what one run brought.
-type outcome struct {
+// runResult is the result of one run.
+type runResult struct {
 	problems string
 	trace    []string
 	covered  coverage
 }
 
 // simulate runs one world from its seed to its end.
-func simulate(t *testing.T, seed uint64) (out outcome) {
+func simulate(t *testing.T, seed uint64) (out runResult) {
 	t.Helper()
 	dir, err := os.MkdirTemp(tempDir(), "ingot-simulate-") //nolint:usetesting // in memory, and gone after each of many runs
 	if err != nil {
@@ -48,18 +48,18 @@ func simulate(t *testing.T, seed uint64) (out outcome) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.replace()
+		w.restartReplicas()
 		for range w.steps() {
 			w.step()
 			if len(w.violations) > 0 {
 				break
 			}
 		}
-		w.settle()
+		w.finishWork()
 		synctest.Wait()
 		w.check()
 		w.close()
-		out = outcome{problems: w.problems(), trace: w.sched.trace, covered: w.sched.covered}
+		out = runResult{problems: w.problems(), trace: w.sched.trace, covered: w.sched.covered}
 	})
 	return out
 }

@@ -23,8 +23,9 @@ const (
 // verification is the line of a turn of a verification in the log. It changes nothing.
 const verification fake.Kind = "verification"
 
-// verified is what the database has of a verification: the phase and the handle of its last turn.
-type verified struct{ phase, handle string }
+// verifyProgress is what the database has of a verification: the phase and the handle of its last
+// turn.
+type verifyProgress struct{ phase, handle string }
 
 // verifyTurn is a turn of a verification whose outcome the process has not stored yet.
 type verifyTurn struct {
@@ -37,9 +38,9 @@ var _ driver.Verifier = connection{}
 
 // Verify makes a turn of the verification of a node.
 func (c connection) Verify(ctx context.Context, _ *node.Node, turn driver.Turn) (driver.Outcome, error) {
-	c.m.checkTold(turn)
+	c.m.checkTurn(turn)
 	made := &verifyTurn{m: c.m, epoch: turn.Origin.Epoch}
-	c.r.verifies(turn.Origin.Request, made)
+	c.r.noteTurn(turn.Origin.Request, made)
 	if err := c.read(ctx, string(verification)); err != nil {
 		return driver.Outcome{}, err
 	}
@@ -53,7 +54,7 @@ func (c connection) Verify(ctx context.Context, _ *node.Node, turn driver.Turn) 
 func (m *machine) verify(turn driver.Turn) driver.Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	takes, handle := m.w.takes(turn.Origin.Request), turn.Handle
+	takes, handle := m.w.taskDuration(turn.Origin.Request), turn.Handle
 	switch {
 	case turn.Phase == confirming, takes == 0:
 		return driver.Outcome{}
@@ -66,9 +67,9 @@ func (m *machine) verify(turn driver.Turn) driver.Outcome {
 	return driver.Outcome{Again: time.Until(m.checks[handle]), Phase: checking, Handle: handle}
 }
 
-// checkTold checks what the driver is told about the turns before this one, and writes the turn into
-// the log. A process that has lost the node, and does not know that yet, may be behind.
-func (m *machine) checkTold(turn driver.Turn) {
+// checkTurn checks that the turn continues the stored turns before it, and writes the turn into the
+// log. A process that has lost the node, and does not know that yet, may be behind.
+func (m *machine) checkTurn(turn driver.Turn) {
 	current := m.w.epoch(m.uuid) == turn.Origin.Epoch
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,18 +79,18 @@ func (m *machine) checkTold(turn driver.Turn) {
 	}
 	m.log = append(m.log, e)
 	m.w.sched.note("%s: %s", m.name, e)
-	before, begun := m.verified[turn.Origin.Request]
+	before, begun := m.verifyProgress[turn.Origin.Request]
 	switch {
 	case !begun || !current:
 	case turn.Attempt == driver.Fresh:
 		m.w.violated("%s: %s is said to be the first turn, and it is not", m.name, e)
-	case before != verified{turn.Phase, turn.Handle}:
+	case before != verifyProgress{turn.Phase, turn.Handle}:
 		m.w.violated("%s: %s comes after a turn that has left phase %q and handle %q", m.name, e, before.phase, before.handle)
 	}
 }
 
-// verifies notes a turn that the process makes for a request.
-func (r *replica) verifies(request string, made *verifyTurn) {
+// noteTurn notes a turn that the process makes for a request.
+func (r *replica) noteTurn(request string, made *verifyTurn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.verifying[request] = made
@@ -112,7 +113,7 @@ func (r *replica) unstoredTurn(info runner.Info) (made *verifyTurn, request stri
 // checkVerifier checks, at the begin of a commit, that the node still has the lease under which a
 // verification has made the turn whose outcome is stored. It returns the function that notes that
 // the commit was made.
-func (r *replica) checkVerifier(tx *store.Tx, info runner.Info) (stored func(), err error) {
+func (r *replica) checkVerifier(tx *store.Tx, info runner.Info) (noteCommitted func(), err error) {
 	made, request := r.unstoredTurn(info)
 	if made == nil {
 		return func() {}, nil
@@ -123,24 +124,24 @@ func (r *replica) checkVerifier(tx *store.Tx, info runner.Info) (stored func(), 
 		if lease.Epoch != made.epoch {
 			r.w.violated("%s: %s stores what it has found for %s under epoch %d, while the lease is %+v", made.m.name, r.name, request, made.epoch, lease)
 		}
-		made.stored(request, info.Request)
+		made.noteStored(request, info.Request)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		delete(r.verifying, request)
 	}, err
 }
 
-// stored notes that the outcome of a turn is in the database. Once another operation is under way,
-// the verification has ended.
-func (t *verifyTurn) stored(request, operation string) {
+// noteStored notes that the outcome of a turn is in the database. Once another operation is under
+// way, the verification has ended.
+func (t *verifyTurn) noteStored(request, operation string) {
 	if operation != request {
 		return
 	}
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()
-	known := t.m.verified[request]
+	known := t.m.verifyProgress[request]
 	if t.out != nil {
-		known = verified{t.out.Phase, t.out.Handle}
+		known = verifyProgress{t.out.Phase, t.out.Handle}
 	}
-	t.m.verified[request] = known
+	t.m.verifyProgress[request] = known
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// world is one simulated fleet: a database, machines, the processes that work on
-// them and the clients that ask for things.
+// world is one simulated fleet: a database, machines, the processes that work on them and the
+// clients that make requests.
 type world struct {
 	seed     uint64
 	sched    *scheduler
@@ -24,18 +24,18 @@ type world struct {
 	machines map[string]*machine // by UUID of the node
 	nodes    []string            // UUIDs
 	// computers are the machines of a run with BMCs and agents, in the order of the nodes.
-	computers  []*computer
-	outage     int        // steps for which the database stays away
-	committing sync.Mutex // held while a commit is made and compared with requests
+	computers []*computer
+	outage    int        // commits for which the database stays unavailable
+	commitMu  sync.Mutex // held while a commit is made and compared with requests
 	// attributed are the failures in the history that ended the work of a request, by UUID; guarded
 	// by committing.
-	attributed map[string]bool
-	count      int // of steps
-	restored   restoration
+	attributed  map[string]bool
+	stepCount   int
+	restoration restoration
 
 	mu         sync.Mutex
 	replicas   []*replica // that run or end; slot by slot
-	gone       []*replica // that were replaced
+	replaced   []*replica // that have ended and were replaced
 	requests   []*request
 	violations []string
 	log        []string
@@ -126,7 +126,7 @@ func (w *world) addNode(i int) error {
 	}
 	w.nodes = append(w.nodes, uuid)
 	w.machines[uuid] = w.newMachine(n)
-	w.machines[uuid].forgets = w.sched.chance(20)
+	w.machines[uuid].tasksIncomplete = w.sched.chance(20)
 	return w.db.Write(context.Background(), func(tx *store.Tx) error { return tx.CreateNode(n) })
 }
 
@@ -149,7 +149,7 @@ var manualInterfaces = func() (chosen node.Interfaces) {
 	return chosen
 }()
 
-// violated notes that something does not hold that must hold.
+// violated notes a violation of what must hold.
 func (w *world) violated(format string, args ...any) {
 	text := fmt.Sprintf("%9.3fs ", time.Since(w.sched.began).Seconds()) + fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -157,22 +157,22 @@ func (w *world) violated(format string, args ...any) {
 	w.violations = append(w.violations, text)
 }
 
-func (w *world) drawn(request, what string) uint32 {
+func (w *world) drawn(request, purpose string) uint32 {
 	h := fnv.New32a()
-	fmt.Fprint(h, w.seed, what, request)
+	fmt.Fprint(h, w.seed, purpose, request)
 	return h.Sum32()
 }
 
-// takes is how long a machine needs for what a request asks.
-func (w *world) takes(request string) time.Duration {
+// taskDuration is how long a machine needs for a request.
+func (w *world) taskDuration(request string) time.Duration {
 	return []time.Duration{0, 0, 300 * time.Millisecond, 5 * time.Second, 40 * time.Second}[w.drawn(request, "takes")%5]
 }
 
-// breaks reports whether the machine fails at what a request asks.
-func (w *world) breaks(request string) bool { return w.drawn(request, "breaks")%12 == 0 }
+// taskFails reports whether the task of a request fails.
+func (w *world) taskFails(request string) bool { return w.drawn(request, "breaks")%12 == 0 }
 
-// boot starts the process of a slot. It does not wait for the start, which may block.
-func (w *world) boot(slot int) *replica {
+// startReplica starts the process of a slot. It does not wait for the start, which may block.
+func (w *world) startReplica(slot int) *replica {
 	r := w.newReplica(fmt.Sprintf("conductor-%d", slot+1))
 	go func() {
 		ctx := runner.WithInfo(context.Background(), &runner.Info{Task: "start"})
@@ -185,42 +185,42 @@ func (w *world) boot(slot int) *replica {
 	return r
 }
 
-// replace puts new processes where the old ones have ended.
-func (w *world) replace() {
+// restartReplicas starts new processes where the old ones have ended.
+func (w *world) restartReplicas() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for slot, r := range w.replicas {
 		if r != nil {
 			select {
 			case <-r.stopped:
-				w.gone = append(w.gone, r)
+				w.replaced = append(w.replaced, r)
 			default:
 				continue
 			}
 		}
-		w.replicas[slot] = w.boot(slot)
+		w.replicas[slot] = w.startReplica(slot)
 	}
 }
 
-// processes returns those that run and those that have ended.
-func (w *world) processes() []*replica {
+// allReplicas returns those that run and those that have ended.
+func (w *world) allReplicas() []*replica {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := slices.Concat(w.gone, w.replicas)
+	all := slices.Concat(w.replaced, w.replicas)
 	return slices.DeleteFunc(all, func(r *replica) bool { return r == nil })
 }
 
-// alive returns a process that runs, drawn; nil when there is none.
-func (w *world) alive() *replica {
-	running := slices.DeleteFunc(w.processes(), func(r *replica) bool { return !r.runs() })
+// drawReplica returns a process that takes requests, drawn; nil when there is none.
+func (w *world) drawReplica() *replica {
+	running := slices.DeleteFunc(w.allReplicas(), func(r *replica) bool { return !r.isRunning() })
 	if len(running) == 0 {
 		return nil
 	}
 	return pick(w.sched, running)
 }
 
-// naps are how long the scheduler lets time pass at once.
-var naps = []time.Duration{
+// timeSteps are how long the scheduler lets time pass at once.
+var timeSteps = []time.Duration{
 	time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, time.Second, time.Second, 3 * time.Second,
 	7 * time.Second, 12 * time.Second, 25 * time.Second, time.Minute, 6 * time.Minute,
 }
@@ -242,7 +242,7 @@ func (w *world) step() {
 	case len(points) > 0 && drawn < 72:
 		w.decide(w.next(points))
 	case drawn < 84:
-		w.ask()
+		w.drawRequest()
 	case drawn < 86:
 		w.kill()
 	case drawn < 88:
@@ -250,19 +250,19 @@ func (w *world) step() {
 	case drawn < 89:
 		w.outage = 1 + s.rng.IntN(12)
 	default:
-		nap := pick(s, naps)
-		s.note("time passes: %s", nap)
+		timeStep := pick(s, timeSteps)
+		s.note("time passes: %s", timeStep)
 		// The odd nanoseconds keep timers of the engine from ending in the same moment, in random
 		// order.
-		time.Sleep(nap + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
+		time.Sleep(timeStep + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 	}
 	s.waiting()
 	if s.chance(30) {
-		w.replace()
+		w.restartReplicas()
 	}
 	if len(w.computers) > 0 && s.chance(2) {
 		c, requests := pick(s, w.computers), 1+s.rng.IntN(25)
-		c.fallSilent(requests)
+		c.ignoreRequests(requests)
 		s.note("the BMC of %s answers none of %d requests", c.name, requests)
 	}
 }
@@ -279,36 +279,36 @@ func (w *world) next(points []*point) *point {
 
 // decide gives a point its verdict.
 func (w *world) decide(p *point) {
-	v := w.sched.choose(p)
+	v := w.sched.drawVerdict(p)
 	if p.kind == atCommit && w.outage > 0 {
 		w.outage--
-		v = away
+		v = databaseUnavailable
 	}
 	switch {
 	case v == crashBefore || v == crashAfter:
-		w.mistrust(p.replica)
-	case p.info.Node != "" && (v == away || v == rolledBack || v == answerLost && p.kind == atCommit):
-		w.machines[p.info.Node].mistrust()
+		w.noteUnknownCalls(p.replica)
+	case p.info.Node != "" && (v == databaseUnavailable || v == rolledBack || v == answerLost && p.kind == atCommit):
+		w.machines[p.info.Node].noteUnknown()
 	case p.kind == atEffect && v != proceed && v != refused:
-		w.machineOf(p).mistrust()
+		w.machineOf(p).noteUnknown()
 	}
 	w.sched.release(p, v)
 }
 
-// mistrust notes that a process dies that may be about to call machines.
-func (w *world) mistrust(r *replica) {
+// noteUnknownCalls notes that a process dies that may be about to call machines.
+func (w *world) noteUnknownCalls(r *replica) {
 	for _, uuid := range w.nodes {
 		if n, err := w.node(uuid); err != nil || n.Lease.Owner == r.name {
-			w.machines[uuid].mistrust()
+			w.machines[uuid].noteUnknown()
 		}
 	}
 }
 
 func (w *world) kill() {
-	if r := w.alive(); r != nil {
+	if r := w.drawReplica(); r != nil {
 		w.sched.note("%s is killed", r.name)
-		w.mistrust(r)
-		w.sched.fail()
+		w.noteUnknownCalls(r)
+		w.sched.noteFailure()
 		r.die()
 		w.sched.releaseAll(r)
 	}
@@ -316,17 +316,17 @@ func (w *world) kill() {
 
 // stop ends a process in order.
 func (w *world) stop() {
-	if r := w.alive(); r != nil {
+	if r := w.drawReplica(); r != nil {
 		w.sched.note("%s is stopped", r.name)
-		r.setEnding()
-		go r.end(time.Minute)
+		r.setStopping()
+		go r.shutDown(time.Minute)
 	}
 }
 
 // close ends everything and returns when no goroutine is left.
 func (w *world) close() {
-	w.sched.freeAll()
-	for _, r := range w.processes() {
+	w.sched.end()
+	for _, r := range w.allReplicas() {
 		r.die()
 		<-r.stopped
 	}

@@ -13,11 +13,11 @@ import (
 
 // requestedWork is the row of work that a request has led to.
 type requestedWork struct {
-	row     int64  // 0 when no work was stored
-	key     string // prefix of the requests that are made for the row, see driver.Origin
-	ended   bool
-	done    bool            // it has ended without an error
-	earlier map[string]bool // what the history of the node had said before, by UUID
+	row       int64  // 0 when no work was stored
+	key       string // prefix of the requests that are made for the row, see driver.Origin
+	ended     bool
+	succeeded bool            // it has ended without an error
+	earlier   map[string]bool // the events of the node from before, by UUID
 }
 
 // keyOf returns the prefix of the requests that are made for a row.
@@ -33,39 +33,39 @@ func (q *request) leadsTo(kind store.WorkKind) bool {
 	case q.inventory != "":
 		return kind == processWork
 	}
-	return !slices.Contains(worksBeside, kind)
+	return !slices.Contains(kindsBesideState, kind)
 }
 
-// follows reports whether the work of a request is followed.
-func (q *request) follows() bool { return q.setting != nil || q.inventory != "" || q.starts() }
+// isTracked reports whether the work of a request is tracked.
+func (q *request) isTracked() bool { return q.setting != nil || q.inventory != "" || q.startsWork() }
 
-// follow finds out what a commit has changed in the work of requests.
-func (w *world) follow(info runner.Info) {
+// trackWork finds out what a commit has changed in the work of requests.
+func (w *world) trackWork(info runner.Info) {
 	w.mu.Lock()
 	all := slices.Clone(w.requests)
 	w.mu.Unlock()
-	asked := askedBy(info, all)
-	requests := slices.DeleteFunc(all, func(q *request) bool { return !q.follows() })
+	committer := requestOf(info, all)
+	requests := slices.DeleteFunc(all, func(q *request) bool { return !q.isTracked() })
 	open := slices.DeleteFunc(slices.Clone(requests), func(q *request) bool { return q.work.row == 0 || q.work.ended })
-	if asked == nil && len(open) == 0 {
+	if committer == nil && len(open) == 0 {
 		return
 	}
 	_ = w.db.Read(context.Background(), func(tx *store.Tx) error {
-		if asked != nil {
-			asked.stored = true
+		if committer != nil {
+			committer.committed = true
 		}
-		if asked != nil && asked.follows() {
-			if err := asked.findRow(tx, open); err != nil {
+		if committer != nil && committer.isTracked() {
+			if err := committer.findRow(tx, open); err != nil {
 				return err
 			}
 		}
-		if asked != nil && asked.starts() {
-			if err := w.checkBegun(tx, asked); err != nil {
+		if committer != nil && committer.startsWork() {
+			if err := w.checkStart(tx, committer); err != nil {
 				return err
 			}
 		}
 		for _, q := range open {
-			if err := w.followRow(tx, q, asked, requests); err != nil {
+			if err := w.trackRow(tx, q, committer, requests); err != nil {
 				return err
 			}
 		}
@@ -73,8 +73,8 @@ func (w *world) follow(info runner.Info) {
 	})
 }
 
-// askedBy returns the request to which a commit belongs, or nil if that is not one of some.
-func askedBy(info runner.Info, some []*request) *request {
+// requestOf returns the request to which a commit belongs, or nil if that is not one of some.
+func requestOf(info runner.Info, some []*request) *request {
 	i := slices.IndexFunc(some, func(q *request) bool { return info.Task == q.task() })
 	if i < 0 {
 		return nil
@@ -111,9 +111,9 @@ func writtenNow(tx *store.Tx, at time.Time) bool {
 	return !at.Before(tx.Now().Truncate(time.Microsecond))
 }
 
-// followRow finds out whether the commit has ended the work of q, and how. asked is the request that
-// made the commit, or nil; requests are all whose work is followed.
-func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) error {
+// trackRow finds out whether the commit has ended the work of q, and how. committer is the request
+// that made the commit, or nil; requests are all whose work is tracked.
+func (w *world) trackRow(tx *store.Tx, q, committer *request, requests []*request) error {
 	n, err := tx.Node(q.node)
 	if err != nil {
 		q.work.ended = true // with its node
@@ -124,8 +124,8 @@ func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) 
 		return err
 	}
 	q.work.ended = true
-	if q.starts() {
-		return w.endVerb(tx, n, q, asked)
+	if q.startsWork() {
+		return w.checkVerbEnd(tx, n, q, committer)
 	}
 	events, err := tx.Events(n.ID)
 	if err != nil {
@@ -138,11 +138,11 @@ func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) 
 	if failure >= 0 {
 		w.attributed[events[failure].UUID] = true
 		if n.LastError == "" {
-			w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.what)
+			w.violated("%s: request %d (%s) has failed, and last_error does not say so", n.Name, q.id, q.name)
 		}
 		return nil
 	}
-	q.work.done = true
+	q.work.succeeded = true
 	if q.setting != nil {
 		w.checkSetting(n, q, requests)
 		return nil
@@ -150,19 +150,19 @@ func (w *world) followRow(tx *store.Tx, q, asked *request, requests []*request) 
 	return w.checkInventory(tx, n, q)
 }
 
-// checkFollowed checks that every request that was accepted and leads to work has become work, and
+// checkTracked checks that every request that was accepted and leads to work has become work, and
 // that this work has ended.
-func (w *world) checkFollowed(uuid string) {
+func (w *world) checkTracked(uuid string) {
 	for _, q := range w.requests {
 		switch {
 		case q.node != uuid || !q.accepted:
-		case q.isVerb() && !q.stored:
-			w.violated("%s: request %d (%s) was accepted, and nothing was stored", w.machines[uuid].name, q.id, q.what)
-		case !q.follows() || q.starts() && q.work.row == 0: // it has ended with its commit, see checkBegun
+		case q.isVerb() && !q.committed:
+			w.violated("%s: request %d (%s) was accepted, and nothing was stored", w.machines[uuid].name, q.id, q.name)
+		case !q.isTracked() || q.startsWork() && q.work.row == 0: // it has ended with its commit, see checkStart
 		case q.work.row == 0:
-			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.what)
+			w.violated("%s: request %d (%s) was accepted, and no work was stored", w.machines[uuid].name, q.id, q.name)
 		case !q.work.ended:
-			w.violated("%s: request %d (%s) was accepted and never ends", w.machines[uuid].name, q.id, q.what)
+			w.violated("%s: request %d (%s) was accepted and never ends", w.machines[uuid].name, q.id, q.name)
 		}
 	}
 }
