@@ -169,6 +169,9 @@ func (c *call) changePower(n *node.Node, target node.PowerState, turn driver.Tur
 	now := plan[i]
 	resets := turn.Phase != now.sent() && (now.restarts || system.PowerState != now.goal && system.PowerState != now.passing)
 	waits := turn.Phase == now.waits()
+	if driver.IsWaitPhase(turn.Phase) && !waits { // the machine has another state than at the wait
+		return driver.Outcome{Again: driver.NextTurn, Phase: now.phase}, nil
+	}
 	// This comes before any wait: after a wait, nobody would know that the outcome is unknown.
 	if resets && now.cutsPower() && !waits && turn.Attempt == driver.Unknown && now.once(system) {
 		return driver.Outcome{}, driver.OutcomeUnknown(now.phase)
