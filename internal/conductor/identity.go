@@ -17,7 +17,7 @@ import (
 const (
 	noteIdentityName  = "note identity"
 	checkIdentityName = "check identity"
-	checkOwnerName    = "check whose machine it is"
+	checkBMCIsOwnName = "check whose machine it is"
 	beforeLeaving     = "before leaving" // item of the checks after work has failed
 )
 
@@ -41,9 +41,9 @@ func (c *Conductor) noteIdentity(n *node.Node) runner.Operation {
 	}}
 }
 
-// ofOwnMachine puts checkOwner before each attempt of a change.
+// ofOwnMachine puts checkBMCIsOwn before each attempt of a change.
 func (c *Conductor) ofOwnMachine(change runner.Change) runner.Change {
-	return afterCheck(c.checkOwner, change)
+	return afterCheck(c.checkBMCIsOwn, change)
 }
 
 // ofSameMachine puts the check which machine it is before each attempt of an operation. In work that
@@ -147,17 +147,17 @@ func refuses(err error) bool {
 
 // checkOwnerBeforeLeaving returns the check that ends a failed power change before anything more is
 // done to the machine of another node.
-func (c *Conductor) checkOwnerBeforeLeaving(n *node.Node) runner.Operation {
+func (c *Conductor) checkBMCIsOwnBeforeLeaving(n *node.Node) runner.Operation {
 	_, ok := c.identifierOf(n)
-	return whenLeaving(runner.Operation{Ref: runner.Ref{Name: checkOwnerName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
-		return nil, c.checkOwner(ctx, n)
+	return whenLeaving(runner.Operation{Ref: runner.Ref{Name: checkBMCIsOwnName}, Skip: !ok, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+		return nil, c.checkBMCIsOwn(ctx, n)
 	}})
 }
 
-// checkOwner returns an *otherMachineError when the node's BMC belongs to the machine of another
+// checkBMCIsOwn returns an *otherMachineError when the node's BMC belongs to the machine of another
 // node. It accepts a machine for which no node stands, so that a machine whose main board was
 // replaced can be switched on. Only checkIdentity refuses such a machine.
-func (c *Conductor) checkOwner(ctx context.Context, n *node.Node) error {
+func (c *Conductor) checkBMCIsOwn(ctx context.Context, n *node.Node) error {
 	identifier, ok := c.identifierOf(n)
 	if !ok {
 		return nil

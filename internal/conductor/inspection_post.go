@@ -152,7 +152,7 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	}
 	works, err := tx.WorkOf(n.ID)
 	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workInspection || w.Kind == oldInspection }) {
-		locked := &node.LockedError{Node: n.UUID, Owner: cmp.Or(n.Lease.Owner, c.cfg.Hostname)}
+		locked := &node.LockedError{Node: n.UUID, Holder: cmp.Or(n.Lease.Holder, c.cfg.Hostname)}
 		switch {
 		case n.Lease.Suspended():
 			err = n.Locked()

@@ -508,7 +508,7 @@ func TestPostForALockedNodeIsRefusedAsLocked(t *testing.T) {
 	n := waiting(w)
 	w.lease(n, "conductor-2")
 	_, err := w.ContinueInspection(t.Context(), node.InspectionPost{Body: unknown(1).body(), NodeUUID: n.UUID})
-	if locked := errorAs[*node.LockedError](t, err); locked.Owner != "conductor-2" {
+	if locked := errorAs[*node.LockedError](t, err); locked.Holder != "conductor-2" {
 		t.Errorf("error = %v, want it to name the holder", err)
 	}
 	if got := w.stored(n.UUID).ProvisionState; got != node.InspectWait {

@@ -28,7 +28,7 @@ func TestLeasesOfQueuedWorkAreRenewed(t *testing.T) {
 		expires := w.clock.Advance(ttl / 2).Add(ttl)
 		w.eventually("the lease to be renewed", func() bool { return w.all()[0].Lease.ExpiresAt.Equal(expires) })
 	}
-	if got := w.all()[0].Lease; got.Epoch != granted.Epoch || got.Owner != granted.Owner {
+	if got := w.all()[0].Lease; got.Epoch != granted.Epoch || got.Holder != granted.Holder {
 		t.Errorf("lease = %+v, want %+v renewed and not granted anew", got, granted)
 	}
 }
@@ -143,14 +143,14 @@ func TestLateFailureDoesNotCountAgainstTheNewHolder(t *testing.T) {
 	w.clock.Advance(paused.cfg.LeaseTTL)
 	successor.runner.ClaimDue(t.Context())
 	paused.runner.RunNext(t.Context())
-	if got := w.all()[0].Lease.Owner; got != "conductor-2" {
+	if got := w.all()[0].Lease.Holder; got != "conductor-2" {
 		t.Errorf("holder = %q, want the successor", got)
 	}
 
 	w.clock.Advance(successor.cfg.LeaseTTL) // the successor dies as well
 	last := w.idle("conductor-3")
 	last.runner.ClaimDue(t.Context())
-	if w := w.workOf(w.all()[0]); w.Attempts != 0 || w.Lease.Owner != "conductor-3" {
+	if w := w.workOf(w.all()[0]); w.Attempts != 0 || w.Lease.Holder != "conductor-3" {
 		t.Errorf("%d attempts, want none: nobody who held the node failed", w.Attempts)
 	}
 }
@@ -168,7 +168,7 @@ func TestLeasesThatRanOutInAnOutageAreLeftToTheirHoldersForAWhile(t *testing.T) 
 		for range 2 {
 			other.runner.ClaimDue(t.Context())
 		}
-		if got := w.all()[0].Lease.Owner; got != want {
+		if got := w.all()[0].Lease.Holder; got != want {
 			t.Fatalf("holder = %q, want %q", got, want)
 		}
 	}

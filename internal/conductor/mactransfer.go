@@ -47,7 +47,7 @@ func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 		return err
 	}
 	if !before.Provisional { // a person has accepted it since its claims were read: decide anew
-		return &node.LockedError{Node: before.UUID, Owner: c.cfg.Hostname}
+		return &node.LockedError{Node: before.UUID, Holder: c.cfg.Hostname}
 	}
 	macs, err := tx.MACsOf(before.ID)
 	if err != nil {

@@ -278,7 +278,7 @@ func (c *Conductor) checkIdle(tx *store.Tx, n *node.Node) error {
 // underWay returns the refusal of a request to a node whose work has no lease now, because it waits
 // for long or is to be tried again.
 func (c *Conductor) underWay(n *node.Node) error {
-	return lastingError{&node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}}
+	return lastingError{&node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}}
 }
 
 // checkReferences refuses a chassis or a parent that does not exist, and a parent that

@@ -111,7 +111,7 @@ func TestUpdateOfALockedNodeIsRefusedWithoutAWait(t *testing.T) {
 		"delete":      w.DeleteNode(t.Context(), n.UUID),
 		"maintenance": w.SetMaintenance(t.Context(), n.UUID, true, ""),
 	} {
-		if locked := errorAs[*node.LockedError](t, err); locked.Owner != "conductor-2" {
+		if locked := errorAs[*node.LockedError](t, err); locked.Holder != "conductor-2" {
 			t.Errorf("%s: error = %v, want it to name the holder", name, err)
 		}
 	}

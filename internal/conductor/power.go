@@ -114,7 +114,7 @@ func (c *Conductor) cleanUpPower(t runner.Task) []runner.Operation {
 	reboot := target == node.Rebooting || target == node.SoftRebooting
 	on := c.switchTo(t.Node, node.PowerOn).SkipIf(!reboot || t.Node.PowerState == node.PowerOn)
 	on.Change = c.ofOwnMachine(on.Change)
-	return []runner.Operation{c.checkOwnerBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
+	return []runner.Operation{c.checkBMCIsOwnBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)
 		if err != nil {
 			state = node.PowerError

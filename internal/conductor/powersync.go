@@ -43,8 +43,8 @@ func (o powerOwner) Restore(tx *store.Tx, n *node.Node) (begin func(), err error
 	return func() { o.c.runner.Enqueue(started) }, err
 }
 
-// CheckOwner returns an error when the node's BMC belongs to the machine of another node.
-func (o powerOwner) CheckOwner(ctx context.Context, n *node.Node) error {
+// CheckBMCIsOwn returns an error when the node's BMC belongs to the machine of another node.
+func (o powerOwner) CheckBMCIsOwn(ctx context.Context, n *node.Node) error {
 	var whole *node.Node
 	err := o.c.store.Read(ctx, func(tx *store.Tx) (err error) {
 		whole, err = tx.NodeByID(n.ID)
@@ -53,7 +53,7 @@ func (o powerOwner) CheckOwner(ctx context.Context, n *node.Node) error {
 	if err != nil {
 		return err
 	}
-	return o.c.checkOwner(ctx, whole)
+	return o.c.checkBMCIsOwn(ctx, whole)
 }
 
 // Suspend suspends work because many machines differ from what is stored.

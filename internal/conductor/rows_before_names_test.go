@@ -197,7 +197,7 @@ func (w *world) keepLeases(wait time.Duration) {
 	owners := map[string][]int64{}
 	for _, n := range w.all() {
 		if n.Lease.InForce(w.clock.Now()) {
-			owners[n.Lease.Owner] = append(owners[n.Lease.Owner], n.Lease.Epoch)
+			owners[n.Lease.Holder] = append(owners[n.Lease.Holder], n.Lease.Epoch)
 		}
 	}
 	w.write(func(tx *store.Tx) error {

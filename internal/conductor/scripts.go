@@ -87,7 +87,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		case workClean, workDeploy, workService, workUndeploy, workRescue, workUnrescue:
 			script.Operations = checkedInDoubt(c.refuseOtherMachine, script.Operations)
 		case workBootMode, workSecureBoot, workMedia, workVendor:
-			script.Operations = checkedInDoubt(c.checkOwner, script.Operations)
+			script.Operations = checkedInDoubt(c.checkBMCIsOwn, script.Operations)
 		}
 		scripts[kind] = script
 	}
@@ -106,7 +106,7 @@ func (c *Conductor) moveDone(tx *store.Tx, _ runner.Task, n *node.Node) error {
 func keepNode(*store.Tx, runner.Task, *node.Node) error { return nil }
 
 // Script, Kinds, BMC, Scope, Move, Failed, Noted and Ended are the methods that the runner calls.
-var _ runner.Owner = (*Conductor)(nil)
+var _ runner.Conductor = (*Conductor)(nil)
 
 // Script returns the script of a kind of work; false for a kind that this version
 // does not know.

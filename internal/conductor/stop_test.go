@@ -45,7 +45,7 @@ func TestStopLeavesLeasesOfWorkThatDoesNotEnd(t *testing.T) {
 	if err := w.Stop(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the deadline", err)
 	}
-	if got := w.stored(n.UUID).Lease; got.Owner != "conductor-1" || !got.ExpiresAt.After(w.clock.Now()) {
+	if got := w.stored(n.UUID).Lease; got.Holder != "conductor-1" || !got.ExpiresAt.After(w.clock.Now()) {
 		t.Errorf("lease = %+v, want that of work that runs kept", got)
 	}
 	close(stuck)

@@ -206,8 +206,8 @@ func TestWorkInARestoredDatabaseWaitsForAPersonAndIsNotDoneTwice(t *testing.T) {
 	if err != nil || len(nodes) != 1 || nodes[0].UUID != n.UUID || !cmp.Equal(nodes[0].Work, []string{"clean"}) {
 		t.Errorf("nodes %+v, %v", nodes, err)
 	}
-	if got := w.stored(n.UUID); got.ProvisionState != node.CleanWait || got.Lease.Owner != node.SuspendedOwner {
-		t.Errorf("node is %q, reserved by %q", got.ProvisionState, got.Lease.Owner)
+	if got := w.stored(n.UUID); got.ProvisionState != node.CleanWait || got.Lease.Holder != node.SuspendedHolder {
+		t.Errorf("node is %q, reserved by %q", got.ProvisionState, got.Lease.Holder)
 	}
 	w.resume()
 	w.awaitWorkDone()

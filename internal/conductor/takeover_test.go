@@ -23,7 +23,7 @@ func TestAnsweredWorkIsFinishedAfterACrash(t *testing.T) {
 	}
 	manage(t, crashed, w.register().UUID)
 	for _, n := range w.all() {
-		if n.Lease.Owner != "conductor-1" || !n.InspectionFinishedAt.IsZero() {
+		if n.Lease.Holder != "conductor-1" || !n.InspectionFinishedAt.IsZero() {
 			t.Fatalf("node %s = %+v, want it leased and unfinished", n.UUID, n)
 		}
 	}
@@ -60,7 +60,7 @@ func TestLeaseOfALiveConductorIsRespectedAndOfADeadOneTakenOver(t *testing.T) {
 	n := w.all()[0]
 	w.clock.Advance(dead.cfg.LeaseTTL - time.Microsecond)
 	w.runner.ClaimDue(t.Context())
-	if got := w.stored(n.UUID).Lease; got.Owner != "conductor-2" || w.works() != 1 {
+	if got := w.stored(n.UUID).Lease; got.Holder != "conductor-2" || w.works() != 1 {
 		t.Fatalf("lease = %+v, want it left alone while it is in force", got)
 	}
 	w.clock.Advance(time.Microsecond)

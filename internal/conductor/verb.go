@@ -53,14 +53,14 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	case before.ProvisionState.Class() == node.Working:
 		// Work is in progress, even if its lease has expired or it waits without one.
 		// Some triggers that end work are named like a verb: clients must not use them.
-		return nil, nil, &node.LockedError{Node: n.UUID, Owner: cmp.Or(before.Lease.Owner, c.cfg.Hostname)}
+		return nil, nil, &node.LockedError{Node: n.UUID, Holder: cmp.Or(before.Lease.Holder, c.cfg.Hostname)}
 	case before.Lease.InForce(tx.Now()):
 		return nil, nil, underWork(before, arrived, err == nil)
 	case err != nil:
 		return nil, nil, refused(before, request, arrived, c.cfg.Hostname)
 	case before.ProvisionUpdatedAt.After(arrived):
 		// The state has changed since, perhaps by the same verb, which led back to it.
-		return nil, nil, &node.LockedError{Node: n.UUID, Owner: c.cfg.Hostname}
+		return nil, nil, &node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}
 	}
 	// An abort of waiting work only has the machine left in order. One of a failed servicing declares
 	// the instance healthy, which the machine may not be while it is still left in order.
@@ -131,7 +131,7 @@ func isBeside(err error) bool {
 // request arrived, waiting is of no use: another client was faster and may have requested the
 // same.
 func underWork(n *node.Node, arrived time.Time, allowed bool) error {
-	locked := &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+	locked := &node.LockedError{Node: n.UUID, Holder: n.Lease.Holder}
 	if allowed && !n.ProvisionUpdatedAt.After(arrived) {
 		return besideError{locked}
 	}
@@ -142,7 +142,7 @@ func underWork(n *node.Node, arrived time.Time, allowed bool) error {
 // the request arrived, another client was faster: the client may try again.
 func refused(n *node.Node, request node.VerbRequest, arrived time.Time, hostname string) error {
 	if n.ProvisionUpdatedAt.After(arrived) {
-		return &node.LockedError{Node: n.UUID, Owner: hostname}
+		return &node.LockedError{Node: n.UUID, Holder: hostname}
 	}
 	return &node.TransitionError{Node: n.UUID, Verb: request.Verb.Name, State: n.ProvisionState}
 }

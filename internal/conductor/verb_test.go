@@ -49,7 +49,7 @@ func TestVerbShowsItsStateBeforeItIsDone(t *testing.T) {
 	n := w.register(func(n *node.Node) { n.LastError = "stale" })
 	manage(t, c, n.UUID)
 	got := w.stored(n.UUID)
-	if got.ProvisionState != node.Verifying || got.TargetProvisionState != node.Manageable || got.LastError != "" || got.Lease.Owner != "conductor-1" {
+	if got.ProvisionState != node.Verifying || got.TargetProvisionState != node.Manageable || got.LastError != "" || got.Lease.Holder != "conductor-1" {
 		t.Errorf("node = %+v, want verifying under a lease, the old error gone", got)
 	}
 	if w.works() != 1 {
@@ -164,7 +164,7 @@ func TestVerbOnALockedNodeNamesTheHolder(t *testing.T) {
 	n := w.register()
 	w.lease(n, "conductor-2")
 	locked := errorAs[*node.LockedError](t, provision(t, w.Conductor, n.UUID, "manage"))
-	if locked.Owner != "conductor-2" || locked.Node != n.UUID {
+	if locked.Holder != "conductor-2" || locked.Node != n.UUID {
 		t.Errorf("error = %v", locked)
 	}
 	w.clock.Advance(time.Minute) // expired: nobody works on it
@@ -189,7 +189,7 @@ func TestVerbWaitsForWorkBesideTheStateOnly(t *testing.T) {
 			w.Conductor = c
 			n := w.fake(tc.state, nil, func(n *node.Node) { n.ProvisionUpdatedAt = w.clock.Now().Add(tc.taken) })
 			w.lease(n, "conductor-2")
-			if locked := errorAs[*node.LockedError](t, provision(t, c, n.UUID, "manage")); locked.Owner != "conductor-2" {
+			if locked := errorAs[*node.LockedError](t, provision(t, c, n.UUID, "manage")); locked.Holder != "conductor-2" {
 				t.Errorf("error = %v", locked)
 			}
 			if got := len(observer.notices) > 0; got != tc.waits {

@@ -264,7 +264,7 @@ func TestEachErrorOfTheEngineHasItsStatus(t *testing.T) {
 		text       string
 	}{
 		{&node.NotFoundError{Kind: "Node", Ident: "x"}, 404, "", "Node x could not be found."},
-		{&node.LockedError{Node: "x", Owner: "ingot-2"}, 409, "", "is locked by host ingot-2"},
+		{&node.LockedError{Node: "x", Holder: "ingot-2"}, 409, "", "is locked by host ingot-2"},
 		{node.ErrLocked, 409, "", "is locked by host"},
 		{node.ErrLeaseLost, 409, "", "retry"},
 		{node.ErrBusy, 503, "5", "retry"},

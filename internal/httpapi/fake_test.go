@@ -140,7 +140,7 @@ func (f *fakeEngine) UpdateNode(_ context.Context, ident string, change func(*no
 		return nil, err
 	}
 	if n.Lease.InForce(testTime) {
-		return nil, &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+		return nil, &node.LockedError{Node: n.UUID, Holder: n.Lease.Holder}
 	}
 	var changed node.Node
 	for range 2 { // change may run more than once

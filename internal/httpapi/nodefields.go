@@ -43,7 +43,7 @@ var nodeStateFields = []nodeField{
 	{name: "last_error", since: 1, value: textOf(func(n *node.Node) *string { return &n.LastError })},
 	{name: "reservation", since: 1, noSort: true, value: computed(func(dst []byte, v *view, n *node.Node) []byte {
 		if n.Lease.InForce(v.now) {
-			return appendText(dst, n.Lease.Owner)
+			return appendText(dst, n.Lease.Holder)
 		}
 		return append(dst, "null"...)
 	})},

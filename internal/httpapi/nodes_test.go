@@ -222,7 +222,7 @@ func TestReservationIsTheOwnerOfAHeldLease(t *testing.T) {
 	s := newServer(t)
 	n := s.addNode(uuid1)
 	for expires, want := range map[time.Time]any{testTime.Add(time.Second): "ingot-2", testTime: nil} {
-		n.Lease = node.Lease{Owner: "ingot-2", Epoch: 1, ExpiresAt: expires}
+		n.Lease = node.Lease{Holder: "ingot-2", Epoch: 1, ExpiresAt: expires}
 		if got := s.get("/v1/nodes/" + uuid1).want(200).json()["reservation"]; got != want {
 			t.Errorf("lease until %s: got %v, want %v", expires, got, want)
 		}

@@ -234,7 +234,7 @@ func TestInterfaceThatAPatchRemovesOfADiscoveredNodePretendsNothing(t *testing.T
 func TestPatchOfALockedNodeIsAConflict(t *testing.T) {
 	s := newServer(t)
 	s.addNode(uuid1, func(n *node.Node) {
-		n.Lease = node.Lease{Owner: "ingot-2", Epoch: 1, ExpiresAt: testTime.Add(time.Minute)}
+		n.Lease = node.Lease{Holder: "ingot-2", Epoch: 1, ExpiresAt: testTime.Add(time.Minute)}
 	})
 	got := s.patchNode(`[{"op":"add","path":"/name","value":"x"}]`).want(409)
 	if !strings.Contains(got.body, "is locked by host ingot-2") {

@@ -264,7 +264,7 @@ func TestRefusedPostsGetIdenticalAnswers(t *testing.T) {
 
 func TestMachinesDoNotGetTheNameOfALockedNode(t *testing.T) {
 	s := newServer(t)
-	s.engine.err = &node.LockedError{Node: uuid1, Owner: "ingot-1"}
+	s.engine.err = &node.LockedError{Node: uuid1, Holder: "ingot-1"}
 	for _, got := range []reply{
 		s.do("GET", "/v1/lookup?addresses=52:54:00:ab:cd:ef", "1.62", "").want(409),
 		s.do("POST", "/v1/continue_inspection", "", `{}`).want(503),
@@ -338,7 +338,7 @@ func TestEngineGetsTheSourceOfAPost(t *testing.T) {
 }
 
 func TestInspectionOverALimitOrOfABusyNodeIsRetriedLater(t *testing.T) {
-	for _, err := range []error{node.ErrBusy, &node.LockedError{Node: uuid1, Owner: "conductor-2"}, node.ErrLeaseLost} {
+	for _, err := range []error{node.ErrBusy, &node.LockedError{Node: uuid1, Holder: "conductor-2"}, node.ErrLeaseLost} {
 		s := newServer(t)
 		s.engine.err = err
 		if got := s.do("POST", "/v1/continue_inspection", "", `{}`).want(503).header.Get("Retry-After"); got == "" {

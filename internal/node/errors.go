@@ -37,12 +37,12 @@ func (e *NotFoundError) Is(target error) bool { return target == ErrNotFound }
 // LockedError says who holds a node. It is an ErrLocked. Clients match the words
 // "is locked by host".
 type LockedError struct {
-	Node  string // UUID
-	Owner string // conductor host name
+	Node   string // UUID
+	Holder string // conductor host name
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", e.Node, e.Owner)
+	return fmt.Sprintf("Node %s is locked by host %s, please retry after the current operation is completed.", e.Node, e.Holder)
 }
 
 // Is makes errors.Is(err, ErrLocked) true.

@@ -89,7 +89,7 @@ type Node struct {
 // Lease is the right of one conductor to work on one node. The zero value means
 // that nobody holds it.
 type Lease struct {
-	Owner     string    // conductor host name
+	Holder    string    // conductor host name
 	Epoch     int64     // grows with every grant; a write is valid only under the epoch that was granted
 	ExpiresAt time.Time // by the database's clock
 	// BusyUntil is the deadline of a call that may be changing the machine; zero without such a

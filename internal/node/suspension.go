@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// SuspendedOwner is the owner of the leases of suspended work. Such a lease belongs to no
+// SuspendedHolder is the holder of the leases of suspended work. Such a lease belongs to no
 // conductor; it keeps everybody away from the node. No conductor has this name.
-const SuspendedOwner = "(suspended)"
+const SuspendedHolder = "(suspended)"
 
 // Suspended reports whether the lease belongs to suspended work.
-func (l Lease) Suspended() bool { return l.Owner == SuspendedOwner }
+func (l Lease) Suspended() bool { return l.Holder == SuspendedHolder }
 
 // Suspension says that engines neither continue stored work by themselves nor restore power states,
 // until a person lets them. The zero value means that nothing is suspended.
@@ -69,5 +69,5 @@ func (n *Node) Locked() error {
 	if n.Lease.Suspended() {
 		return &SuspendedError{Node: n.UUID}
 	}
-	return &LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+	return &LockedError{Node: n.UUID, Holder: n.Lease.Holder}
 }

@@ -62,8 +62,8 @@ type owner interface {
 	// Restore stores the request to bring the machine back to its node's power state. The caller
 	// calls begin after the commit, to start that.
 	Restore(tx *store.Tx, n *node.Node) (begin func(), err error)
-	// CheckOwner returns an error when the node's BMC belongs to the machine of another node.
-	CheckOwner(ctx context.Context, n *node.Node) error
+	// CheckBMCIsOwn returns an error when the node's BMC belongs to the machine of another node.
+	CheckBMCIsOwn(ctx context.Context, n *node.Node) error
 	// Suspend suspends work and the restoring of power states until a person resumes them. Began is
 	// false when they were suspended already. The detail says why, without a period.
 	Suspend(tx *store.Tx, detail string) (began bool, err error)

@@ -277,7 +277,7 @@ func (c conductor) Restore(_ *store.Tx, n *node.Node) (func(), error) {
 	}, nil
 }
 
-func (c conductor) CheckOwner(_ context.Context, n *node.Node) error {
+func (c conductor) CheckBMCIsOwn(_ context.Context, n *node.Node) error {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
 	if c.r.machines[n.UUID].another {

@@ -169,7 +169,7 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	if state, err = power.PowerState(bounded, n); err != nil || state == n.PowerState {
 		return state, err
 	}
-	return state, s.owner.CheckOwner(bounded, n) // the state of another node's machine says nothing
+	return state, s.owner.CheckBMCIsOwn(bounded, n) // the state of another node's machine says nothing
 }
 
 // setRestores sets how often the power state of a node was restored in a row.

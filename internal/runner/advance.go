@@ -126,7 +126,7 @@ func (s *session) resume(tx *store.Tx, n *node.Node) error {
 	if !s.waits(n) {
 		return nil
 	}
-	return s.r.owner.Move(tx, n, node.OnResume)
+	return s.r.conductor.Move(tx, n, node.OnResume)
 }
 
 // waits reports whether the node is in the waiting state of this work.
@@ -143,7 +143,7 @@ func (s *session) begin(tx *store.Tx, p *progress, op *Operation) error {
 			target = nil // the child was just given back
 		}
 	}
-	if target == nil || p.cp.Operation == op.Ref || s.bmc == "" || s.bmc != s.r.owner.BMC(target) ||
+	if target == nil || p.cp.Operation == op.Ref || s.bmc == "" || s.bmc != s.r.conductor.BMC(target) ||
 		!p.work.Lease.InForce(tx.Now()) || s.r.stopping() {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (s *session) hold(tx *store.Tx, p *progress, op *Operation) error {
 		op.Begin(p.node)
 	}
 	p.work.NotBefore = tx.Now().Add(never)
-	return s.r.owner.Move(tx, p.node, node.OnHold)
+	return s.r.conductor.Move(tx, p.node, node.OnHold)
 }
 
 // end ends the work: the script writes its result into the node, or the failure is stored.
@@ -195,7 +195,7 @@ func (s *session) end(tx *store.Tx, p *progress, task Task) error {
 			reason = s.script.Failed(p.node, reason)
 		}
 		p.ending = errFailed
-		return s.r.owner.Failed(tx, &p.work, p.node, reason)
+		return s.r.conductor.Failed(tx, &p.work, p.node, reason)
 	}
 	if err := s.script.End(tx, task, p.node); err != nil {
 		if !final(err) {
@@ -282,7 +282,7 @@ func (s *session) commit(ctx context.Context, change func(*store.Tx, *progress) 
 func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 	ends := errors.Is(p.ending, errDone) || errors.Is(p.ending, errFailed)
 	if ends {
-		if err := s.r.owner.Ended(tx, &p.work, before, p.node); err != nil {
+		if err := s.r.conductor.Ended(tx, &p.work, before, p.node); err != nil {
 			return err
 		}
 	}
@@ -336,7 +336,7 @@ func (s *session) stored(asked time.Time, before *node.Node, p *progress) {
 	}
 	s.j.claimed = false
 	if p.chained {
-		s.script, _ = s.r.owner.Script(p.work.Kind)
+		s.script, _ = s.r.conductor.Script(p.work.Kind)
 		s.j.hint, s.j.info.Work = nil, p.work.Kind
 	}
 }

@@ -13,7 +13,7 @@ import (
 // machine shows whether it was done, so that it does not matter whether the call was made when this
 // process dies. Asked is when the write was requested.
 func (r *Runner) Begin(tx *store.Tx, j *Job, asked time.Time) (err error) {
-	script, _ := r.owner.Script(j.work.Kind)
+	script, _ := r.conductor.Script(j.work.Kind)
 	s := &session{r: r, j: j, script: script, node: j.node}
 	op := s.firstCall()
 	if op == nil {

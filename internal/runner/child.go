@@ -53,7 +53,7 @@ func (s *session) leaseChild(tx *store.Tx, op *Operation) error {
 	}
 	// A lease that this process has requested is its own even if the answer was lost.
 	ours := child.Lease.Epoch == s.cp.ChildEpoch || child.Lease.Epoch == s.j.child.Epoch
-	if !ours || child.Lease.Owner != s.r.cfg.Hostname || !child.Lease.ExpiresAt.After(tx.Now()) {
+	if !ours || child.Lease.Holder != s.r.cfg.Hostname || !child.Lease.ExpiresAt.After(tx.Now()) {
 		if child.Lease, err = tx.AcquireLease(child.ID, s.r.cfg.Hostname, s.r.cfg.LeaseTTL); err != nil {
 			return err
 		}

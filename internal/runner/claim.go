@@ -128,16 +128,16 @@ func (r *Runner) untilDue(ctx context.Context, toFill []lane) (wait time.Duratio
 	return max(wait, time.Millisecond), due
 }
 
-// scope returns what this process may work on: what its owner allows, without rows that only a
+// scope returns what this process may work on: what its conductor allows, without rows that only a
 // newer version can read, and without work that this process already has. If only some lanes are
 // to be filled, it has the known kinds of work in these. After a break in which no process could
 // renew its leases, it gives each process the time to renew them.
 func (r *Runner) scope(tx *store.Tx, toFill []lane) (store.WorkScope, error) {
 	now := r.db.Now()
-	scope, err := r.owner.Scope(tx)
+	scope, err := r.conductor.Scope(tx)
 	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.recovering(now, r.cfg.LeaseTTL/2)
 	if len(toFill) < int(lanes) {
-		scope.Kinds = slices.DeleteFunc(r.owner.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(toFill, r.laneOf(kind)) })
+		scope.Kinds = slices.DeleteFunc(r.conductor.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(toFill, r.laneOf(kind)) })
 	}
 	return scope, err
 }

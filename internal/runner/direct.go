@@ -24,7 +24,7 @@ func (r *Runner) Direct(ctx context.Context, n *node.Node, take func(*store.Tx) 
 	defer r.sessions.Done()
 	bounded, cancel := context.WithTimeoutCause(ctx, r.cfg.CallTimeout, r.slow(n))
 	defer cancel()
-	leave, err := r.gate.Enter(bounded, r.owner.BMC(n))
+	leave, err := r.gate.Enter(bounded, r.conductor.BMC(n))
 	if err != nil {
 		return context.Cause(bounded)
 	}
@@ -110,7 +110,7 @@ func (r *Runner) endDirect(ctx context.Context, n *node.Node, lease node.Lease, 
 func (r *Runner) Ask(ctx context.Context, n *node.Node, read func(context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, r.cfg.CallTimeout, r.slow(n))
 	defer cancel()
-	leave, err := r.gate.Enter(bounded, r.owner.BMC(n))
+	leave, err := r.gate.Enter(bounded, r.conductor.BMC(n))
 	if err != nil {
 		return context.Cause(bounded)
 	}

@@ -152,7 +152,7 @@ func (r *Runner) leave(ctx context.Context, j *Job, cause error) {
 // Knows reports whether this version can go on with the work of a node; if not, only a newer
 // version can.
 func (r *Runner) Knows(w *store.Work, n *node.Node) bool {
-	script, known := r.owner.Script(w.Kind)
+	script, known := r.conductor.Script(w.Kind)
 	if !known {
 		return false
 	}
@@ -187,7 +187,7 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 	n.Lease, j.node = j.work.Lease, nil
 	s := &session{r: r, j: j, node: &n}
 	var known bool
-	if s.script, known = r.owner.Script(j.work.Kind); !known {
+	if s.script, known = r.conductor.Script(j.work.Kind); !known {
 		return nil, fmt.Errorf("work of kind %q: %w", j.work.Kind, errUnknownOperation)
 	}
 	var err error

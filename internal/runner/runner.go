@@ -51,8 +51,8 @@ type Database interface {
 	Now() time.Time
 }
 
-// Owner has the scripts, and stores what work means for a node.
-type Owner interface {
+// Conductor has the scripts, and stores what work means for a node.
+type Conductor interface {
 	// Script returns the script of a kind of work; false for a kind that this version
 	// does not know.
 	Script(kind store.WorkKind) (Script, bool)
@@ -86,11 +86,11 @@ type Observer interface {
 // Runner works on the nodes of one database. Its methods are safe for concurrent
 // use.
 type Runner struct {
-	cfg   Config
-	db    Database
-	owner Owner
-	gate  *Gate
-	log   *slog.Logger
+	cfg       Config
+	db        Database
+	conductor Conductor
+	gate      *Gate
+	log       *slog.Logger
 
 	processors *semaphore.Weighted
 	queue      *queue
@@ -111,7 +111,7 @@ type Runner struct {
 }
 
 // New returns a runner. It does nothing before Start.
-func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Runner {
+func New(db Database, conductor Conductor, gate *Gate, cfg Config, log *slog.Logger) *Runner {
 	if cfg.Jitter == nil {
 		cfg.Jitter = func(d time.Duration) time.Duration { return d }
 	}
@@ -120,7 +120,7 @@ func New(db Database, owner Owner, gate *Gate, cfg Config, log *slog.Logger) *Ru
 	}
 	ended := make(chan struct{})
 	r := &Runner{
-		cfg: cfg, db: db, owner: owner, gate: gate, log: log,
+		cfg: cfg, db: db, conductor: conductor, gate: gate, log: log,
 		processors: semaphore.NewWeighted(int64(cfg.Processors)),
 		leases:     newLeases(), exclusive: newExclusive(), waiters: newWaiters(db), ignored: newIgnored(),
 		claim: make(chan struct{}, 1),
@@ -230,7 +230,7 @@ func (r *Runner) pause(ctx context.Context, d time.Duration) bool {
 
 // laneOf returns the lane of a kind of work.
 func (r *Runner) laneOf(kind store.WorkKind) lane {
-	if script, ok := r.owner.Script(kind); ok && script.Processor {
+	if script, ok := r.conductor.Script(kind); ok && script.Processor {
 		return processorLane
 	}
 	return machineLane
@@ -257,7 +257,7 @@ func (r *Runner) dispatch(ctx context.Context, l lane) {
 }
 
 // RunNext makes one attempt at the work that has waited longest, in the calling goroutine. It
-// returns false when no work waits. It is for owners that have not started the runner, such as
+// returns false when no work waits. It is for callers that have not started the runner, such as
 // tests.
 func (r *Runner) RunNext(ctx context.Context) bool {
 	j := r.queue.takeFirst()

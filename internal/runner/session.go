@@ -173,7 +173,7 @@ func (s *session) following(cp checkpoint) *Operation {
 // enter waits for a place at the BMC of a node, unless the session has one. It returns errStopped
 // when Stop was called meanwhile, so that no call follows.
 func (s *session) enter(ctx context.Context, n *node.Node) error {
-	bmc := s.r.owner.BMC(n)
+	bmc := s.r.conductor.BMC(n)
 	if s.bmc == bmc {
 		return nil
 	}
@@ -324,7 +324,7 @@ func (s *session) apply(tx *store.Tx, n *node.Node, out driver.Outcome) error {
 	if out.Note == "" {
 		return nil
 	}
-	return s.r.owner.Noted(tx, s.j.work, n, out.Note)
+	return s.r.conductor.Noted(tx, s.j.work, n, out.Note)
 }
 
 // request returns the name of an operation of this work. It is the same in every attempt.

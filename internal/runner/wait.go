@@ -99,7 +99,7 @@ func (s *session) park(ctx context.Context, out driver.Outcome) error {
 		if p.node.ProvisionState.Class() != node.Working {
 			return nil
 		}
-		return s.r.owner.Move(tx, p.node, node.OnWait)
+		return s.r.conductor.Move(tx, p.node, node.OnWait)
 	})
 }
 

@@ -102,7 +102,7 @@ func (w *waitersWorld) requestFor(ctx context.Context, n *node.Node, wait time.D
 		return w.store.Read(w.t.Context(), func(tx *store.Tx) error {
 			n, err := tx.NodeByID(n.ID)
 			if err == nil && n.Lease.InForce(tx.Now()) {
-				err = &node.LockedError{Node: n.UUID, Owner: n.Lease.Owner}
+				err = &node.LockedError{Node: n.UUID, Holder: n.Lease.Holder}
 			}
 			return err
 		})
@@ -255,7 +255,7 @@ func TestRequestReportsThatTheDatabaseIsAway(t *testing.T) {
 		began := time.Now()
 		err := w.r.WhenFree(w.t.Context(), time.Minute, isLocked, func() error {
 			if times++; times == 1 {
-				return &node.LockedError{Node: w.n.UUID, Owner: "there"}
+				return &node.LockedError{Node: w.n.UUID, Holder: "there"}
 			}
 			return w.polls.err
 		})

@@ -46,7 +46,7 @@ func examine(ctx context.Context, path string) (contents Contents, err error) {
 	if err := checkIntegrity(ctx, db); err != nil {
 		return contents, err
 	}
-	if err := checkOwner(ctx, db); err != nil {
+	if err := checkApplication(ctx, db); err != nil {
 		return contents, err
 	}
 	if contents.Schema, err = knownSchema(ctx, db); err != nil {
@@ -96,7 +96,7 @@ func checkIntegrity(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-func checkOwner(ctx context.Context, db *sql.DB) error {
+func checkApplication(ctx context.Context, db *sql.DB) error {
 	rows, err := db.QueryContext(ctx, "SELECT name FROM sqlite_master WHERE type = 'table'")
 	if err != nil {
 		return plain(err)

@@ -17,17 +17,17 @@ const leaseColumns = "leases.epoch, leases.owner, leases.expires_at, leases.busy
 // leaseRow is a lease as the database returns it.
 type leaseRow struct {
 	epoch, expires, busy sql.NullInt64
-	owner                sql.NullString
+	holder               sql.NullString
 }
 
-func (r *leaseRow) targets() []any { return []any{&r.epoch, &r.owner, &r.expires, &r.busy} }
+func (r *leaseRow) targets() []any { return []any{&r.epoch, &r.holder, &r.expires, &r.busy} }
 
 // lease returns the lease of the row; the zero value when the node has none.
 func (r *leaseRow) lease() node.Lease {
 	if !r.epoch.Valid {
 		return node.Lease{}
 	}
-	lease := node.Lease{Owner: r.owner.String, Epoch: r.epoch.Int64, ExpiresAt: time.UnixMicro(r.expires.Int64).UTC()}
+	lease := node.Lease{Holder: r.holder.String, Epoch: r.epoch.Int64, ExpiresAt: time.UnixMicro(r.expires.Int64).UTC()}
 	if r.busy.Valid {
 		lease.BusyUntil = time.UnixMicro(r.busy.Int64).UTC()
 	}
@@ -65,23 +65,23 @@ const (
 	CROSS JOIN nodes ON nodes.uuid = asked.value CROSS JOIN leases ON leases.node_id = nodes.id`
 )
 
-// AcquireLease gives the node to owner until ttl from now. It returns a *node.LockedError or a
+// AcquireLease gives the node to holder until ttl from now. It returns a *node.LockedError or a
 // *node.SuspendedError when a lease is in force, whoever holds it. That includes a lease that has
 // ended while a call to the machine may still be under way. Otherwise it replaces an old lease by a
 // new one with a new epoch.
-func (tx *Tx) AcquireLease(nodeID int64, owner string, ttl time.Duration) (node.Lease, error) {
-	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(ttl)})
+func (tx *Tx) AcquireLease(nodeID int64, holder string, ttl time.Duration) (node.Lease, error) {
+	return tx.acquire(nodeID, node.Lease{Holder: holder, ExpiresAt: tx.Now().Add(ttl)})
 }
 
 // AcquireBusyLease is AcquireLease for a call to the machine that follows the commit. Like SetBusy, it
 // stores that the call may be under way, for the time within from now, and the lease lasts at least
 // for margin beyond that.
-func (tx *Tx) AcquireBusyLease(nodeID int64, owner string, ttl, within, margin time.Duration) (node.Lease, error) {
+func (tx *Tx) AcquireBusyLease(nodeID int64, holder string, ttl, within, margin time.Duration) (node.Lease, error) {
 	busy := time.UnixMicro(tx.Now().Add(within).UnixMicro()).UTC()
-	return tx.acquire(nodeID, node.Lease{Owner: owner, ExpiresAt: tx.Now().Add(max(ttl, within+margin)), BusyUntil: busy})
+	return tx.acquire(nodeID, node.Lease{Holder: holder, ExpiresAt: tx.Now().Add(max(ttl, within+margin)), BusyUntil: busy})
 }
 
-// acquire grants a lease with these times and this owner.
+// acquire grants a lease with these times and this holder.
 func (tx *Tx) acquire(nodeID int64, lease node.Lease) (node.Lease, error) {
 	if !tx.free[nodeID] { // otherwise this write has locked it
 		if err := tx.lockNode("id", nodeID); err != nil {
@@ -105,7 +105,7 @@ func (tx *Tx) acquire(nodeID int64, lease node.Lease) (node.Lease, error) {
 	if err != nil {
 		return node.Lease{}, fmt.Errorf("lease node %d: %w", nodeID, err)
 	}
-	return node.Lease{}, (&node.Node{UUID: uuid, Lease: node.Lease{Owner: holder}}).Locked()
+	return node.Lease{}, (&node.Node{UUID: uuid, Lease: node.Lease{Holder: holder}}).Locked()
 }
 
 // grant stores a lease under a new epoch unless the node has a lease in force. If this write has
@@ -117,7 +117,7 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 	defer func() { tx.epochs.add(lease.Epoch) }()
 	if tx.free[nodeID] {
 		lease.Epoch, err = tx.insertNext("leases", "epoch", "node_id, owner, expires_at, busy_until", "?, ?, ?, ?",
-			nodeID, lease.Owner, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
+			nodeID, lease.Holder, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
 		delete(tx.free, nodeID)
 		return true, err
 	}
@@ -125,7 +125,7 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 		return false, err
 	}
 	lease.Epoch, granted, err = tx.insertKey("epoch", "INSERT INTO leases (node_id, owner, expires_at, busy_until) VALUES (?, ?, ?, ?) ON CONFLICT (node_id) DO NOTHING",
-		nodeID, lease.Owner, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
+		nodeID, lease.Holder, lease.ExpiresAt.UnixMicro(), micros(lease.BusyUntil))
 	return granted, err
 }
 
@@ -220,22 +220,22 @@ func (tx *Tx) ReleaseLease(lease node.Lease) error {
 	return tx.endLeases("epoch = ?", lease.Epoch)
 }
 
-// DropLeases ends every lease of owner, like ReleaseLease. A conductor calls it when it starts,
+// DropLeases ends every lease of holder, like ReleaseLease. A conductor calls it when it starts,
 // because leases under its own name belong to a process that has ended.
-func (tx *Tx) DropLeases(owner string) error {
-	return tx.endLeases("owner = ?", owner)
+func (tx *Tx) DropLeases(holder string) error {
+	return tx.endLeases("owner = ?", holder)
 }
 
-// callOwner replaces the owner of suspended work in a lease that remains only because a call is
+// callHolder replaces the holder of suspended work in a lease that remains only because a call is
 // still under way.
-const callOwner = "(call under way)"
+const callHolder = "(call under way)"
 
 // endLeases ends the leases that match a condition. A row with a negative epoch belongs to nobody;
 // it only keeps others from the node while a call to its machine is under way. Another write may
 // end that call, or grant a lease, between the two statements.
 func (tx *Tx) endLeases(which string, arg any) error {
 	now := tx.Now().UnixMicro()
-	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until, owner = CASE owner WHEN '"+node.SuspendedOwner+"' THEN '"+callOwner+"' ELSE owner END WHERE "+
+	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until, owner = CASE owner WHEN '"+node.SuspendedHolder+"' THEN '"+callHolder+"' ELSE owner END WHERE "+
 		which+" AND epoch > 0 AND busy_until > ?", arg, now); err != nil {
 		return err
 	}
@@ -247,12 +247,12 @@ const expiredAtOnce = 100
 
 // endExpired removes expired leases, so that their work can be claimed, except those that a scope
 // keeps. It skips leases that another write has locked.
-func (tx *Tx) endExpired(owner string, scope WorkScope) error {
+func (tx *Tx) endExpired(holder string, scope WorkScope) error {
 	ends, epochs := tx.notHeld(scope.Held)
 	args := []any{tx.Now().UnixMicro(), epochs}
 	if scope.Spare {
 		ends += " AND owner = ?"
-		args = append(args, owner)
+		args = append(args, holder)
 	}
 	return tx.exec("DELETE FROM leases WHERE epoch IN (SELECT epoch FROM leases WHERE expires_at <= ? AND "+ends+" ORDER BY expires_at LIMIT ?"+
 		tx.locking(" FOR UPDATE SKIP LOCKED")+")", append(args, expiredAtOnce)...)
@@ -272,20 +272,20 @@ func (tx *Tx) notHeld(held []int64) (condition string, arg any) {
 // renewRows is how many leases one statement renews.
 const renewRows = 256
 
-// RenewLeases extends the leases of owner to ttl from now, unless they last longer, and returns the
-// epochs of lost leases, which others have ended. An expired lease that still exists is in force
-// again, because nobody else has had the node. A lease that another write has locked keeps its time
-// until the next renewal, so that no lease waits for another. A lease whose epoch is not given runs
-// out.
-func (tx *Tx) RenewLeases(owner string, epochs []int64, ttl time.Duration) (lost []int64, err error) {
+// RenewLeases extends the leases of holder to ttl from now, unless they last longer, and returns
+// the epochs of lost leases, which others have ended. An expired lease that still exists is in
+// force again, because nobody else has had the node. A lease that another write has locked keeps
+// its time until the next renewal, so that no lease waits for another. A lease whose epoch is not
+// given runs out.
+func (tx *Tx) RenewLeases(holder string, epochs []int64, ttl time.Duration) (lost []int64, err error) {
 	ours := "SELECT epoch FROM leases WHERE owner = ? AND epoch IN (" + marks(renewRows) + ")"
 	expires := tx.Now().Add(ttl).UnixMicro()
 	rest, err := withoutLeases(epochs, tx.change, "UPDATE leases SET expires_at = CASE WHEN expires_at < ? THEN ? ELSE expires_at END WHERE epoch IN ("+
-		ours+tx.locking(" FOR NO KEY UPDATE SKIP LOCKED")+") RETURNING epoch", expires, expires, owner)
+		ours+tx.locking(" FOR NO KEY UPDATE SKIP LOCKED")+") RETURNING epoch", expires, expires, holder)
 	if err != nil {
 		return nil, err
 	}
-	return withoutLeases(rest, tx.query, ours, owner)
+	return withoutLeases(rest, tx.query, ours, holder)
 }
 
 // withoutLeases runs a query whose last arguments are renewRows epochs, for all of these epochs,

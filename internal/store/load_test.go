@@ -58,7 +58,7 @@ func checkLoaded(t *testing.T, s *store.Store) {
 		if n.ProvisionState != node.Cleaning || n.Maintenance || n.Name != "" || !n.CreatedAt.Equal(storetest.NewClock().Now()) {
 			t.Errorf("node = %+v, want what was loaded and the defaults of the rest", n)
 		}
-		if n.Lease.Epoch != 41 || n.Lease.Owner != "conductor-1" || !n.Lease.ExpiresAt.Equal(tx.Now().Add(30*time.Second)) {
+		if n.Lease.Epoch != 41 || n.Lease.Holder != "conductor-1" || !n.Lease.ExpiresAt.Equal(tx.Now().Add(30*time.Second)) {
 			t.Errorf("lease = %+v", n.Lease)
 		}
 		works, err := tx.WorkOf(7)

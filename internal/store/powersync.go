@@ -53,7 +53,7 @@ func changedAt(updated int64) time.Time {
 // selectPowerVersions looks up each lease by itself. Reading all leases is slow while work is
 // running on many nodes.
 var selectPowerVersions = `SELECT id, coalesce(updated_at, 0),
-	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? AND leases.owner <> '` + node.SuspendedOwner + `' OR leases.busy_until > ?))
+	(SELECT count(*) FROM leases WHERE leases.node_id = nodes.id AND (leases.expires_at > ? AND leases.owner <> '` + node.SuspendedHolder + `' OR leases.busy_until > ?))
 	FROM nodes WHERE id IN (` + marks(maxRows) + ")"
 
 // PowerVersions returns the versions of those nodes with these keys that exist, and whether

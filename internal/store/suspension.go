@@ -38,7 +38,7 @@ func timeOf(micros sql.NullInt64) time.Time {
 }
 
 // Suspend suspends all work that is not running, and returns it. Work that runs under a lease goes
-// on. If a node is blocked because a call of its last owner is still under way, it stays blocked
+// on. If a node is blocked because a call of its last holder is still under way, it stays blocked
 // until both the call and the suspension have ended.
 //
 // A suspension that is in force stays as it is, and began is false, with one exception: the reason
@@ -74,10 +74,10 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 		return nil, false, err
 	}
 	for _, statement := range []string{
-		`INSERT INTO leases (node_id, owner, expires_at) SELECT DISTINCT node_id, '` + node.SuspendedOwner + `', CAST(? AS BIGINT) FROM work WHERE epoch IS NULL
+		`INSERT INTO leases (node_id, owner, expires_at) SELECT DISTINCT node_id, '` + node.SuspendedHolder + `', CAST(? AS BIGINT) FROM work WHERE epoch IS NULL
 			ON CONFLICT (node_id) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner, expires_at = excluded.expires_at WHERE leases.epoch < 0`,
 		`UPDATE work SET epoch = (SELECT epoch FROM leases WHERE leases.node_id = work.node_id) WHERE epoch IS NULL
-			AND node_id IN (SELECT node_id FROM leases WHERE owner = '` + node.SuspendedOwner + `' AND expires_at = ?)`,
+			AND node_id IN (SELECT node_id FROM leases WHERE owner = '` + node.SuspendedHolder + `' AND expires_at = ?)`,
 	} {
 		if err := tx.exec(statement, endless); err != nil {
 			return nil, false, err
@@ -87,7 +87,7 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	return suspended, true, err
 }
 
-// forgetLeases ends every lease, because the owners do not work on this state of the database. It
+// forgetLeases ends every lease, because the holders do not work on this state of the database. It
 // keeps nodes blocked while calls to their machines are under way. It also raises the epochs, so
 // that no lease gets an epoch that was granted after this state: the time in milliseconds is higher
 // than any epoch ever granted.
@@ -103,7 +103,7 @@ func (tx *Tx) forgetLeases() error {
 }
 
 // ofSuspended is the condition that a node's work is suspended.
-const ofSuspended = " IN (SELECT node_id FROM leases WHERE owner = '" + node.SuspendedOwner + "')"
+const ofSuspended = " IN (SELECT node_id FROM leases WHERE owner = '" + node.SuspendedHolder + "')"
 
 // SuspendedWork returns all suspended work with the UUIDs of the nodes, ordered by node and then by
 // age, the oldest first. In a write, nobody else can change these nodes before the commit.
@@ -135,7 +135,7 @@ func (tx *Tx) EndSuspension() error {
 	if err := tx.exec("UPDATE nodes SET provision_updated_at = ?, updated_at = ? WHERE provision_state IN ("+waitingStates+") AND id"+ofSuspended, now, now); err != nil {
 		return err
 	}
-	if err := tx.endLeases("owner = ?", node.SuspendedOwner); err != nil {
+	if err := tx.endLeases("owner = ?", node.SuspendedHolder); err != nil {
 		return err
 	}
 	if err := tx.exec("DELETE FROM power_differences"); err != nil {
@@ -157,7 +157,7 @@ var waitingStates = func() (list string) {
 // CountSuspended returns the number of nodes with suspended work, and the number of machines that
 // differ from their nodes.
 func (tx *Tx) CountSuspended() (nodes, differing int, err error) {
-	_, err = tx.one("SELECT (SELECT count(*) FROM leases WHERE owner = '"+node.SuspendedOwner+"'), (SELECT count(*) FROM power_differences)", nil,
+	_, err = tx.one("SELECT (SELECT count(*) FROM leases WHERE owner = '"+node.SuspendedHolder+"'), (SELECT count(*) FROM power_differences)", nil,
 		&nodes, &differing)
 	return nodes, differing, err
 }
@@ -183,9 +183,9 @@ func (tx *Tx) SuspendedNodes() ([]*node.SuspendedNode, error) {
 		nodes = append(nodes, n)
 		return nil
 	}, `SELECT nodes.uuid, nodes.name, nodes.provision_state, nodes.power_state, work.kind, power_differences.observed, power_differences.observed_at
-		FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id AND leases.owner = '`+node.SuspendedOwner+`'
+		FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id AND leases.owner = '`+node.SuspendedHolder+`'
 		LEFT JOIN work ON work.node_id = leases.node_id LEFT JOIN power_differences ON power_differences.node_id = nodes.id
-		WHERE nodes.id IN (SELECT node_id FROM leases WHERE owner = '`+node.SuspendedOwner+`' UNION ALL SELECT node_id FROM power_differences)
+		WHERE nodes.id IN (SELECT node_id FROM leases WHERE owner = '`+node.SuspendedHolder+`' UNION ALL SELECT node_id FROM power_differences)
 		ORDER BY nodes.id, work.id`)
 	return nodes, err
 }

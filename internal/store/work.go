@@ -70,8 +70,8 @@ type WorkScope struct {
 	NotGroups []string   // conductor groups that others serve
 	Kinds     []WorkKind // the only kinds wanted; empty means all
 	NotIDs    []int64    // keys of work that is not wanted
-	Held      []int64    // epochs of leases in use by their owner, whose claims do not end them
-	// Spare leaves expired leases of others alone, because their owners may renew them.
+	Held      []int64    // epochs of leases in use by their holder, whose claims do not end them
+	// Spare leaves expired leases of others alone, because their holders may renew them.
 	Spare bool
 }
 
@@ -99,11 +99,11 @@ func (s WorkScope) condition() (condition string, args []any) {
 }
 
 // ClaimWork takes up to limit pieces of due work in a scope whose nodes nobody works on, and leases
-// the nodes to owner. It first ends expired leases, except those that are Held, or that belong to
+// the nodes to holder. It first ends expired leases, except those that are Held, or that belong to
 // others if the scope has Spare. It leaves out work that another write has locked. In a database
 // that is Older it claims nothing.
-func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
-	if err := tx.endExpired(owner, scope); err != nil {
+func (tx *Tx) ClaimWork(holder string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
+	if err := tx.endExpired(holder, scope); err != nil {
 		return nil, err
 	}
 	nodes, err := tx.dueNodes(limit, scope)
@@ -115,7 +115,7 @@ func (tx *Tx) ClaimWork(owner string, ttl time.Duration, limit int, scope WorkSc
 	}
 	var claimed []*Work
 	for some := range slices.Chunk(nodes, maxRows) {
-		part, err := tx.claimWorkOf(some, owner, ttl, scope)
+		part, err := tx.claimWorkOf(some, holder, ttl, scope)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,7 @@ func (tx *Tx) dueNodes(limit int, scope WorkScope) ([]any, error) {
 // claimWorkOf leases nodes, at most maxRows, and returns the earliest due work of each. What was
 // found before the nodes were locked may have changed: claimWorkOf leaves out a node that got a
 // lease meanwhile, and gives back a node without due work.
-func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope WorkScope) ([]*Work, error) {
+func (tx *Tx) claimWorkOf(nodes []any, holder string, ttl time.Duration, scope WorkScope) ([]*Work, error) {
 	for len(nodes) < maxRows { // always the same number, for a single prepared statement
 		nodes = append(nodes, nodes[0])
 	}
@@ -165,14 +165,14 @@ func (tx *Tx) claimWorkOf(nodes []any, owner string, ttl time.Duration, scope Wo
 		return nil, err
 	}
 	err := tx.change(func(r row) error {
-		lease := node.Lease{Owner: owner, ExpiresAt: expires}
+		lease := node.Lease{Holder: holder, ExpiresAt: expires}
 		var id int64
 		err := r.Scan(&lease.Epoch, &id)
 		leases[id] = lease
 		tx.epochs.add(lease.Epoch)
 		return err
 	}, "INSERT INTO leases (node_id, owner, expires_at) SELECT id, CAST(? AS TEXT), CAST(? AS BIGINT) FROM nodes WHERE id"+among+
-		" ON CONFLICT (node_id) DO NOTHING RETURNING epoch, node_id", slices.Concat([]any{owner, expires.UnixMicro()}, nodes)...)
+		" ON CONFLICT (node_id) DO NOTHING RETURNING epoch, node_id", slices.Concat([]any{holder, expires.UnixMicro()}, nodes)...)
 	if err != nil {
 		return nil, err
 	}

@@ -203,7 +203,7 @@ func (r *replica) noteLease() {
 		if c.ipmi == nil {
 			continue
 		}
-		if n, err := r.w.node(c.uuid); err == nil && n.Lease.Owner == r.name {
+		if n, err := r.w.node(c.uuid); err == nil && n.Lease.Holder == r.name {
 			r.mu.Lock()
 			r.leaseEpochs[c.uuid] = n.Lease.Epoch
 			r.mu.Unlock()

@@ -361,7 +361,7 @@ func (w *world) reboot(r *replica) agentpower.Reboot {
 			return driver.Outcome{}, nil
 		}
 		m := w.machines[n.UUID]
-		origin := driver.Origin{Conductor: n.Lease.Owner, Epoch: n.Lease.Epoch, Request: runner.InfoOf(ctx).Request}
+		origin := driver.Origin{Conductor: n.Lease.Holder, Epoch: n.Lease.Epoch, Request: runner.InfoOf(ctx).Request}
 		_, err := connection{m, r}.Do(ctx, fake.Effect{Origin: origin, Kind: reboot})
 		return driver.Outcome{}, err
 	}

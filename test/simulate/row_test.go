@@ -22,7 +22,7 @@ func (r *replica) checkWork(ctx context.Context, m *machine) {
 	}
 	_ = r.w.db.Read(context.Background(), func(tx *store.Tx) error {
 		n, err := tx.Node(info.Node)
-		if err != nil || n.Lease.Owner != r.name || r.isDead() {
+		if err != nil || n.Lease.Holder != r.name || r.isDead() {
 			return err
 		}
 		works, err := tx.WorkOf(n.ID)

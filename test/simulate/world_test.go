@@ -298,7 +298,7 @@ func (w *world) decide(p *point) {
 // noteUnknownCalls notes that a process dies that may be about to call machines.
 func (w *world) noteUnknownCalls(r *replica) {
 	for _, uuid := range w.nodes {
-		if n, err := w.node(uuid); err != nil || n.Lease.Owner == r.name {
+		if n, err := w.node(uuid); err != nil || n.Lease.Holder == r.name {
 			w.machines[uuid].noteUnknown()
 		}
 	}

@@ -39,7 +39,7 @@ var rules = []rule{
 	},
 	{deleting, deletionAdvice},
 	{
-		func(f Facts) bool { return f.Node != nil && f.Node.Reservation == node.SuspendedOwner },
+		func(f Facts) bool { return f.Node != nil && f.Node.Reservation == node.SuspendedHolder },
 		func(f Facts) string {
 			return fmt.Sprintf("See the reason with: ingot suspension show. Look at the machine; then let the work go on with: ingot suspension resume %[1]s, or give it up with: ingot suspension drop %[1]s.", f.Node.UUID)
 		},

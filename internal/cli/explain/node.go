@@ -27,7 +27,7 @@ func nodeStanding(f Facts) []string {
 	text := []string{statement(clause, since(f.Now, n.StateSince))}
 	switch n.Reservation {
 	case "":
-	case node.SuspendedOwner:
+	case node.SuspendedHolder:
 		text = append(text, "Its work is suspended, because the engine's database was restored from an older state, or because many machines differ from what it has stored.")
 	default:
 		text = append(text, statement("The engine is working on it", "reserved by "+n.Reservation))

@@ -137,7 +137,7 @@ func TestEverySituationIsExplained(t *testing.T) {
 			Facts{
 				HostProblem: "no cluster",
 				Node: aNode(node.Cleaning, func(n *Node) {
-					n.Target, n.Reservation, n.Maintenance = node.Available, node.SuspendedOwner, true
+					n.Target, n.Reservation, n.Maintenance = node.Available, node.SuspendedHolder, true
 				}),
 			},
 			[]string{

@@ -52,7 +52,7 @@ func checkBusyReadsBack(t *testing.T, e *env) {
 	}
 	e.setBusy(&lease, 2*ttl)
 	busy := e.clock.Now().Add(2 * ttl)
-	if want := (node.Lease{Owner: here, Epoch: granted.Epoch, ExpiresAt: busy.Add(margin), BusyUntil: busy}); lease != want {
+	if want := (node.Lease{Holder: here, Epoch: granted.Epoch, ExpiresAt: busy.Add(margin), BusyUntil: busy}); lease != want {
 		t.Errorf("lease that is busy for a long time = %+v, want %+v", lease, want)
 	}
 	if got := e.node(n.UUID).Lease; got != lease {
@@ -74,7 +74,7 @@ func checkLeaseBeginsBusy(t *testing.T, e *env) {
 			return err
 		})
 		now := e.clock.Now()
-		want := node.Lease{Owner: here, Epoch: lease.Epoch, ExpiresAt: now.Add(max(ttl, within+margin)), BusyUntil: now.Add(within)}
+		want := node.Lease{Holder: here, Epoch: lease.Epoch, ExpiresAt: now.Add(max(ttl, within+margin)), BusyUntil: now.Add(within)}
 		if lease != want {
 			t.Errorf("lease that is busy for %v = %+v, want %+v", within, lease, want)
 		}

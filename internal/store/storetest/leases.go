@@ -61,7 +61,7 @@ func (e *env) wantLost(n *node.Node, lease node.Lease) {
 func checkLeaseExcludes(t *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
-	if want := (node.Lease{Owner: here, Epoch: lease.Epoch, ExpiresAt: e.clock.Now().Add(ttl)}); lease != want || lease.Epoch == 0 {
+	if want := (node.Lease{Holder: here, Epoch: lease.Epoch, ExpiresAt: e.clock.Now().Add(ttl)}); lease != want || lease.Epoch == 0 {
 		t.Errorf("lease = %+v, want %+v", lease, want)
 	}
 	if diff := cmp.Diff(lease, e.node(n.UUID).Lease); diff != "" {
@@ -74,7 +74,7 @@ func checkLeaseExcludes(t *testing.T, e *env) {
 			return err
 		})
 		var locked *node.LockedError
-		if !errors.As(err, &locked) || locked.Owner != here || locked.Node != n.UUID {
+		if !errors.As(err, &locked) || locked.Holder != here || locked.Node != n.UUID {
 			t.Errorf("error for %s = %v, want one that names node and holder", owner, err)
 		}
 	}
@@ -133,7 +133,7 @@ func checkLeaseTakenOver(t *testing.T, e *env) {
 	}
 	e.wantLost(n, old)
 	e.wantLease(n, taken)
-	if got := e.node(n.UUID).Lease.Owner; got != there {
+	if got := e.node(n.UUID).Lease.Holder; got != there {
 		t.Errorf("holder = %s, want %s", got, there)
 	}
 }

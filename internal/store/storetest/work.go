@@ -79,7 +79,7 @@ func checkWorkRoundTrip(t *testing.T, e *env) {
 		if diff := cmp.Diff(stored, got[i], sameObject); diff != "" {
 			t.Errorf("work (-stored +claimed):\n%s", diff)
 		}
-		if err := e.checkLease(&node.Node{ID: stored.NodeID}, got[i].Lease); err != nil || got[i].Lease.Owner != here {
+		if err := e.checkLease(&node.Node{ID: stored.NodeID}, got[i].Lease); err != nil || got[i].Lease.Holder != here {
 			t.Errorf("lease %+v: %v, want one in force for the claimer", got[i].Lease, err)
 		}
 	}
@@ -133,7 +133,7 @@ func checkWorkTakenOver(t *testing.T, e *env) {
 	}
 	e.clock.Advance(time.Microsecond)
 	taken := e.claim(there, 1)
-	if len(taken) != 1 || taken[0].ID != old.ID || taken[0].Lease.Owner != there {
+	if len(taken) != 1 || taken[0].ID != old.ID || taken[0].Lease.Holder != there {
 		t.Fatalf("claimed %+v, want the work of the silent conductor", taken)
 	}
 	e.wantLost(n, old.Lease)

@@ -335,7 +335,7 @@ func snapshotOf(n ironic.Node) provisioner.Node {
 		Maintenance: n.Maintenance, MaintenanceReason: node.CutText(n.MaintenanceReason),
 		InstanceID: n.InstanceUUID, Owner: n.Owner,
 		Busy:           n.Reservation != "",
-		Suspended:      n.Reservation == node.SuspendedOwner,
+		Suspended:      n.Reservation == node.SuspendedHolder,
 		Cleans:         n.AutomatedClean != nil && *n.AutomatedClean,
 		SkipsCleaning:  n.AutomatedClean != nil && !*n.AutomatedClean,
 		AutoDiscovered: n.AutoDiscovered,
