@@ -192,7 +192,7 @@ func TestMachineOfAnotherNodeIsNotSwitchedOnAfterAFailedReboot(t *testing.T) {
 			}
 		}
 		work := w.workOf(n)
-		way.moved = way.moved || work.Attempts > 0 && strings.Contains(work.Step, `"failing"`) && strings.Contains(work.Step, `"operation":{"name":"power on"`)
+		way.moved = way.moved || work.Attempts > 0 && strings.Contains(work.Checkpoint, `"failing"`) && strings.Contains(work.Checkpoint, `"operation":{"name":"power on"`)
 	})
 	if got := w.stored(n.UUID); !way.moved || len(other.Effects()) > 0 || !strings.Contains(got.LastError, "the BMC belongs to the machine for which node") {
 		t.Errorf("moved: %v; %q was done to the other machine, last_error %q", way.moved, other.Effects(), got.LastError)

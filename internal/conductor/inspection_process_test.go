@@ -287,7 +287,7 @@ func TestOperationThatIsPassedOverIsNotStoredAsDone(t *testing.T) {
 	}
 	w.eventually("the hooks to be postponed", func() bool { return w.nextDue() == 2*time.Second })
 	var step struct{ Done, Passed runner.Ref }
-	if err := json.Unmarshal([]byte(w.workOf(n).Step), &step); err != nil {
+	if err := json.Unmarshal([]byte(w.workOf(n).Checkpoint), &step); err != nil {
 		t.Fatal(err)
 	}
 	if step.Done.Name != leaveRamdiskName || step.Passed.Name != rebootName {

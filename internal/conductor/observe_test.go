@@ -57,7 +57,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 			}
 			work.Attempts = attempts
 			if attempts > 0 { // the end of the work failed then
-				work.Step = `{"done":{"name":"adopt"}}`
+				work.Checkpoint = `{"done":{"name":"adopt"}}`
 			}
 			j = runner.NewJob(work, nil, nil)
 			return tx.AddWork(work)

@@ -25,13 +25,13 @@ func (c *Conductor) unhold(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	} else if waits {
 		return nil, &node.SuspendedError{Node: n.UUID}
 	}
-	return c.wakeParked(tx, n, func(step string) (string, bool, error) { return step, true, nil })
+	return c.wakeParked(tx, n, func(checkpoint string) (string, bool, error) { return checkpoint, true, nil })
 }
 
 // wakeParked resumes the parked work of a node. Wake turns the stored checkpoint into the one to
 // resume from, or refuses. wakeParked returns nil when there is no parked work, when wake refuses,
 // or when other conductors serve the node and will find the work in the database.
-func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string) (string, bool, error)) (*runner.Job, error) {
+func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(checkpoint string) (string, bool, error)) (*runner.Job, error) {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
 		return nil, err
@@ -40,11 +40,11 @@ func (c *Conductor) wakeParked(tx *store.Tx, n *node.Node, wake func(step string
 		if !c.drivesState(w.Kind) {
 			continue
 		}
-		step, woken, err := wake(w.Step)
+		checkpoint, woken, err := wake(w.Checkpoint)
 		if err != nil || !woken {
 			return nil, err
 		}
-		w.NodeUUID, w.Step, w.NotBefore = n.UUID, step, tx.Now()
+		w.NodeUUID, w.Checkpoint, w.NotBefore = n.UUID, checkpoint, tx.Now()
 		if err := tx.CheckpointWork(w); err != nil {
 			return nil, err
 		}

@@ -123,7 +123,7 @@ func (c *Conductor) Resume(ctx context.Context, user string) error {
 
 // resumeWork prepares a piece of suspended work to go on once its lease ends.
 func (c *Conductor) resumeWork(tx *store.Tx, w *store.Work, user string) (err error) {
-	if w.Step, err = runner.Doubt(w.Step, tx.Now()); err != nil {
+	if w.Checkpoint, err = runner.Doubt(w.Checkpoint, tx.Now()); err != nil {
 		return err
 	}
 	if err := tx.CheckpointWork(w); err != nil {

@@ -175,8 +175,8 @@ func TestAttemptThatFailedIsRepeatedByAnotherConductor(t *testing.T) {
 func TestWorkOfANewerVersionIsLeftAlone(t *testing.T) {
 	for name, work := range map[string]store.Work{
 		"kind":                {Kind: "paint"},
-		"operation under way": {Kind: workVerify, Step: `{"operation":{"name":"paint"}}`},
-		"operation done":      {Kind: workVerify, Step: `{"done":{"name":"paint"}}`},
+		"operation under way": {Kind: workVerify, Checkpoint: `{"operation":{"name":"paint"}}`},
+		"operation done":      {Kind: workVerify, Checkpoint: `{"done":{"name":"paint"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, out := emptyWorld(t), &strings.Builder{}
@@ -197,7 +197,7 @@ func TestWorkOfANewerVersionIsLeftAlone(t *testing.T) {
 			if got.LastError != "" || got.ProvisionState != node.Verifying || got.Lease.InForce(w.clock.Now()) {
 				t.Errorf("node is in %q with last_error %q, lease %+v; want it as it was", got.ProvisionState, got.LastError, got.Lease)
 			}
-			if left := w.workOf(n); left.Step != work.Step || left.Kind != work.Kind {
+			if left := w.workOf(n); left.Checkpoint != work.Checkpoint || left.Kind != work.Kind {
 				t.Errorf("work = %+v, want it as it was", left)
 			}
 			if !strings.Contains(out.String(), "left to a newer version") || !strings.Contains(out.String(), "paint") {

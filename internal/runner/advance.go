@@ -301,7 +301,7 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 	case chained:
 		p.work.Kind, p.work.Intent = s.script.Then, nil
 		p.cp, p.chained, p.ending = checkpoint{InDoubt: p.cp.InDoubt}, true, nil
-		p.work.Step = p.cp.encode()
+		p.work.Checkpoint = p.cp.encode()
 		return tx.CheckpointWork(&p.work)
 	case ends:
 		if err := tx.FinishWork(&p.work); err != nil {
@@ -309,7 +309,7 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 		}
 		return tx.EndLease(p.work.Lease)
 	}
-	p.work.Step = p.cp.encode()
+	p.work.Checkpoint = p.cp.encode()
 	if err := tx.CheckpointWork(&p.work); err != nil || keeps {
 		return err
 	}

@@ -21,7 +21,7 @@ func (r *Runner) Begin(tx *store.Tx, j *Job, asked time.Time) (err error) {
 		return err
 	}
 	within := s.within(op)
-	j.work.Step, j.deadline = checkpoint{}.began(op.Ref, tx.Now()).encode(), callDeadline(asked, within)
+	j.work.Checkpoint, j.deadline = checkpoint{}.began(op.Ref, tx.Now()).encode(), callDeadline(asked, within)
 	j.work.Lease, err = tx.AcquireBusyLease(j.work.NodeID, r.cfg.Hostname, r.cfg.LeaseTTL, within, r.cfg.LeaseTTL/3)
 	return err
 }

@@ -186,14 +186,14 @@ func (old numbered) named(t Task, script Script) (checkpoint, error) {
 	return c, nil
 }
 
-// Doubt marks the checkpoint of work that resumes at now: the database was in doubt, and the
+// Doubt marks the stored checkpoint of work that resumes at now: the database was in doubt, and the
 // machine may be further than the checkpoint says. The time limit of an operation in progress
 // begins anew.
-func Doubt(step string, now time.Time) (string, error) {
+func Doubt(stored string, now time.Time) (string, error) {
 	fields := map[string]json.RawMessage{}
-	if step != "" {
-		if err := json.Unmarshal([]byte(step), &fields); err != nil {
-			return step, fmt.Errorf("read checkpoint: %w", err)
+	if stored != "" {
+		if err := json.Unmarshal([]byte(stored), &fields); err != nil {
+			return stored, fmt.Errorf("read checkpoint: %w", err)
 		}
 	}
 	set := map[string]any{"in_doubt": true}
@@ -206,7 +206,7 @@ func Doubt(step string, now time.Time) (string, error) {
 	for key, value := range set {
 		text, err := json.Marshal(value)
 		if err != nil {
-			return step, err
+			return stored, err
 		}
 		fields[key] = text
 	}
@@ -214,18 +214,18 @@ func Doubt(step string, now time.Time) (string, error) {
 	return string(text), err
 }
 
-// NoteHeartbeat notes a heartbeat in the checkpoint of parked work. Waited is false when the work
-// does not wait for a heartbeat.
-func NoteHeartbeat(step string) (noted string, waited bool, err error) {
+// NoteHeartbeat notes a heartbeat in the stored checkpoint of parked work. Waited is false when the
+// work does not wait for a heartbeat.
+func NoteHeartbeat(stored string) (noted string, waited bool, err error) {
 	var fields map[string]json.RawMessage
-	if step == "" {
-		return step, false, nil
+	if stored == "" {
+		return stored, false, nil
 	}
-	if err := json.Unmarshal([]byte(step), &fields); err != nil {
-		return step, false, fmt.Errorf("read checkpoint: %w", err)
+	if err := json.Unmarshal([]byte(stored), &fields); err != nil {
+		return stored, false, fmt.Errorf("read checkpoint: %w", err)
 	}
 	if string(fields["callback"]) != "true" {
-		return step, false, nil
+		return stored, false, nil
 	}
 	fields["called"] = json.RawMessage("true")
 	text, err := json.Marshal(fields)

@@ -231,8 +231,8 @@ func TestRowsOfNewerVersionsAreIgnoredForAWhile(t *testing.T) {
 func TestWorkInDoubtIsToldOfNothingAsNew(t *testing.T) {
 	later := noon.Add(24 * time.Hour)
 	for name, tc := range map[string]struct {
-		step string
-		want checkpoint
+		stored string
+		want   checkpoint
 	}{
 		"not begun": {"", checkpoint{InDoubt: true}},
 		"between":   {`{"done":{"name":"a"}}`, checkpoint{Done: Ref{Name: "a"}, InDoubt: true}},
@@ -247,12 +247,12 @@ func TestWorkInDoubtIsToldOfNothingAsNew(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, err := Doubt(tc.step, later)
+			stored, err := Doubt(tc.stored, later)
 			if err != nil {
 				t.Fatal(err)
 			}
 			script := Script{Numbered: func(Task, bool) []Ref { return []Ref{{Name: "a"}, {Name: "b"}} }}
-			got, err := decode(step, Task{Work: &store.Work{}, Node: &node.Node{ProvisionState: node.CleanWait}}, script)
+			got, err := decode(stored, Task{Work: &store.Work{}, Node: &node.Node{ProvisionState: node.CleanWait}}, script)
 			if err != nil {
 				t.Fatal(err)
 			}

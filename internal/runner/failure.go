@@ -34,11 +34,12 @@ func final(err error) bool {
 	return false
 }
 
-// afterStep decides how the work goes on after a step that returned err; it does nothing for nil.
-// After a failure, either the work is tried again, or it fails, or the operation has an OnFailure,
-// and afterStep stores what that returns and returns nil. The operations that leave the machine of
-// failed work in order get as many attempts as the work had, because a machine in use may be off.
-func (s *session) afterStep(ctx context.Context, op *Operation, err error) error {
+// afterOperation decides how the work goes on after an operation that returned err; it does nothing
+// for nil. After a failure, either the work is tried again, or it fails, or the operation has an
+// OnFailure, and afterOperation stores what that returns and returns nil. The operations that leave
+// the machine of failed work in order get as many attempts as the work had, because a machine in
+// use may be off.
+func (s *session) afterOperation(ctx context.Context, op *Operation, err error) error {
 	_, over := ended(err)
 	var later *LaterError
 	switch {

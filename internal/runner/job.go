@@ -106,7 +106,7 @@ func (r *Runner) attempt(ctx context.Context, j *Job) (err error) {
 		if r.stopping() {
 			return errStopped
 		}
-		err = s.step(ctx)
+		err = s.runOperation(ctx)
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (r *Runner) Knows(w *store.Work, n *node.Node) bool {
 	}
 	s := &session{r: r, j: &Job{work: w}, script: script, node: n}
 	var err error
-	if s.cp, err = decode(w.Step, s.task(), script); err == nil {
+	if s.cp, err = decode(w.Checkpoint, s.task(), script); err == nil {
 		var operations []Operation
 		if operations, err = s.operations(s.task()); err == nil {
 			_, err = s.cp.next(operations)
@@ -191,7 +191,7 @@ func (r *Runner) open(ctx context.Context, j *Job) (*session, error) {
 		return nil, fmt.Errorf("work of kind %q: %w", j.work.Kind, errUnknownOperation)
 	}
 	var err error
-	if s.cp, err = decode(j.work.Step, s.task(), s.script); err != nil {
+	if s.cp, err = decode(j.work.Checkpoint, s.task(), s.script); err != nil {
 		return nil, err
 	}
 	if s.attempt = s.cp.Attempt; j.attempt != "" {

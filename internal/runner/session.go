@@ -49,10 +49,10 @@ func (s *session) operations(t Task) ([]Operation, error) {
 	return nil, nil
 }
 
-// step runs the next operation, or one turn of it.
-func (s *session) step(ctx context.Context) error {
+// runOperation runs the next operation, or one turn of it.
+func (s *session) runOperation(ctx context.Context) error {
 	op, err := s.perform(ctx)
-	return s.afterStep(ctx, op, err)
+	return s.afterOperation(ctx, op, err)
 }
 
 // perform runs the next operation, or one turn of it, and returns that operation; nil for none. A

@@ -68,7 +68,7 @@ func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Dura
 	s.j.attempt = driver.Continued
 	next := s.cp.continued(out)
 	next.Attempt = driver.Unknown
-	if out.Apply == nil && out.Note == "" && next.encode() == s.j.work.Step {
+	if out.Apply == nil && out.Note == "" && next.encode() == s.j.work.Checkpoint {
 		s.j.work.NotBefore, s.j.work.Attempts = s.r.db.Now().Add(after), 0
 		return errAsleep
 	}

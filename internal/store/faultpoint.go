@@ -142,7 +142,7 @@ func (c *commitNote) reached(w *Work) {
 		Callback, Called bool
 		Failing          string
 	}
-	if w.Step != "" && json.Unmarshal([]byte(w.Step), &at) != nil {
+	if w.Checkpoint != "" && json.Unmarshal([]byte(w.Checkpoint), &at) != nil {
 		at.Operation.Name = "a checkpoint that cannot be read"
 	}
 	var text string

@@ -62,7 +62,7 @@ func checkLoaded(t *testing.T, s *store.Store) {
 			t.Errorf("lease = %+v", n.Lease)
 		}
 		works, err := tx.WorkOf(7)
-		if err != nil || len(works) != 1 || works[0].ID != 5 || works[0].Step != `{"at":1}` || works[0].Attempts != 2 || !works[0].Intent.IsEmpty() {
+		if err != nil || len(works) != 1 || works[0].ID != 5 || works[0].Checkpoint != `{"at":1}` || works[0].Attempts != 2 || !works[0].Intent.IsEmpty() {
 			t.Errorf("work = %+v, %v", works, err)
 		}
 		events, err := tx.Events(7)

@@ -14,16 +14,16 @@ type WorkKind string
 
 // Work is one task that a conductor has to do for a node.
 type Work struct {
-	ID        int64
-	NodeID    int64
-	NodeUUID  string // for people; not stored with the work
-	Kind      WorkKind
-	Step      string      // last checkpoint; empty before the first
-	Intent    node.Object // data that this kind of work needs
-	Attempts  int         // failures so far for reasons that may pass
-	NotBefore time.Time
-	CreatedAt time.Time
-	Lease     node.Lease // the lease under which it may be done
+	ID         int64
+	NodeID     int64
+	NodeUUID   string // for people; not stored with the work
+	Kind       WorkKind
+	Checkpoint string      // last checkpoint; empty before the first
+	Intent     node.Object // data that this kind of work needs
+	Attempts   int         // failures so far for reasons that may pass
+	NotBefore  time.Time
+	CreatedAt  time.Time
+	Lease      node.Lease // the lease under which it may be done
 }
 
 // ExpectWork says that the write is about to lease the node that it reads next and to store work
@@ -43,7 +43,7 @@ func (tx *Tx) AddWork(w *Work) error {
 	}
 	id, err := tx.insertNext("work", "id",
 		"node_id, kind, step, intent, attempts, not_before, created_at, epoch", "?, ?, ?, ?, ?, ?, ?, "+epoch,
-		w.NodeID, string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), epochArg)
+		w.NodeID, string(w.Kind), orNull(w.Checkpoint), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.CreatedAt.UnixMicro(), epochArg)
 	w.ID = id
 	tx.note.added(w)
 	return err
@@ -54,13 +54,13 @@ const workColumns = "work.id, work.node_id, work.kind, work.step, work.intent, w
 // scanWork reads the columns of workColumns, then the other columns into extra.
 func scanWork(r row, extra ...any) (*Work, error) {
 	w := &Work{}
-	var step, intent sql.NullString
+	var checkpoint, intent sql.NullString
 	var notBefore, created int64
-	into := append([]any{&w.ID, &w.NodeID, &w.Kind, &step, &intent, &w.Attempts, &notBefore, &created}, extra...)
+	into := append([]any{&w.ID, &w.NodeID, &w.Kind, &checkpoint, &intent, &w.Attempts, &notBefore, &created}, extra...)
 	if err := r.Scan(into...); err != nil {
 		return nil, fmt.Errorf("read work: %w", err)
 	}
-	w.Step, w.Intent = step.String, node.Object(intent.String)
+	w.Checkpoint, w.Intent = checkpoint.String, node.Object(intent.String)
 	w.NotBefore, w.CreatedAt = time.UnixMicro(notBefore).UTC(), time.UnixMicro(created).UTC()
 	return w, nil
 }
@@ -230,7 +230,7 @@ func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 func (tx *Tx) CheckpointWork(w *Work) error {
 	tx.note.reached(w)
 	return tx.exec("UPDATE work SET kind = ?, step = ?, intent = ?, attempts = ?, not_before = ? WHERE id = ?",
-		string(w.Kind), orNull(w.Step), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.ID)
+		string(w.Kind), orNull(w.Checkpoint), orNull(string(w.Intent)), w.Attempts, w.NotBefore.UnixMicro(), w.ID)
 }
 
 // FinishWork removes work that is done.

@@ -228,7 +228,7 @@ func (c *agentConn) checkStored(q *agentRequest) {
 			return err
 		}
 		works, err := tx.WorkOf(n.ID)
-		if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return namesCommandBefore(w.Step, known) }) {
+		if err == nil && !slices.ContainsFunc(works, func(w *store.Work) bool { return namesCommandBefore(w.Checkpoint, known) }) {
 			c.r.w.violated("%s: %s is sent, and the row of its work does not name the command before it", c.to.name, q.name)
 		}
 		return err

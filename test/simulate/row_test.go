@@ -96,7 +96,7 @@ func (w *world) noteExpiredClaims() {
 				continue
 			}
 			works, err := tx.WorkOf(n.ID)
-			if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return strings.Contains(w.Step, `"attempt":"`+string(driver.Unknown)) }) {
+			if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return strings.Contains(w.Checkpoint, `"attempt":"`+string(driver.Unknown)) }) {
 				m.noteUnknown()
 			}
 		}

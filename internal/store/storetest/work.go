@@ -66,7 +66,7 @@ var sameObject = cmp.Comparer(func(a, b node.Object) bool { return a.String() ==
 
 func checkWorkRoundTrip(t *testing.T, e *env) {
 	n := e.createNode()
-	want := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: "inspect", Step: "hooks", Intent: node.ObjectOf(map[string]any{"document": 7}), Attempts: 2, NotBefore: e.clock.Now()}
+	want := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: "inspect", Checkpoint: "hooks", Intent: node.ObjectOf(map[string]any{"document": 7}), Attempts: 2, NotBefore: e.clock.Now()}
 	plain := e.createNode()
 	bare := &store.Work{NodeID: plain.ID, NodeUUID: plain.UUID, Kind: "verify"}
 	e.write(func(tx *store.Tx) error { return errors.Join(tx.AddWork(want), tx.AddWork(bare)) })
