@@ -116,14 +116,14 @@ func TestChildIsUnderWorkFromTheFirstTurnToTheLast(t *testing.T) {
 	w := newWorld(t)
 	parent, children := w.family(node.Manageable, map[string]any{"fake_clean_delay": 10, "fake_clean_wait": 5})
 	w.send(parent, "clean", with(onChildren("bios.factory_reset")))
-	w.eventually("the step to sleep", func() bool { return w.sleeping() == 1 })
+	w.eventually("the step to wait", func() bool { return w.delayed() == 1 })
 	lease := w.stored(children[0].UUID).Lease
 	if !lease.InForce(w.clock.Now()) || !slices.Contains(w.runner.Load().Leases, lease.Epoch) {
 		t.Fatalf("lease of the child %v, renewed are %v", lease, w.runner.Load().Leases)
 	}
 	wantAs[*node.LockedError](t, w.try(children[0], "manage"))
 	w.pass(10 * time.Second)
-	w.eventually("the step to sleep again", func() bool { return w.sleeping() == 1 && w.workOf(parent).NotBefore.After(w.clock.Now()) })
+	w.eventually("the step to wait again", func() bool { return w.delayed() == 1 && w.workOf(parent).NotBefore.After(w.clock.Now()) })
 	w.pass(5 * time.Second)
 	w.awaitWorkDone()
 	if got := w.arrive(parent, node.Manageable); got.LastError != "" {
@@ -139,7 +139,7 @@ func TestStepOnAChildGoesOnInAnotherProcess(t *testing.T) {
 	w := newWorld(t)
 	parent, children := w.family(node.Manageable, map[string]any{"fake_clean_delay": 60}, nil)
 	w.send(parent, "clean", with(onChildren("bios.apply_configuration")))
-	w.eventually("the step to sleep", func() bool { return w.sleeping() == 1 })
+	w.eventually("the step to wait", func() bool { return w.delayed() == 1 })
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

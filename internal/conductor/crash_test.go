@@ -113,7 +113,7 @@ func TestSleepingWorkIsTakenOverWhenItIsDue(t *testing.T) {
 	w := newWorld(t)
 	n := w.fake(node.Available, map[string]any{"fake_deploy_delay": 60})
 	w.send(n, "active")
-	w.eventually("the work to sleep", func() bool { return w.sleeping() == 1 })
+	w.eventually("the work to wait", func() bool { return w.delayed() == 1 })
 	if err := w.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

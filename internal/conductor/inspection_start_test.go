@@ -282,7 +282,7 @@ func TestMachineIsRebootedThatMustNotBeSwitchedOff(t *testing.T) {
 	w := newWorld(t)
 	n := w.agentNode(map[string]any{"fake_power_delay": 60}, func(n *node.Node) { n.DisablePowerOff = true })
 	w.send(n, "inspect")
-	w.eventually("the reboot to take its time", func() bool { return w.sleeping() == 1 })
+	w.eventually("the reboot to take its time", func() bool { return w.delayed() == 1 })
 	w.pass(time.Minute)
 	if got := w.arrive(n, node.InspectWait); got.PowerState != node.PowerOn {
 		t.Errorf("power is %q, want on", got.PowerState)
@@ -434,7 +434,7 @@ func TestMachineThatPostsBeforeItsStartIsStoredRetries(t *testing.T) {
 	byBMC := unknown(2)
 	byBMC.bmc = "192.0.2.17"
 	w.send(n, "inspect")
-	w.eventually("the machine to start", func() bool { return w.sleeping() == 1 })
+	w.eventually("the machine to start", func() bool { return w.delayed() == 1 })
 	for _, quick := range []machine{m, byBMC} {
 		_, err := send(t, w.Conductor, quick)
 		wantAs[*node.LockedError](t, err)
@@ -444,7 +444,7 @@ func TestMachineThatPostsBeforeItsStartIsStoredRetries(t *testing.T) {
 	if _, err := send(t, w.Conductor, m); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the machine to stop", func() bool { return w.sleeping() == 1 })
+	w.eventually("the machine to stop", func() bool { return w.delayed() == 1 })
 	_, err := send(t, w.Conductor, m) // its answer was lost; the data is here
 	wantIs(t, err, node.ErrNotFound)
 	w.pass(time.Minute)
@@ -479,7 +479,7 @@ func TestEndOfInspectionGoesOnWhereverItsProcessDied(t *testing.T) {
 			w.clock.Advance(time.Minute)
 			w.Conductor = w.start("conductor-2")
 			if delay > 0 {
-				w.eventually("the machine to be switched off", func() bool { return w.sleeping() == 1 || w.works() == 0 })
+				w.eventually("the machine to be switched off", func() bool { return w.delayed() == 1 || w.works() == 0 })
 				w.pass(time.Minute)
 			}
 			w.awaitWorkDone()

@@ -113,7 +113,7 @@ func TestWorkGoesOnWhileItsObserverIsTold(t *testing.T) {
 	w := newWorld(t, func(cfg *Config) { cfg.Observer = slow{ended: make(chan struct{}), testEnd: t.Context().Done()} })
 	n := w.fake(node.Enroll, map[string]any{"fake_verify_delay": 5})
 	w.send(n, "manage")
-	w.eventually("the work to sleep", func() bool { return w.sleeping() == 1 })
+	w.eventually("the work to wait", func() bool { return w.delayed() == 1 })
 	w.pass(10 * time.Second)
 	w.arrive(n, node.Manageable)
 }

@@ -20,7 +20,7 @@ func TestPowerChangeShowsItsTargetUntilItIsDone(t *testing.T) {
 	if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.eventually("the change to take its time", func() bool { return w.sleeping() == 1 })
+	w.eventually("the change to take its time", func() bool { return w.delayed() == 1 })
 	if got := w.stored(n.UUID); got.TargetPowerState != node.PowerOn || got.PowerState != node.PowerOff || got.LastError != "" {
 		t.Errorf("power %q to %q, last_error %q", got.PowerState, got.TargetPowerState, got.LastError)
 	}
@@ -90,7 +90,7 @@ func TestPowerChangeHasALimit(t *testing.T) {
 		if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, timeout); err != nil {
 			t.Fatal(err)
 		}
-		w.eventually("the change to take its time", func() bool { return w.sleeping() == 1 })
+		w.eventually("the change to take its time", func() bool { return w.delayed() == 1 })
 		w.pass(limit + time.Second)
 		w.awaitWorkDone()
 		if got := w.stored(n.UUID); !strings.Contains(got.LastError, "within "+limit.String()) || got.PowerState != node.PowerOff {

@@ -51,7 +51,7 @@ func withPowerWait(t *testing.T, waits int64) (w *world, waiting func(left int64
 	w.Conductor = w.run(c)
 	return w, func(left int64) {
 		t.Helper()
-		w.eventually("the work to wait", func() bool { return d.waits.Load() == left && w.sleeping() == 1 })
+		w.eventually("the work to wait", func() bool { return d.waits.Load() == left && w.delayed() == 1 })
 	}
 }
 

@@ -183,8 +183,8 @@ func (w *world) rest() time.Duration {
 			}
 			return err
 		})
-		if load := w.runner.Load(); wait == 0 && load.Asleep > 0 { // its row is not written for each turn
-			wait = max(load.Wakes.Sub(w.clock.Now()), 0)
+		if load := w.runner.Load(); wait == 0 && load.Delayed > 0 { // its row is not written for each turn
+			wait = max(load.NextDue.Sub(w.clock.Now()), 0)
 		}
 		return wait != 0
 	})

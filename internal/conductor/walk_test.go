@@ -153,17 +153,17 @@ func TestAutomatedCleaningRunsTheStepsOfTheDriversInOrder(t *testing.T) {
 		if stored.DriverInternalInfo.Get("clean_step_index", &index); index != i || stored.ProvisionState != node.Cleaning || stored.TargetProvisionState != node.Available {
 			t.Errorf("step %d: index %d in %q to %q", i, index, stored.ProvisionState, stored.TargetProvisionState)
 		}
-		w.eventually("the step to sleep", func() bool { return w.sleeping() == 1 })
+		w.eventually("the step to wait", func() bool { return w.delayed() == 1 })
 		w.pass(10 * time.Second)
 	}
 	w.arrive(n, node.Available)
 }
 
-// sleeping returns how many pieces of work wait for time to pass: in memory, or
+// delayed returns how many pieces of work wait for time to pass: in memory, or
 // without a lease.
-func (w *world) sleeping() int {
+func (w *world) delayed() int {
 	w.t.Helper()
-	sleeping := w.runner.Load().Asleep
+	count := w.runner.Load().Delayed
 	w.read(func(tx *store.Tx) error {
 		nodes, err := tx.Nodes(node.Query{})
 		for _, n := range nodes {
@@ -172,12 +172,12 @@ func (w *world) sleeping() int {
 				return err
 			}
 			if len(works) > 0 && works[0].NotBefore.After(tx.Now()) && !n.Lease.InForce(tx.Now()) {
-				sleeping++
+				count++
 			}
 		}
 		return err
 	})
-	return sleeping
+	return count
 }
 
 // workOf returns the only work of a node, with the lease that the node is under.

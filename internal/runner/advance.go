@@ -179,7 +179,7 @@ func (s *session) extend(ctx context.Context, op *Operation) error {
 
 // hold puts the node into its hold state, after the operation that asks for the hold.
 func (s *session) hold(tx *store.Tx, p *progress, op *Operation) error {
-	p.cp, p.ending = p.cp.finished(op.Ref), errParked
+	p.cp, p.ending = p.cp.finished(op.Ref), errLeaseGivenBack
 	if op.Begin != nil {
 		op.Begin(p.node)
 	}
@@ -290,7 +290,7 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 		return err
 	}
 	chained := errors.Is(p.ending, errDone) && s.script.Then != ""
-	keeps := p.ending == nil || chained || errors.Is(p.ending, errAsleep) // the session keeps the lease
+	keeps := p.ending == nil || chained || errors.Is(p.ending, errLeaseKept) // the session keeps the lease
 	// Every call has returned, and none follows yet.
 	if p.within == 0 && keeps && !p.work.Lease.BusyUntil.IsZero() {
 		if err := tx.EndBusy(&p.work.Lease); err != nil {

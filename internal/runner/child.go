@@ -118,7 +118,7 @@ func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Ou
 		}
 		p.cp = p.cp.continued(out)
 		p.cp.Attempt = driver.Unknown
-		p.work.NotBefore, p.work.Attempts, p.ending = tx.Now().Add(max(out.Again, out.Park)), 0, errAsleep
+		p.work.NotBefore, p.work.Attempts, p.ending = tx.Now().Add(max(out.Again, out.Park)), 0, errLeaseKept
 		return nil
 	})
 }

@@ -54,7 +54,7 @@ func (r *Runner) WakeClaim() {
 // next call.
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 	r.uptime.tick(time.Now(), r.cfg.LeaseTTL)
-	wakeAt, sleeping := r.queue.wake(r.db.Now())
+	nextDue, delayed := r.queue.addDue(r.db.Now())
 	toFill := r.queue.lanesToFill(time.Now())
 	if len(toFill) == 0 {
 		return busyPoll
@@ -72,8 +72,8 @@ func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 		}
 		wait = busyPoll // another process was faster
 	}
-	if sleeping {
-		wait = min(wait, max(wakeAt.Sub(r.db.Now()), time.Millisecond))
+	if delayed {
+		wait = min(wait, max(nextDue.Sub(r.db.Now()), time.Millisecond))
 	}
 	if len(toFill) < int(lanes) {
 		wait = min(wait, busyPoll)

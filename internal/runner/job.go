@@ -14,17 +14,17 @@ import (
 
 // Ways in which an attempt ends without a failure; nothing more has to be done.
 var (
-	errDone      = errors.New("done")      // the row is gone, or is other work now
-	errFailed    = errors.New("failed")    // the failure is stored and the row is gone
-	errAsleep    = errors.New("asleep")    // the job keeps its lease and continues in this process
-	errParked    = errors.New("parked")    // the lease is given back; the row says when the work continues
-	errPostponed = errors.New("postponed") // the same, after a failure that may pass
-	errStopped   = errors.New("stopped")   // the process ends
+	errDone           = errors.New("done")             // the row is gone, or is other work now
+	errFailed         = errors.New("failed")           // the failure is stored and the row is gone
+	errLeaseKept      = errors.New("lease kept")       // the job keeps its lease and continues in this process
+	errLeaseGivenBack = errors.New("lease given back") // the lease is given back; the row says when the work continues
+	errPostponed      = errors.New("postponed")        // the same, after a failure that may pass
+	errStopped        = errors.New("stopped")          // the process ends
 )
 
 // endings maps each of these errors to the outcome for the observer.
 var endings = map[error]Outcome{
-	errDone: Done, errFailed: Failed, errAsleep: Waiting, errParked: Waiting, errPostponed: Postponed, errStopped: Stopped,
+	errDone: Done, errFailed: Failed, errLeaseKept: Waiting, errLeaseGivenBack: Waiting, errPostponed: Postponed, errStopped: Stopped,
 }
 
 // ended returns the outcome for err; false when err is not one of these.
@@ -61,10 +61,10 @@ func (r *Runner) runJob(ctx context.Context, j *Job) {
 // goOn keeps a job whose lease this process keeps, and gives up other jobs.
 func (r *Runner) goOn(ctx context.Context, j *Job, err error) {
 	switch {
-	case errors.Is(err, errAsleep):
-		r.queue.sleep(j)
+	case errors.Is(err, errLeaseKept):
+		r.queue.delay(j)
 		r.WakeClaim()
-	case errors.Is(err, errParked), errors.Is(err, errPostponed):
+	case errors.Is(err, errLeaseGivenBack), errors.Is(err, errPostponed):
 		r.releaseJob(j)
 	default: // the database is not available: the row is read again when it is back
 		j.stale, j.node, j.hint, j.attempt = true, nil, nil, ""

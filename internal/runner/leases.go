@@ -11,8 +11,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// leases are the leases that this process renews: those of jobs that are queued, running or asleep,
-// and of requests that call a machine.
+// leases are the leases that this process renews: those of jobs that are queued, running or
+// delayed, and of requests that call a machine.
 type leases struct {
 	mu      sync.Mutex
 	renewed map[int64]*renewedLease // by epoch
@@ -94,7 +94,7 @@ func (l *leases) epochs() []int64 {
 // with this process unless another process takes the node before the renewal.
 func (r *Runner) renewLoop(ctx context.Context) {
 	ctx = WithInfo(ctx, &Info{Task: "renew"})
-	for sleep(ctx, r.cfg.LeaseTTL/3) {
+	for waitFor(ctx, r.cfg.LeaseTTL/3) {
 		r.RenewLeases(ctx)
 	}
 }
@@ -119,8 +119,8 @@ func (r *Runner) RenewLeases(ctx context.Context) {
 	}
 }
 
-// sleep waits and reports whether the time passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
+// waitFor waits and reports whether the time passed before ctx ended.
+func waitFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

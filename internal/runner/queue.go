@@ -52,7 +52,7 @@ type queue struct {
 	arrived [lanes]*sync.Cond
 	arrival uint64 // of the newest job
 	closed  bool
-	asleep  []*Job // due at NotBefore of their work
+	delayed []*Job // due at NotBefore of their work
 	// someFilledAt is when lanesToFill last returned some of the lanes.
 	someFilledAt time.Time
 }
@@ -118,20 +118,20 @@ func (q *queue) takeFirst() *Job {
 	return q.take(first)
 }
 
-// sleep keeps a job until it is due.
-func (q *queue) sleep(j *Job) {
+// delay keeps a job until it is due.
+func (q *queue) delay(j *Job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.asleep = append(q.asleep, j)
+	q.delayed = append(q.delayed, j)
 }
 
-// wake queues the sleeping jobs that are due at now, and returns when the next one is due; ok is
-// false when none sleeps.
-func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
+// addDue queues the delayed jobs that are due at now, and returns when the next one is due; ok is
+// false when none is left.
+func (q *queue) addDue(now time.Time) (next time.Time, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	still := q.asleep[:0]
-	for _, j := range q.asleep {
+	still := q.delayed[:0]
+	for _, j := range q.delayed {
 		due := j.work.NotBefore
 		if !due.After(now) {
 			q.add(j)
@@ -142,8 +142,8 @@ func (q *queue) wake(now time.Time) (next time.Time, ok bool) {
 		}
 		still = append(still, j)
 	}
-	clear(q.asleep[len(still):])
-	q.asleep = still
+	clear(q.delayed[len(still):])
+	q.delayed = still
 	return next, ok
 }
 
@@ -224,8 +224,8 @@ func (r *Runner) Enqueue(j *Job) {
 // Load is how much a runner has to do.
 type Load struct {
 	Waiting int       // pieces of work that wait for a session
-	Asleep  int       // pieces of work that wait for a time and keep their lease
-	Wakes   time.Time // when the first sleeping piece goes on; zero without one
+	Delayed int       // pieces of work that wait for a time and keep their lease
+	NextDue time.Time // when the first of these goes on; zero without one
 	Leases  []int64   // epochs of the leases that are renewed
 }
 
@@ -233,10 +233,10 @@ type Load struct {
 func (r *Runner) Load() Load {
 	r.queue.mu.Lock()
 	defer r.queue.mu.Unlock()
-	load := Load{Waiting: r.queue.length(), Asleep: len(r.queue.asleep), Leases: r.leases.epochs()}
-	for _, j := range r.queue.asleep {
-		if due := j.work.NotBefore; load.Wakes.IsZero() || due.Before(load.Wakes) {
-			load.Wakes = due
+	load := Load{Waiting: r.queue.length(), Delayed: len(r.queue.delayed), Leases: r.leases.epochs()}
+	for _, j := range r.queue.delayed {
+		if due := j.work.NotBefore; load.NextDue.IsZero() || due.Before(load.NextDue) {
+			load.NextDue = due
 		}
 	}
 	return load

@@ -38,10 +38,10 @@ func (s *session) wait(ctx context.Context, out driver.Outcome) error {
 	case drives && out.Again <= 0:
 		return s.park(ctx, out)
 	case drives && after < longWait, !drives && !out.Waits:
-		return s.sleep(ctx, out, after)
+		return s.waitWithLease(ctx, out, after)
 	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
-		p.work.NotBefore, p.ending = tx.Now().Add(after), errParked
+		p.work.NotBefore, p.ending = tx.Now().Add(after), errLeaseGivenBack
 		return s.note(tx, p, out)
 	})
 }
@@ -62,22 +62,22 @@ func (s *session) note(tx *store.Tx, p *progress, out driver.Outcome) error {
 	return s.apply(tx, p.node, out)
 }
 
-// sleep keeps the lease, and the work in this process, until the next turn. The stored checkpoint
-// tells a process that takes the row over that the outcome is unknown.
-func (s *session) sleep(ctx context.Context, out driver.Outcome, after time.Duration) error {
+// waitWithLease keeps the lease, and the work in this process, until the next turn. The stored
+// checkpoint tells a process that takes the row over that the outcome is unknown.
+func (s *session) waitWithLease(ctx context.Context, out driver.Outcome, after time.Duration) error {
 	s.j.attempt = driver.Continued
 	next := s.cp.continued(out)
 	next.Attempt = driver.Unknown
 	if out.Apply == nil && out.Note == "" && next.encode() == s.j.work.Checkpoint {
 		s.j.work.NotBefore, s.j.work.Attempts = s.r.db.Now().Add(after), 0
-		return errAsleep
+		return errLeaseKept
 	}
 	return s.store(ctx, true, func(tx *store.Tx, p *progress) error {
 		if err := s.note(tx, p, out); err != nil {
 			return err
 		}
 		p.cp.Attempt = driver.Unknown
-		p.work.NotBefore, p.ending = tx.Now().Add(after), errAsleep
+		p.work.NotBefore, p.ending = tx.Now().Add(after), errLeaseKept
 		return nil
 	})
 }
@@ -95,7 +95,7 @@ func (s *session) park(ctx context.Context, out driver.Outcome) error {
 		} else {
 			p.cp.Due = tx.Now().Add(wait)
 		}
-		p.work.NotBefore, p.ending = tx.Now().Add(wait), errParked
+		p.work.NotBefore, p.ending = tx.Now().Add(wait), errLeaseGivenBack
 		if p.node.ProvisionState.Class() != node.Working {
 			return nil
 		}
@@ -106,7 +106,7 @@ func (s *session) park(ctx context.Context, out driver.Outcome) error {
 // waitOn gives back the lease of work that has to wait longer.
 func (s *session) waitOn(ctx context.Context, wait time.Duration) error {
 	return s.store(ctx, false, func(tx *store.Tx, p *progress) error {
-		p.work.NotBefore, p.ending = tx.Now().Add(wait), errParked
+		p.work.NotBefore, p.ending = tx.Now().Add(wait), errLeaseGivenBack
 		return nil
 	})
 }
