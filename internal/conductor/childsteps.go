@@ -96,7 +96,7 @@ func (c *Conductor) checkChild(tx *store.Tx, parent, child *node.Node) error {
 	case node.Working, node.Waiting, node.Held:
 		return fmt.Errorf("it is in state %q, its own work goes on", child.ProvisionState)
 	case node.Stable, node.Failed:
-		if err := c.noneBeside(tx, child); isLocked(err) {
+		if err := c.refuseDuringOtherWork(tx, child); isLocked(err) {
 			return errors.New("its own work is to be tried again")
 		} else if err != nil {
 			return err

@@ -324,8 +324,8 @@ func (c *Conductor) self() node.Conductor {
 // whenFree repeats a request while its node is under work, for at most LockWait.
 func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
 	passes := func(err error) bool {
-		var lasting lastingError
-		return isLocked(err) && !errors.As(err, &lasting)
+		var final finalLockError
+		return isLocked(err) && !errors.As(err, &final)
 	}
 	return c.runner.WhenFree(ctx, c.cfg.LockWait, passes, func() error {
 		err := request()
@@ -341,9 +341,9 @@ func (c *Conductor) whenFree(ctx context.Context, request func() error) error {
 // reason why the logs in a post are not kept then.
 var errWaiters = fmt.Errorf("wait for others: too many requests do: %w", node.ErrBusy)
 
-// lastingError is a *node.LockedError for which waiting would be useless.
-type lastingError struct{ *node.LockedError }
+// finalLockError is a *node.LockedError for which waiting would be useless.
+type finalLockError struct{ *node.LockedError }
 
-func (e lastingError) Unwrap() error { return e.LockedError }
+func (e finalLockError) Unwrap() error { return e.LockedError }
 
 func isLocked(err error) bool { return errors.Is(err, node.ErrLocked) }

@@ -143,8 +143,8 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 }
 
 // starting returns a *node.LockedError while a conductor is still starting the ramdisk of the node:
-// the machine was faster than the conductor and must try again. The error is a lastingError when no
-// conductor holds the node, because then there is no end of work to wait for.
+// the machine was faster than the conductor and must try again. The error is a finalLockError when
+// no conductor holds the node, because then there is no end of work to wait for.
 func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 	n, err := tx.Node(uuid)
 	if err != nil || n.ProvisionState != node.Inspecting {
@@ -159,7 +159,7 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 		case n.Lease.InForce(tx.Now()):
 			err = locked
 		default:
-			err = lastingError{locked}
+			err = finalLockError{locked}
 		}
 	}
 	return err

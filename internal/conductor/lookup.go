@@ -91,7 +91,7 @@ func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest, call agent.
 func (c *Conductor) deferLookup(tx *store.Tx, n *node.Node, call agent.Call) error {
 	c.refusals.Log(tx.Now(), slog.LevelInfo, "Deferred lookup: the agent that has the token may live", slog.String("node", n.UUID),
 		slog.Duration("silence", agent.Silence(n, tx.Now())), slog.String("call", string(call.Reply)))
-	return lastingError{&node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}}
+	return finalLockError{&node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}}
 }
 
 // lookupIdent returns the UUID of the node that the request matches.

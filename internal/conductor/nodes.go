@@ -263,7 +263,7 @@ func (c *Conductor) idle(tx *store.Tx, ident string) (*node.Node, error) {
 	if err := c.checkIdle(tx, n); err != nil {
 		return nil, err
 	}
-	return n, c.noneBeside(tx, n)
+	return n, c.refuseDuringOtherWork(tx, n)
 }
 
 // checkIdle refuses a node with a lease or with work that changes its state.
@@ -278,7 +278,7 @@ func (c *Conductor) checkIdle(tx *store.Tx, n *node.Node) error {
 // underWay returns the refusal of a request to a node whose work has no lease now, because it waits
 // for long or is to be tried again.
 func (c *Conductor) underWay(n *node.Node) error {
-	return lastingError{&node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}}
+	return finalLockError{&node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}}
 }
 
 // checkReferences refuses a chassis or a parent that does not exist, and a parent that

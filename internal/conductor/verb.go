@@ -23,7 +23,7 @@ func (c *Conductor) Provision(ctx context.Context, ident string, request node.Ve
 	}
 	var after *node.Node
 	var started *runner.Job
-	err := c.runner.WhenFree(ctx, c.cfg.LockWait, isBeside, func() error {
+	err := c.runner.WhenFree(ctx, c.cfg.LockWait, isWaitableLock, func() error {
 		return c.store.Write(ctx, func(tx *store.Tx) (err error) {
 			after, started, err = c.provision(tx, ident, request, arrived)
 			return err
@@ -65,7 +65,7 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	// An abort of waiting work only has the machine left in order. One of a failed servicing declares
 	// the instance healthy, which the machine may not be while it is still left in order.
 	if request.Verb.On != node.OnAbort || before.ProvisionState == node.ServiceFailed {
-		if err := c.noneBeside(tx, before); err != nil {
+		if err := c.refuseDuringOtherWork(tx, before); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -99,10 +99,10 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	return &n, started, tx.UpdateNode(before, &n)
 }
 
-// noneBeside refuses a request while work that does not decide the state, such as a power change,
-// is to be tried again. Otherwise that work would interfere with the work of a verb that waits, or
-// undo what the request has done.
-func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node) error {
+// refuseDuringOtherWork refuses a request while work that does not decide the state, such as a
+// power change, is to be tried again. Otherwise that work would interfere with the work of a verb
+// that waits, or undo what the request has done.
+func (c *Conductor) refuseDuringOtherWork(tx *store.Tx, n *node.Node) error {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
 		return err
@@ -115,16 +115,16 @@ func (c *Conductor) noneBeside(tx *store.Tx, n *node.Node) error {
 	return nil
 }
 
-// besideError is a *node.LockedError that is worth waiting for: the state allows the verb, and only
-// work that does not decide the state, such as a power change or the clean-up after an abort, holds
-// the node.
-type besideError struct{ *node.LockedError }
+// waitableLockError is a *node.LockedError that is worth waiting for: the state allows the verb,
+// and only work that does not decide the state, such as a power change or the clean-up after an
+// abort, holds the node.
+type waitableLockError struct{ *node.LockedError }
 
-func (e besideError) Unwrap() error { return e.LockedError }
+func (e waitableLockError) Unwrap() error { return e.LockedError }
 
-func isBeside(err error) bool {
-	var beside besideError
-	return errors.As(err, &beside)
+func isWaitableLock(err error) bool {
+	var waitable waitableLockError
+	return errors.As(err, &waitable)
 }
 
 // underWork returns the refusal of a verb for a node under work. If the state has changed since the
@@ -133,7 +133,7 @@ func isBeside(err error) bool {
 func underWork(n *node.Node, arrived time.Time, allowed bool) error {
 	locked := &node.LockedError{Node: n.UUID, Holder: n.Lease.Holder}
 	if allowed && !n.ProvisionUpdatedAt.After(arrived) {
-		return besideError{locked}
+		return waitableLockError{locked}
 	}
 	return locked
 }
