@@ -97,7 +97,7 @@ func (c *Conductor) cleanUpOperations(t runner.Task) ([]runner.Operation, error)
 		withdraw, off.Skip = c.leaveRamdiskIfItCan(t.Node), true
 	}
 	operations := []runner.Operation{c.checkBeforeLeaving(t.Node), withdraw, off}
-	if kind := abortedKind(t.Work); kind == workInspection || kind == oldInspection {
+	if kind := abortedKind(t.Work); kind == workInspect || kind == oldInspect {
 		unstartable := !c.switches(t.Node, node.PowerOn) // nothing could start the ramdisk again
 		operations = append(operations, c.rebootInspected(t.Node).SkipIf(unstartable))
 	}

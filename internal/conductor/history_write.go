@@ -32,8 +32,8 @@ func (c *Conductor) addEvent(tx *store.Tx, e *node.Event) error {
 // eventType returns the event type of history rows about a kind of work. All kinds of work
 // of an inspection share one type.
 func eventType(kind store.WorkKind) string {
-	if kind == workInspection || kind == oldInspection {
-		kind = workProcess
+	if kind == workInspect || kind == oldInspect {
+		kind = workHooks
 	}
 	return string(kind)
 }

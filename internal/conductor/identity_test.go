@@ -365,12 +365,12 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 		"a deployment": {work(workDeploy, nil), (*Conductor).cleanUpDeployment, nil, []string{powerOffName}},
 		"a rescue":     {work(workRescue, nil), (*Conductor).cleanUpRescue, nil, []string{powerOffName}},
 		"an inspection": {
-			work(workInspection, nil), (*Conductor).cleanUpInspection,
+			work(workInspect, nil), (*Conductor).cleanUpInspection,
 			func(n *node.Node) { n.ProvisionState = node.Inspecting },
 			[]string{powerOffName},
 		},
 		"the inspection of a machine that is never off": {
-			work(workInspection, nil), (*Conductor).cleanUpInspection,
+			work(workInspect, nil), (*Conductor).cleanUpInspection,
 			func(n *node.Node) { n.ProvisionState, n.DisablePowerOff = node.Inspecting, true },
 			[]string{rebootName},
 		},
@@ -389,7 +389,7 @@ func TestNoAttemptToLeaveAMachineInOrderChangesAnotherOne(t *testing.T) {
 			[]string{powerOffName, "enable secure boot", bootInstanceName, powerOnName},
 		},
 		"an aborted inspection": {
-			work(workCleanUp, map[string]any{abortedIntent: workInspection}), aborted,
+			work(workCleanUp, map[string]any{abortedIntent: workInspect}), aborted,
 			func(n *node.Node) { n.DisablePowerOff = true },
 			[]string{rebootName},
 		},

@@ -151,7 +151,7 @@ func (c *Conductor) starting(tx *store.Tx, uuid string) error {
 		return err
 	}
 	works, err := tx.WorkOf(n.ID)
-	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workInspection || w.Kind == oldInspection }) {
+	if err == nil && slices.ContainsFunc(works, func(w *store.Work) bool { return w.Kind == workInspect || w.Kind == oldInspect }) {
 		locked := &node.LockedError{Node: n.UUID, Holder: cmp.Or(n.Lease.Holder, c.cfg.Hostname)}
 		switch {
 		case n.Lease.Suspended():
@@ -336,9 +336,9 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 		}
 	}
 	if waits {
-		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: node.ObjectOf(intent)})
+		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workHooks, Intent: node.ObjectOf(intent)})
 	}
-	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workProcess, Intent: node.ObjectOf(intent)}
+	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workHooks, Intent: node.ObjectOf(intent)}
 	p.job = runner.NewJob(w, n, nil)
 	if documentSize(p.document) <= maxHintDocument {
 		hint := &processHint{document: p.document, posted: tx.Now()}

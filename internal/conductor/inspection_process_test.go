@@ -312,7 +312,7 @@ func TestStopAfterAnInspectionIsKnownWhateverTheNodeSays(t *testing.T) {
 		},
 		"failed": (*Conductor).cleanUpInspection,
 		"aborted": func(c *Conductor, task runner.Task) []runner.Operation {
-			task.Work.Intent = node.ObjectOf(map[string]any{abortedIntent: workInspection})
+			task.Work.Intent = node.ObjectOf(map[string]any{abortedIntent: workInspect})
 			operations, err := c.cleanUpOperations(task)
 			wantIs(t, err, nil)
 			return operations

@@ -38,7 +38,7 @@ func TestPostDoesNotWaitWhereNobodyHasTheNode(t *testing.T) {
 	w.Conductor = w.idle("conductor-1", func(c *Config) { c.LockWait = time.Hour })
 	n, m := w.register(inState(node.Inspecting)), unknown(1)
 	w.addPort(n, m.macs[0])
-	w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workInspection}) })
+	w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workInspect}) })
 	_, err := send(t, w.Conductor, m)
 	wantAs[*node.LockedError](t, err)
 }

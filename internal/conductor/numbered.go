@@ -18,8 +18,8 @@ type numberedScript struct {
 }
 
 var numberedScripts = map[store.WorkKind]numberedScript{
-	workProcess:    {then: []string{powerOffName}},
-	oldInspection:  {then: []string{"resolve BMC addresses", "boot ramdisk", powerOffName, powerOnName, "inspect"}, failing: []string{powerOffName}},
+	workHooks:      {then: []string{powerOffName}},
+	oldInspect:     {then: []string{"resolve BMC addresses", "boot ramdisk", powerOffName, powerOnName, "inspect"}, failing: []string{powerOffName}},
 	workClean:      {flow: &cleanFlow, failing: []string{powerOffName}},
 	workDeploy:     {flow: &deployFlow, then: []string{powerOnName}, failing: []string{powerOffName}},
 	workService:    {flow: &serviceFlow, then: []string{powerOnName}, failing: []string{powerOnName}},

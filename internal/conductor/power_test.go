@@ -139,7 +139,7 @@ func TestMachineWithoutBMCStaysInItsRamdiskWhenItsInspectionIsAborted(t *testing
 	c.drivers = drivers
 	n := &node.Node{Driver: "manual-management", DisablePowerOff: true}
 	n.Interfaces[node.PowerInterface] = "agent"
-	intent := node.ObjectOf(map[string]any{abortedIntent: workInspection})
+	intent := node.ObjectOf(map[string]any{abortedIntent: workInspect})
 	operations, err := c.cleanUpOperations(runner.Task{Work: &store.Work{Kind: workCleanUp, Intent: intent}, Node: n})
 	if names := unskipped(operations); err != nil || !c.switches(n, node.Rebooting) || slices.Contains(names, rebootName) {
 		t.Errorf("operations %q, %v; want no restart, after which nothing would start the ramdisk", names, err)

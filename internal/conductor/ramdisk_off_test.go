@@ -32,7 +32,7 @@ var ramdiskStarts = map[string]func(*testing.T, *Conductor, *node.Node) []runner
 	},
 	"inspection": func(t *testing.T, c *Conductor, n *node.Node) []runner.Operation {
 		t.Helper()
-		operations, err := c.inspectionOperations(runner.Task{Work: &store.Work{ID: 7, Kind: oldInspection}, Node: n})
+		operations, err := c.inspectionOperations(runner.Task{Work: &store.Work{ID: 7, Kind: oldInspect}, Node: n})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -152,7 +152,7 @@ func (c *Conductor) keepLogsOf(ctx context.Context, n *node.Node, document *inve
 		text = missingLogs(err)
 	}
 	if err := c.store.Write(ctx, func(tx *store.Tx) error {
-		return c.recordHistory(tx, n, node.SeverityInfo, eventType(workProcess), text)
+		return c.recordHistory(tx, n, node.SeverityInfo, eventType(workHooks), text)
 	}); err != nil {
 		c.log.Warn("What became of the logs of a ramdisk could not be stored", "node", n.UUID, "outcome", text, "err", err)
 	}

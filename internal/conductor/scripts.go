@@ -15,8 +15,8 @@ import (
 // Kinds of work, as they are stored. Each has a script.
 const (
 	workVerify     store.WorkKind = "verify"          // check that a node can be managed
-	workInspection store.WorkKind = "inspection"      // inspect a machine, or wait for its ramdisk to do so
-	workProcess    store.WorkKind = "inspect"         // run hooks over a posted document
+	workInspect    store.WorkKind = "inspection"      // inspect a machine, or wait for its ramdisk to do so
+	workHooks      store.WorkKind = "inspect"         // run hooks over a posted document
 	workClean      store.WorkKind = "clean"           // run clean steps
 	workDeploy     store.WorkKind = "deploy"          // run deploy steps
 	workService    store.WorkKind = "service"         // run service steps
@@ -32,8 +32,8 @@ const (
 	workVendor     store.WorkKind = "vendor passthru" // run a vendor method
 )
 
-// oldInspection is what earlier releases stored for workInspection.
-const oldInspection store.WorkKind = "look"
+// oldInspect is what earlier releases stored for workInspect.
+const oldInspect store.WorkKind = "look"
 
 // workScripts returns the script of every kind of work.
 func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
@@ -42,11 +42,11 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 			DrivesState: true, Does: "verify", NoRetry: true,
 			Operations: c.verifyOperations, End: c.moveDone,
 		},
-		workInspection: {
+		workInspect: {
 			DrivesState: true, Does: "inspect",
 			Operations: c.inspectionOperations, End: c.endInspection, CleanUp: c.cleanUpInspection,
 		},
-		workProcess: {
+		workHooks: {
 			DrivesState: true, Processor: true,
 			Operations: c.processOperations, End: keepNode,
 		},
@@ -80,7 +80,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 		workMedia:      {Does: "change virtual media of", Operations: c.mediaOperations, End: keepNode},
 		workVendor:     {Does: "run a vendor method on", Operations: c.vendorOperations, End: keepNode},
 	}
-	scripts[oldInspection] = scripts[workInspection]
+	scripts[oldInspect] = scripts[workInspect]
 	for kind, script := range scripts {
 		script.Numbered = numberedOperations(kind)
 		switch kind {

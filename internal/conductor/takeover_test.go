@@ -220,7 +220,7 @@ func TestInspectionWhoseDocumentIsGoneFails(t *testing.T) {
 			w := newWorld(t, func(c *Config) { c.MaxAttempts = 1 })
 			n := w.register(inState(node.Inspecting))
 			w.write(func(tx *store.Tx) error {
-				return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workProcess, Intent: intent})
+				return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workHooks, Intent: intent})
 			})
 			w.runner.WakeClaim()
 			w.awaitWorkDone()

@@ -27,7 +27,7 @@ type verbRule struct {
 var verbRules = map[node.Trigger]verbRule{
 	node.OnManage:   {work: workVerify, maintained: true},
 	node.OnProvide:  {work: workClean, maintained: true, permit: permitProvide},
-	node.OnInspect:  {work: workInspection, maintained: true, permit: permitInspect, begin: beginInspect},
+	node.OnInspect:  {work: workInspect, maintained: true, permit: permitInspect, begin: beginInspect},
 	node.OnClean:    {work: workClean, permit: permitClean},
 	node.OnAdopt:    {work: workAdopt, maintained: true},
 	node.OnDeploy:   {work: workDeploy, permit: permitDeploy, begin: beginDeploy},
