@@ -23,7 +23,7 @@ func (c *Conductor) deployOperations(t runner.Task) ([]runner.Operation, error) 
 		offered, asked := c.drivers.Steps(n, driver.DeploySteps), askedSteps(w)
 		switch {
 		case c.bootsImage(n):
-			return liveSteps(n, offered, templates, asked)
+			return imageBootSteps(n, offered, templates, asked)
 		case c.deploysInRamdisk(n): // the agent has not reported its steps yet
 			templates, asked = node.KnownSteps(templates, offered), node.KnownSteps(asked, offered)
 		}

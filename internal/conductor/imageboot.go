@@ -35,9 +35,9 @@ func (c *Conductor) checkImage(n *node.Node) error {
 	return boot.CheckImage(n)
 }
 
-// liveSteps returns the steps of a deployment without a ramdisk. It refuses steps that run in a
-// ramdisk.
-func liveSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step, error) {
+// imageBootSteps returns the steps of a deployment without a ramdisk. It refuses steps that run in
+// a ramdisk.
+func imageBootSteps(n *node.Node, offered, templates, asked []node.Step) ([]node.Step, error) {
 	for _, steps := range [][]node.Step{templates, asked} {
 		if step, found := node.InRamdisk(steps, offered); found {
 			return nil, node.Invalid("The step %s runs in the ramdisk, which the deploy interface %q of node %s does not start for a deployment.",

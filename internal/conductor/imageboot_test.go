@@ -13,7 +13,7 @@ import (
 )
 
 // live has the node's machine boot an image over the network at each start.
-func live(n *node.Node) {
+func bootsAtEachStart(n *node.Node) {
 	n.Interfaces[node.DeployInterface], n.Interfaces[node.BootInterface] = "ramdisk", "ipxe"
 	n.InstanceInfo = node.ObjectOf(map[string]any{"boot_iso": "http://images/live.iso"})
 }
@@ -30,7 +30,7 @@ func planned(t *testing.T, c *Conductor, n *node.Node, steps ...node.Step) []str
 }
 
 func TestImageIsBootedWithoutARamdisk(t *testing.T) {
-	c, _, n := withRamdisk(t, live)
+	c, _, n := withRamdisk(t, bootsAtEachStart)
 	core := c.drivers.Steps(n, driver.DeploySteps)
 	var deploy []node.Step
 	for _, step := range core {
@@ -53,7 +53,7 @@ func TestMachineWithoutABMCIsRestartedIntoItsImage(t *testing.T) {
 	manual := func(n *node.Node) {
 		n.Driver, n.DriverInfo, n.Interfaces[node.PowerInterface], n.Interfaces[node.ManagementInterface] = "manual-management", nil, "agent", "noop"
 	}
-	c, _, n := withRamdisk(t, live, manual)
+	c, _, n := withRamdisk(t, bootsAtEachStart, manual)
 	if diff := cmp.Diff([]string{bootInstanceName, startByHandName}, unskipped(c.startImage(n))); diff != "" {
 		t.Errorf("without an agent (-want +got):\n%s", diff)
 	}
@@ -69,14 +69,14 @@ func TestMachineWithoutABMCIsRestartedIntoItsImage(t *testing.T) {
 }
 
 func TestStepsThatNeedARamdiskAreRefusedForAnImage(t *testing.T) {
-	c, _, n := withRamdisk(t, live)
+	c, _, n := withRamdisk(t, bootsAtEachStart)
 	offered := append(c.drivers.Steps(n, driver.DeploySteps), node.Step{Interface: "raid", Step: "apply_configuration", RequiresRamdisk: true, Priority: 50})
 	ask := node.Step{Interface: "raid", Step: "apply_configuration", Priority: 10}
-	if _, err := liveSteps(n, offered, nil, []node.Step{ask}); err == nil || !strings.Contains(err.Error(), "raid.apply_configuration") {
+	if _, err := imageBootSteps(n, offered, nil, []node.Step{ask}); err == nil || !strings.Contains(err.Error(), "raid.apply_configuration") {
 		t.Errorf("asked for: %v, want a refusal", err)
 	}
 	offered = append(offered, node.Step{Interface: "bios", Step: "factory_reset"})
-	steps, err := liveSteps(n, offered, []node.Step{{Interface: "bios", Step: "factory_reset", Priority: 150}}, nil)
+	steps, err := imageBootSteps(n, offered, []node.Step{{Interface: "bios", Step: "factory_reset", Priority: 150}}, nil)
 	if err != nil || steps[0].Name() != "bios.factory_reset" {
 		t.Errorf("a step through the BMC: %+v, %v, want it first", steps, err)
 	}
@@ -92,7 +92,7 @@ func TestImageStaysServedUntilItsInstanceEnds(t *testing.T) {
 	for instance, want := range map[bool][]string{true: {"undeploy", "failed deployment", "aborted deployment"}, false: {
 		"servicing that failed", "rescue that ended", "undeploy", "failed deployment", "aborted deployment",
 	}} {
-		c, _, n := withRamdisk(t, live, inTheRamdisk, func(n *node.Node) {
+		c, _, n := withRamdisk(t, bootsAtEachStart, inTheRamdisk, func(n *node.Node) {
 			node.RamdiskBoot{Secret: node.NewBootSecret(), ISO: "http://images/live.iso", Instance: instance}.StoreIn(n)
 		})
 		task := runner.Task{Work: &store.Work{ID: 7}, Node: n}
@@ -117,7 +117,7 @@ func TestImageStaysServedUntilItsInstanceEnds(t *testing.T) {
 }
 
 func TestDeploymentOfAnImageNeedsABootInterfaceThatCan(t *testing.T) {
-	c, _, n := withRamdisk(t, live)
+	c, _, n := withRamdisk(t, bootsAtEachStart)
 	if err := c.checkDeployable(n); err == nil || !strings.Contains(err.Error(), "boot.listen") {
 		t.Errorf("without a boot service: %v", err)
 	}
