@@ -95,7 +95,7 @@ type Discovery struct {
 type Database interface {
 	runner.Database
 	Ping(ctx context.Context) error
-	Older() <-chan struct{}
+	RestorationFound() <-chan struct{}
 }
 
 // Conductor serves the nodes of one database. Its methods are safe for
@@ -178,7 +178,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 	var copied bool
 	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
-		if copied, err = c.sign(tx); err != nil {
+		if copied, err = c.countUse(tx); err != nil {
 			return err
 		}
 		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
@@ -261,7 +261,7 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-c.store.Older():
+		case <-c.store.RestorationFound():
 		}
 		wait := registerTick
 		if err := c.showLife(ctx); err != nil && ctx.Err() == nil {
@@ -278,7 +278,7 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 func (c *Conductor) showLife(ctx context.Context) error {
 	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
-		if _, err := c.sign(tx); err != nil {
+		if _, err := c.countUse(tx); err != nil {
 			return err
 		}
 		at = tx.Now()

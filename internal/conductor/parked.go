@@ -9,13 +9,13 @@ import (
 )
 
 // waitsForPerson reports whether the stored work of a node is suspended or is about to be. It is
-// about to be when the database was put back to an older state and no signature has noticed that
+// about to be when the database was put back to an older state and no count has noticed that
 // yet: until then, nothing that the database asks for may begin.
 func waitsForPerson(tx *store.Tx, n *node.Node) (bool, error) {
 	if n.Lease.Suspended() {
 		return true, nil
 	}
-	return tx.Older()
+	return tx.WasRestored()
 }
 
 // unhold resumes held work after the step that held it.

@@ -31,10 +31,10 @@ func (c *Conductor) SuspendedNodes(ctx context.Context) ([]*node.SuspendedNode, 
 	return nodes, err
 }
 
-// sign notes that this conductor uses the database. If the database turns out to be a copy of an
-// older state, the same commit suspends the work in it.
-func (c *Conductor) sign(tx *store.Tx) (copied bool, err error) {
-	found, err := tx.Sign()
+// countUse notes that this conductor uses the database. If the database turns out to be a copy of
+// an older state, the same commit suspends the work in it.
+func (c *Conductor) countUse(tx *store.Tx) (copied bool, err error) {
+	found, err := tx.CountUse()
 	if err != nil || found == nil {
 		return false, err
 	}

@@ -28,7 +28,7 @@ func (w *world) goBack() {
 	w.t.Helper()
 	for range 3 {
 		w.write(func(tx *store.Tx) error {
-			_, err := tx.Sign()
+			_, err := tx.CountUse()
 			return err
 		})
 	}

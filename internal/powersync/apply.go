@@ -110,7 +110,7 @@ func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed n
 		if suspension.InForce() {
 			return s.noteDifference(tx, after, observed, suspension)
 		}
-		if older, err := tx.Older(); older || err != nil {
+		if restored, err := tx.WasRestored(); restored || err != nil {
 			return err // the machine is read again
 		}
 		if before >= s.cfg.Tries {

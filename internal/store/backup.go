@@ -15,8 +15,8 @@ import (
 // Backup writes a copy of the SQLite database in dir to file and returns what the copy holds. It
 // needs no lock, so an engine may run on dir meanwhile. The copy has every write that was answered
 // before the call of Backup, and of each later write all or nothing. The copy carries a mark by
-// which an engine knows that it is a copy, see Tx.Sign. Backup checks the copy before it gives it
-// its name. The copy has mode 0600 and is on disk when Backup returns.
+// which an engine knows that it is a copy, see Tx.CountUse. Backup checks the copy before it gives
+// it its name. The copy has mode 0600 and is on disk when Backup returns.
 //
 // An existing file is an error unless overwrite is set. After an error, or when ctx ends, file is
 // what it was before.

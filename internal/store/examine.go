@@ -20,8 +20,8 @@ type Contents struct {
 	Size   int64 // bytes
 	Schema int64 // version of the last migration
 
-	marked   bool      // the file has the mark of a copy
-	lastSign time.Time // when an engine last registered in it; zero for never
+	marked         bool      // the file has the mark of a copy
+	lastRegistered time.Time // when an engine last registered in it; zero for never
 }
 
 // ownTables are tables that the database of an engine has in every version.
@@ -52,11 +52,11 @@ func examine(ctx context.Context, path string) (contents Contents, err error) {
 	if contents.Schema, err = knownSchema(ctx, db); err != nil {
 		return contents, err
 	}
-	var lastSign int64
+	var lastRegistered int64
 	err = db.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM nodes), (SELECT user_version <> 0 FROM pragma_user_version), (SELECT coalesce(max(updated_at), 0) FROM conductors)").
-		Scan(&contents.Nodes, &contents.marked, &lastSign)
-	if lastSign > 0 {
-		contents.lastSign = time.UnixMicro(lastSign)
+		Scan(&contents.Nodes, &contents.marked, &lastRegistered)
+	if lastRegistered > 0 {
+		contents.lastRegistered = time.UnixMicro(lastRegistered)
 	}
 	return contents, plain(err)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-// A database can be put back to an earlier state, and machines cannot. So engines sign the database
-// from time to time, and remember the number of signatures outside of the database: for a data
-// folder in its lock file, which is no part of the database, and for PostgreSQL in the memory of
-// the process. A database with fewer signatures than that is an older one.
+// A database can be put back to an earlier state, and machines cannot. So engines count in the
+// database from time to time that they use it, and keep the count outside of the database, too: for
+// a data folder in its lock file, which is no part of the database, and for PostgreSQL in the
+// memory of the process. A database with a lower count than that is an older one.
 //
 // Two kinds of copies give themselves away. The file of a backup has the time of the backup in its
 // header, as SQLite's user_version; a running database never has one. On PostgreSQL the row of the
-// signature names the transaction that wrote it. Whatever fills the tables from a dump writes that
+// count names the transaction that wrote it. Whatever fills the tables from a dump writes that
 // row in a transaction of its own.
 
 // Copied says that a database is a copy of an older state.
@@ -30,31 +30,31 @@ type Copied struct {
 	How string // what gives it away, for people; goes on after "because", without a period
 }
 
-// memory keeps, outside of a database, how often the database was signed.
-type memory interface {
-	// recall returns 0 when nothing is remembered.
-	recall() int64
-	remember(signatures int64)
+// useCounter keeps the count of a database outside of the database.
+type useCounter interface {
+	// load returns 0 when no count is kept.
+	load() int64
+	store(count int64)
 }
 
-// ahead is added to the signatures of a database that was found to be a copy. Other processes may
-// remember a few signatures more than the one that found it out. ahead takes the copy past all of
-// them.
-const ahead = 1_000_000
+// copyMargin is added to the count of a database that was found to be a copy. Other processes may
+// keep a slightly higher count than the one that found it out. copyMargin takes the copy past all
+// of them.
+const copyMargin = 1_000_000
 
-// Sign notes that an engine uses the database. It returns what gives the database away as a copy of
-// an older state, or nil. It reports a copy only once, so what follows from that has to be stored
-// in the same commit.
-func (tx *Tx) Sign() (*Copied, error) {
+// CountUse counts that an engine uses the database. It returns what gives the database away as a
+// copy of an older state, or nil. It reports a copy only once, so what follows from that has to be
+// stored in the same commit.
+func (tx *Tx) CountUse() (*Copied, error) {
 	if err := tx.LockBound("lineage"); err != nil {
 		return nil, err
 	}
-	var signatures, intact int64
+	var count, intact int64
 	query := "SELECT signatures, 1 FROM lineage WHERE id = 1"
 	if tx.shared != nil {
 		query = "SELECT signatures, CASE WHEN written_in = xmin::text THEN 1 ELSE 0 END FROM lineage WHERE id = 1"
 	}
-	found, err := tx.one(query, nil, &signatures, &intact)
+	found, err := tx.one(query, nil, &count, &intact)
 	if err != nil {
 		return nil, err
 	}
@@ -62,23 +62,23 @@ func (tx *Tx) Sign() (*Copied, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := tx.memory.recall()
+	known := tx.counter.load()
 	switch {
 	case copied != nil:
 	case found && intact == 0:
 		copied = &Copied{How: "its tables were filled from a dump"}
-	case signatures < known && (found || tx.hasNodes()):
+	case count < known && (found || tx.hasNodes()):
 		copied = &Copied{How: "an engine has seen it in a later state before"}
 	}
-	next := max(signatures, known) + 1
+	next := max(count, known) + 1
 	if copied != nil {
-		next += ahead
-		if err := tx.reviveConductors(); err != nil {
+		next += copyMargin
+		if err := tx.resetRegistrationTimes(); err != nil {
 			return nil, err
 		}
 	} else {
-		// The commit of this signature may fail, but the previous signature is on disk.
-		tx.memory.remember(signatures)
+		// The commit of this count may fail, but the previous count is on disk.
+		tx.counter.store(count)
 	}
 	writtenIn := "NULL"
 	if tx.shared != nil {
@@ -88,36 +88,36 @@ func (tx *Tx) Sign() (*Copied, error) {
 		") ON CONFLICT (id) DO UPDATE SET signatures = excluded.signatures, written_in = excluded.written_in", next)
 }
 
-// reviveConductors has the conductors of a copy count as alive from now on. That they were silent
-// since the copy was taken says nothing, and each gets its time to register again. A data folder
-// has no conductor besides the one that uses it.
-func (tx *Tx) reviveConductors() error {
+// resetRegistrationTimes has the conductors of a copy count as alive from now on. That they were
+// silent since the copy was taken says nothing, and each gets its time to register again. A data
+// folder has no conductor besides the one that uses it.
+func (tx *Tx) resetRegistrationTimes() error {
 	if tx.shared == nil {
 		return nil
 	}
 	return tx.exec("UPDATE conductors SET updated_at = ?", tx.Now().UnixMicro())
 }
 
-// Older reports whether the database was put back to an older state under a running engine. The
-// next signature will report that as a copy. Until then the engine begins nothing that the database
-// asks for, and Store.Older tells that a signature is due. Older is always false for a data folder,
-// because it is locked while an engine runs.
-func (tx *Tx) Older() (bool, error) {
+// WasRestored reports whether the database was put back to an older state under a running engine.
+// The next CountUse will report that as a copy. Until then the engine begins nothing that the
+// database asks for, and Store.RestorationFound tells that CountUse is due. WasRestored is always
+// false for a data folder, because it is locked while an engine runs.
+func (tx *Tx) WasRestored() (bool, error) {
 	if tx.shared == nil {
 		return false, nil
 	}
-	// The first trip to the server, which now makes if it was not made yet, reads the signatures.
+	// The first trip to the server, which now makes if it was not made yet, reads the count.
 	if tx.shared.now(); tx.shared.session.cause != nil {
 		return false, tx.shared.session.cause
 	}
-	older := tx.shared.signatures < tx.memory.recall()
-	if older {
+	restored := tx.shared.useCount < tx.counter.load()
+	if restored {
 		select {
-		case tx.shared.writer.older <- struct{}{}:
+		case tx.shared.writer.restored <- struct{}{}:
 		default: // the engine knows already
 		}
 	}
-	return older, nil
+	return restored, nil
 }
 
 // hasNodes reports whether there is a node: a new database has none.
@@ -141,7 +141,7 @@ func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
 		return 0, err
 	}
 	err = s.Write(ctx, func(tx *Tx) error {
-		if _, err := tx.Sign(); err != nil { // Sign reports a copy only once, which is here
+		if _, err := tx.CountUse(); err != nil { // CountUse reports a copy only once, which is here
 			return err
 		}
 		if _, _, err := tx.Suspend(node.Restored, "ingot engine mark-restored has said so"); err != nil {
@@ -173,33 +173,33 @@ func markStatement(at time.Time) string {
 
 func timeOfMark(mark int64) time.Time { return time.Unix(int64(uint32(mark)), 0).UTC() }
 
-// folderMemory is the lock file of a data folder.
-type folderMemory struct{ file *os.File }
+// folderCounter is the lock file of a data folder.
+type folderCounter struct{ file *os.File }
 
-// memorySize is the length of a number in a lock file: always the same, so that it is
+// counterSize is the length of a number in a lock file: always the same, so that it is
 // written in place and a crash leaves the old one or the new one.
-const memorySize = 20
+const counterSize = 20
 
-func (m folderMemory) recall() int64 {
-	text := make([]byte, memorySize)
-	if _, err := m.file.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
+func (c folderCounter) load() int64 {
+	text := make([]byte, counterSize)
+	if _, err := c.file.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
 		return 0
 	}
-	signatures, err := strconv.ParseInt(strings.Trim(string(text), " \n\x00"), 10, 64)
+	count, err := strconv.ParseInt(strings.Trim(string(text), " \n\x00"), 10, 64)
 	if err != nil {
-		return 0 // nothing is remembered yet
+		return 0 // no count is kept yet
 	}
-	return signatures
+	return count
 }
 
-// remember ignores a number that cannot be written. An older copy is then recognized by an older
+// store ignores a number that cannot be written. An older copy is then recognized by an older
 // number.
-func (m folderMemory) remember(signatures int64) {
-	_, _ = m.file.WriteAt(fmt.Appendf(nil, "%*d\n", memorySize-1, signatures), 0)
+func (c folderCounter) store(count int64) {
+	_, _ = c.file.WriteAt(fmt.Appendf(nil, "%*d\n", counterSize-1, count), 0)
 }
 
-// processMemory lasts as long as the process.
-type processMemory struct{ signatures atomic.Int64 }
+// processCounter lasts as long as the process.
+type processCounter struct{ count atomic.Int64 }
 
-func (m *processMemory) recall() int64             { return m.signatures.Load() }
-func (m *processMemory) remember(signatures int64) { m.signatures.Store(signatures) }
+func (c *processCounter) load() int64       { return c.count.Load() }
+func (c *processCounter) store(count int64) { c.count.Store(count) }

@@ -16,12 +16,12 @@ import (
 	"github.com/ingot-metal/ingot/internal/store/storetest"
 )
 
-// sign signs a database and returns what shows that it is a copy, "" if nothing does.
-func sign(t *testing.T, s *store.Store) (how string) {
+// countUse counts a use of a database and returns what shows that it is a copy, "" if nothing does.
+func countUse(t *testing.T, s *store.Store) (how string) {
 	t.Helper()
 	err := s.Write(t.Context(), func(tx *store.Tx) error {
 		how = ""
-		copied, err := tx.Sign()
+		copied, err := tx.CountUse()
 		if copied != nil {
 			how = copied.How
 		}
@@ -33,13 +33,13 @@ func sign(t *testing.T, s *store.Store) (how string) {
 	return how
 }
 
-// run signs the database of a folder as often as an engine that runs for a while.
-func run(t *testing.T, dir string, signatures int) (how string) {
+// run counts uses of the database of a folder as often as an engine that runs for a while.
+func run(t *testing.T, dir string, count int) (how string) {
 	t.Helper()
 	s := open(t, dir, nil)
-	how = sign(t, s)
-	for range signatures - 1 {
-		if again := sign(t, s); again != "" {
+	how = countUse(t, s)
+	for range count - 1 {
+		if again := countUse(t, s); again != "" {
 			t.Errorf("told later: %s", again)
 		}
 	}
@@ -57,12 +57,12 @@ func wantCopy(t *testing.T, how, want string) {
 func TestABackupIsKnownHoweverItIsPutBack(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
-	sign(t, s)
+	countUse(t, s)
 	file := filepath.Join(t.TempDir(), "backup.db")
 	if _, err := store.Backup(t.Context(), dir, file, false); err != nil {
 		t.Fatal(err)
 	}
-	wantCopy(t, sign(t, s), "") // the database itself is none
+	wantCopy(t, countUse(t, s), "") // the database itself is none
 	closeStore(t, s)
 	restored, byHand := t.TempDir(), t.TempDir()
 	if _, err := store.Restore(t.Context(), file, restored, restoredAt); err != nil {
@@ -130,7 +130,7 @@ func TestACopyThatNobodyKnowsIsMarked(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		wantCopy(t, sign(t, s), "")
+		wantCopy(t, countUse(t, s), "")
 		if err := s.Read(t.Context(), func(tx *store.Tx) error {
 			suspension, err := tx.Suspension()
 			if suspension.Reason != node.Restored {
@@ -153,7 +153,7 @@ func TestAnOlderFileInTheSameFolderIsKnown(t *testing.T) {
 	wantCopy(t, run(t, dir, 1), "in a later state")
 	wantCopy(t, run(t, dir, 1), "")
 
-	if err := os.Remove(filepath.Join(dir, "ingot.lock")); err != nil { // then nobody remembers
+	if err := os.Remove(filepath.Join(dir, "ingot.lock")); err != nil { // then no count is kept
 		t.Fatal(err)
 	}
 	copyTo(t, older, filepath.Join(dir, "ingot.db"))
@@ -177,17 +177,17 @@ func TestTablesFromADumpAreKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	wantCopy(t, sign(t, s), "")
-	wantCopy(t, sign(t, s), "")
+	wantCopy(t, countUse(t, s), "")
+	wantCopy(t, countUse(t, s), "")
 	storetest.Dump(t, original, restored)
 	again, err := store.Open(t.Context(), store.Options{URL: restored})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	wantCopy(t, sign(t, again), "from a dump")
-	wantCopy(t, sign(t, again), "")
-	wantCopy(t, sign(t, s), "")
+	wantCopy(t, countUse(t, again), "from a dump")
+	wantCopy(t, countUse(t, again), "")
+	wantCopy(t, countUse(t, s), "")
 }
 
 func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
@@ -198,7 +198,7 @@ func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
 	}
 	defer s.Close()
 	for range 3 {
-		wantCopy(t, sign(t, s), "")
+		wantCopy(t, countUse(t, s), "")
 	}
 	n := createNode(t, s, "with-work")
 	back := "UPDATE lineage SET signatures = 1, written_in = pg_current_xact_id()::xid::text"
@@ -219,8 +219,8 @@ func TestADatabaseThatGoesBackUnderAnEngineIsKnown(t *testing.T) {
 	if claimed := claim(); len(claimed) > 0 {
 		t.Errorf("claimed %+v before anybody was told that the database is older", *claimed[0])
 	}
-	wantCopy(t, sign(t, s), "in a later state")
-	wantCopy(t, sign(t, s), "")
+	wantCopy(t, countUse(t, s), "in a later state")
+	wantCopy(t, countUse(t, s), "")
 	if claimed := claim(); len(claimed) != 1 {
 		t.Errorf("claimed %d pieces of work afterwards, want 1", len(claimed))
 	}
@@ -237,18 +237,18 @@ func TestADatabaseThatGoesBackUnderSeveralEnginesIsToldOfOnce(t *testing.T) {
 		defer s.Close()
 		engines = append(engines, s)
 	}
-	for range 3 { // each remembers one more than the one before
+	for range 3 { // each keeps a count one higher than the one before
 		for _, s := range engines {
-			wantCopy(t, sign(t, s), "")
+			wantCopy(t, countUse(t, s), "")
 		}
 	}
 	for range 3 {
 		storetest.GoBack(t, url)
 	}
-	wantCopy(t, sign(t, engines[0]), "in a later state")
+	wantCopy(t, countUse(t, engines[0]), "in a later state")
 	for range 2 {
-		for _, s := range slices.Backward(engines) { // first the one that remembers the most
-			wantCopy(t, sign(t, s), "")
+		for _, s := range slices.Backward(engines) { // first the one with the highest count
+			wantCopy(t, countUse(t, s), "")
 		}
 	}
 }
@@ -277,19 +277,19 @@ func TestConductorsOfACopyHaveTheirTimeToShowLife(t *testing.T) {
 		}
 	}
 	for range 3 {
-		wantCopy(t, sign(t, s), "")
+		wantCopy(t, countUse(t, s), "")
 	}
 	clock.Advance(time.Hour)
 	wantAlive(false)
-	wantCopy(t, sign(t, s), "")
+	wantCopy(t, countUse(t, s), "")
 	wantAlive(false)
 	for range 2 {
 		storetest.GoBack(t, url)
 	}
-	wantCopy(t, sign(t, s), "in a later state")
+	wantCopy(t, countUse(t, s), "in a later state")
 	wantAlive(true)
 	clock.Advance(aliveFor + time.Second)
-	wantCopy(t, sign(t, s), "")
+	wantCopy(t, countUse(t, s), "")
 	wantAlive(false)
 }
 
@@ -302,9 +302,9 @@ func TestAnEmptyDatabaseInAFolderThatRemembersIsNoCopy(t *testing.T) {
 	wantCopy(t, run(t, dir, 1), "")
 }
 
-// TestASignatureThatWasNotCommittedRemembersNothing signs a copy twice. Because the first signature
-// is not committed, the second one reports the copy again.
-func TestASignatureThatWasNotCommittedRemembersNothing(t *testing.T) {
+// TestACountThatWasNotCommittedIsNotKept counts in a copy twice. Because the first count is not
+// committed, the second one reports the copy again.
+func TestACountThatWasNotCommittedIsNotKept(t *testing.T) {
 	dir := t.TempDir()
 	run(t, dir, 2)
 	older := filepath.Join(t.TempDir(), "older")
@@ -313,15 +313,15 @@ func TestASignatureThatWasNotCommittedRemembersNothing(t *testing.T) {
 	copyTo(t, older, filepath.Join(dir, "ingot.db"))
 	s := open(t, dir, nil)
 	err := s.Write(t.Context(), func(tx *store.Tx) error {
-		if _, err := tx.Sign(); err != nil {
+		if _, err := tx.CountUse(); err != nil {
 			t.Error(err)
 		}
 		return context.Canceled
 	})
 	if err == nil {
-		t.Fatal("the signature was committed")
+		t.Fatal("the count was committed")
 	}
-	wantCopy(t, sign(t, s), "in a later state")
+	wantCopy(t, countUse(t, s), "in a later state")
 }
 
 func copyTo(t *testing.T, from, to string) {

@@ -254,7 +254,7 @@ func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error)
 
 func (p *postgres) now() time.Time { return p.clock.now() }
 
-func (p *postgres) toldOlder() <-chan struct{} { return p.older }
+func (p *postgres) restorationFound() <-chan struct{} { return p.restored }
 
 func (p *postgres) ping(ctx context.Context) error {
 	if err := p.reads.Ping(ctx); err != nil {

@@ -56,15 +56,15 @@ const (
 // locks what it reads and bases decisions on (locks.go). The server combines the flushes of
 // simultaneous commits by itself.
 type postgresWriter struct {
-	pool    *pgxpool.Pool
-	slots   chan struct{}   // one for each write that has a connection
-	waiting chan struct{}   // one for each of them that may wait long for a lock
-	rows    *keylimit.Limit // limits writes that begin with a lock on the same row
-	clock   *serverClock
-	texts   *statementTexts
-	memory  processMemory
-	older   chan struct{} // see Store.Older
-	faults  *faultPoints
+	pool     *pgxpool.Pool
+	slots    chan struct{}   // one for each write that has a connection
+	waiting  chan struct{}   // one for each of them that may wait long for a lock
+	rows     *keylimit.Limit // limits writes that begin with a lock on the same row
+	clock    *serverClock
+	texts    *statementTexts
+	counter  processCounter
+	restored chan struct{} // see Store.RestorationFound
+	faults   *faultPoints
 
 	mu      sync.Mutex
 	closed  chan struct{} // closed when no more writes may begin
@@ -74,7 +74,7 @@ type postgresWriter struct {
 func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
 		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
-		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, older: make(chan struct{}, 1), closed: make(chan struct{}),
+		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, restored: make(chan struct{}, 1), closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}}, faults: newFaultPoints(),
 	}
 }
@@ -196,17 +196,17 @@ type postgresWrite struct {
 	release func()    // frees the row that it began with; nil without one
 	id      string    // ID of the transaction for pg_xact_status; empty before the first trip
 	at      time.Time // by the database's clock; zero before the first trip
-	// signatures is how often the database was signed when the write began, see Tx.Older.
-	signatures int64
-	changes    bool
-	last       bool // true for the last attempt
+	// useCount is the count of the database when the write began, see Tx.WasRestored.
+	useCount int64
+	changes  bool
+	last     bool // true for the last attempt
 
 	keys map[string]int64 // reserved keys by table
 }
 
 // beginWrite and enterWrite begin a write. The lock keeps out migrations, and processes of the
 // previous version, which take this lock exclusively while they write. The time is read after the
-// wait for the lock. The signatures are those of the database (lineage.go), -1 when the tables were
+// wait for the lock. The count is that of the database (lineage.go), -1 when the tables were
 // filled from a dump. The isolation level is read committed: each statement sees what was committed
 // before it began, so a read after a lock sees the state that the lock protects.
 const (
@@ -226,7 +226,7 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout+"'")
 	}
 	t.session.queue(t.began, enterWrite)
-	tx := &Tx{begin: t.now, db: &t.session, lateCommit: longestWrite, takesLists: true, shared: t, memory: &t.writer.memory, beforeChange: func() error {
+	tx := &Tx{begin: t.now, db: &t.session, lateCommit: longestWrite, takesLists: true, shared: t, counter: &t.writer.counter, beforeChange: func() error {
 		t.changes = true
 		return nil
 	}}
@@ -315,7 +315,7 @@ func (t *postgresWrite) connect() error {
 // began reads the answer to enterWrite.
 func (t *postgresWrite) began(r row) error {
 	var micros int64
-	if err := r.Scan(&micros, &t.id, &t.signatures); err != nil {
+	if err := r.Scan(&micros, &t.id, &t.useCount); err != nil {
 		return fmt.Errorf("read the time and the signatures of the database: %w", err)
 	}
 	t.at = t.writer.clock.measured(time.UnixMicro(micros).UTC())

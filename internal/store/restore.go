@@ -33,7 +33,7 @@ type Restored struct {
 // Restore replaces the SQLite database in dir, which no engine may be using, by a backup. It first
 // checks the backup, drops its leases, because their owners do not work on this database, and marks
 // it as a copy if it is not marked yet. The engine that starts on it recognizes the copy by the
-// mark, see Tx.Sign.
+// mark, see Tx.CountUse.
 //
 // The change is a single rename. So after an error, the end of ctx or the death of the process, dir
 // has either the old database or the new one. The old one stays beside it under a name with the
@@ -113,10 +113,10 @@ func prepare(ctx context.Context, path string, at time.Time) (contents Contents,
 	if contents.marked {
 		return contents, syncFile(path)
 	}
-	if contents.lastSign.IsZero() {
-		contents.lastSign = at
+	if contents.lastRegistered.IsZero() {
+		contents.lastRegistered = at
 	}
-	if err := changeFile(ctx, path, markStatement(contents.lastSign)); err != nil {
+	if err := changeFile(ctx, path, markStatement(contents.lastRegistered)); err != nil {
 		return contents, fmt.Errorf("mark it as a copy: %w", err)
 	}
 	return contents, syncFile(path)

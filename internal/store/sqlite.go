@@ -41,7 +41,7 @@ func openSQLite(ctx context.Context, opts Options) (*sqlite, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openLocked(ctx, opts, folderMemory{lock})
+	s, err := openLocked(ctx, opts, folderCounter{lock})
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -49,7 +49,7 @@ func openSQLite(ctx context.Context, opts Options) (*sqlite, error) {
 	return s, nil
 }
 
-func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
+func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite, error) {
 	clock := opts.Clock
 	if clock == nil {
 		clock = time.Now
@@ -66,7 +66,7 @@ func openLocked(ctx context.Context, opts Options, m memory) (*sqlite, error) {
 	if err := migrateSQLite(ctx, uri); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), conn.close())
 	}
-	w := &sqliteWriter{conn: conn, clock: clock, memory: m, faults: newFaultPoints()}
+	w := &sqliteWriter{conn: conn, clock: clock, counter: counter, faults: newFaultPoints()}
 	return &sqlite{
 		writer: newWriter(w.commit), writes: w,
 		reads: newSQLiteReader(max(3, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),
@@ -102,7 +102,7 @@ func (s *sqlite) read(ctx context.Context, fn func(*Tx) error) error {
 
 func (s *sqlite) now() time.Time { return s.clock() }
 
-func (s *sqlite) toldOlder() <-chan struct{} { return nil } // nobody can replace it: its folder is locked
+func (s *sqlite) restorationFound() <-chan struct{} { return nil } // nobody can replace it: its folder is locked
 
 func (s *sqlite) ping(ctx context.Context) error {
 	return s.read(ctx, func(tx *Tx) error {

@@ -9,12 +9,12 @@ import (
 // sqliteWriter runs all writes of a SQLite database on one connection. The requests of a group
 // share one database transaction. Only the goroutine of its writer uses it.
 type sqliteWriter struct {
-	conn   *sqliteConn
-	clock  func() time.Time
-	memory memory
-	faults *faultPoints
-	note   commitNote // note of the running transaction
-	epochs grantedEpochs
+	conn    *sqliteConn
+	clock   func() time.Time
+	counter useCounter
+	faults  *faultPoints
+	note    commitNote // note of the running transaction
+	epochs  grantedEpochs
 
 	callers int           // callers in the last group, and those who came meanwhile
 	took    time.Duration // duration of the last commit
@@ -120,7 +120,7 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 		return err
 	}
 	touched := false
-	tx := &Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, memory: w.memory, epochs: &w.epochs, beforeChange: func() error {
+	tx := &Tx{now: w.clock(), db: &sqliteSession{conn: w.conn}, counter: w.counter, epochs: &w.epochs, beforeChange: func() error {
 		if touched {
 			return nil
 		}

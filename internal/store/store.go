@@ -49,7 +49,7 @@ type engine interface {
 	readSingle(ctx context.Context, fn func(*Tx) error) error
 	ping(ctx context.Context) error
 	now() time.Time
-	toldOlder() <-chan struct{}
+	restorationFound() <-chan struct{}
 	close() error
 }
 
@@ -75,9 +75,10 @@ func (s *Store) Close() error { return s.db.close() }
 // Now returns the time by the database's clock, which also measures leases.
 func (s *Store) Now() time.Time { return s.db.now() }
 
-// Older receives when a write has found that the database is older than it was before, so that the
-// engine calls Tx.Sign at once. It is nil for a database that nobody can replace while it is open.
-func (s *Store) Older() <-chan struct{} { return s.db.toldOlder() }
+// RestorationFound receives when a write has found that the database is older than it was before,
+// so that the engine calls Tx.CountUse at once. It is nil for a database that nobody can replace
+// while it is open.
+func (s *Store) RestorationFound() <-chan struct{} { return s.db.restorationFound() }
 
 // Write runs fn in a transaction and returns after the commit is on disk. When fn returns an error,
 // Write stores nothing and returns that error. fn must not wait for anything, because other writes

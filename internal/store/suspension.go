@@ -95,11 +95,11 @@ func (tx *Tx) forgetLeases() error {
 	if err := tx.endLeases("epoch <> ?", 0); err != nil {
 		return err
 	}
-	ahead := tx.Now().UnixMilli()
+	floor := tx.Now().UnixMilli()
 	if tx.shared != nil {
-		return tx.exec("SELECT setval('leases_epoch_seq', greatest(nextval('leases_epoch_seq'), ?::bigint))", ahead)
+		return tx.exec("SELECT setval('leases_epoch_seq', greatest(nextval('leases_epoch_seq'), ?::bigint))", floor)
 	}
-	return tx.raiseEpochs(ahead)
+	return tx.raiseEpochs(floor)
 }
 
 // ofSuspended is the condition that a node's work is suspended.

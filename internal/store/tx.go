@@ -22,9 +22,9 @@ type Tx struct {
 	// lateCommit is how long after its time a write may still be committed; 0 where keys grow in
 	// the order of commits.
 	lateCommit time.Duration
-	// memory remembers, outside the database, how often the database was signed.
-	memory memory
-	note   commitNote
+	// counter keeps the count of the database outside of it, see CountUse.
+	counter useCounter
+	note    commitNote
 	// epochs are the epochs granted so far; nil where the database itself never grants an epoch
 	// twice.
 	epochs *grantedEpochs

@@ -101,7 +101,7 @@ func (s WorkScope) condition() (condition string, args []any) {
 // ClaimWork takes up to limit pieces of due work in a scope whose nodes nobody works on, and leases
 // the nodes to holder. It first ends expired leases, except those that are Held, or that belong to
 // others if the scope has Spare. It leaves out work that another write has locked. In a database
-// that is Older it claims nothing.
+// that WasRestored it claims nothing.
 func (tx *Tx) ClaimWork(holder string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
 	if err := tx.endExpired(holder, scope); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (tx *Tx) ClaimWork(holder string, ttl time.Duration, limit int, scope WorkS
 	if err != nil || len(nodes) == 0 {
 		return nil, err
 	}
-	if older, err := tx.Older(); older || err != nil {
+	if restored, err := tx.WasRestored(); restored || err != nil {
 		return nil, err
 	}
 	var claimed []*Work

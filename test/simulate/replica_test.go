@@ -297,7 +297,7 @@ func (d *database) Now() time.Time { return d.r.w.db.Now() }
 
 func (d *database) Ping(ctx context.Context) error { return d.r.w.db.Ping(ctx) }
 
-func (d *database) Older() <-chan struct{} { return d.r.w.db.Older() }
+func (d *database) RestorationFound() <-chan struct{} { return d.r.w.db.RestorationFound() }
 
 // logs keeps what the replicas log, for runs that fail.
 func (w *world) logs(name string) slog.Handler {
