@@ -76,7 +76,7 @@ func TestAllocationsWaitForANodeUnderWorkButNotForever(t *testing.T) {
 		t.Errorf("got %+v, want an error with a reason", a)
 	}
 	next := w.ask(w.Conductor)
-	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	w.wakeAllocator()
 	if a := w.allocated(next); a.NodeUUID != n.UUID {
 		t.Errorf("got %+v, want node %s", a, n.UUID)

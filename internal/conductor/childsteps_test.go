@@ -204,7 +204,7 @@ func TestStepWaitsForAChildThatIsUnderOtherWork(t *testing.T) {
 	lease := w.lease(children[0], "somebody")
 	w.send(parent, "clean", with(onChildren("power.power_on")))
 	w.eventually("the work to be put off", func() bool { return w.nextDue() > 0 && w.stored(parent.UUID).Lease == (node.Lease{}) })
-	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	w.pass(time.Minute)
 	w.awaitWorkDone()
 	w.arrive(parent, node.Manageable)

@@ -181,7 +181,7 @@ func (c *Conductor) Start(ctx context.Context) error {
 		if copied, err = c.countUse(tx); err != nil {
 			return err
 		}
-		if err := tx.DropLeases(c.cfg.Hostname); err != nil {
+		if err := tx.EndLeasesKeepBusy(c.cfg.Hostname); err != nil {
 			return err
 		}
 		at = tx.Now()

@@ -39,7 +39,7 @@ func (d *discovered) room(tx *store.Tx, limit int) (int, error) {
 	if err != nil || left >= countBelow {
 		return left, err
 	}
-	if err := tx.LockBound("auto_discovery.max_nodes"); err != nil {
+	if err := tx.LockName("auto_discovery.max_nodes"); err != nil {
 		return 0, err
 	}
 	return d.left(tx, limit, true)

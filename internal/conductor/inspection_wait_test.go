@@ -18,7 +18,7 @@ func TestPostWaitsForTheNode(t *testing.T) {
 	var hold fairqueue.Hold
 	hold.Add(func() {
 		given++
-		w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+		w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	})
 	answer, err := w.ContinueInspection(fairqueue.With(t.Context(), &hold), node.InspectionPost{Body: m.body()})
 	if err != nil || answer.Node.UUID != n.UUID {

@@ -208,7 +208,7 @@ func hangingCall(t *testing.T, w *world, changes ...func(*Config)) (m *standIn, 
 func (w *world) loseLease(n *node.Node) {
 	w.t.Helper()
 	lease := w.stored(n.UUID).Lease
-	w.write(func(tx *store.Tx) error { return tx.EndLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseAndBusy(lease) })
 }
 
 func TestCallEndsWhenTheRenewalOfItsLeaseFails(t *testing.T) {

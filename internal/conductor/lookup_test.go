@@ -235,7 +235,7 @@ func TestLookupAndHeartbeatOfALockedNodeAreRetried(t *testing.T) {
 	_, err := w.lookUp(m.macs...)
 	wantAs[*node.LockedError](t, err)
 	wantAs[*node.LockedError](t, w.Heartbeat(t.Context(), n.UUID, beat(token)))
-	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	if err := w.Heartbeat(t.Context(), n.UUID, beat(token)); err != nil {
 		t.Error(err)
 	}

@@ -136,7 +136,7 @@ func TestUpdateWaitsForTheEndOfWork(t *testing.T) {
 		})
 	}()
 	<-tried // it found the node locked
-	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	if err := <-done; err != nil {
 		t.Errorf("update: %v, want it done after the work", err)
 	}
@@ -283,7 +283,7 @@ func TestPortsAreCreatedChangedAndDeleted(t *testing.T) {
 	lease := w.lease(n, "conductor-2")
 	wantAs[*node.LockedError](t, w.DeletePort(t.Context(), p.UUID))
 	w.addPort(n, "02:00:00:00:00:03") // allowed under work
-	w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 
 	w.write(func(tx *store.Tx) error {
 		bound := *stored

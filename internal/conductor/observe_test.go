@@ -64,7 +64,7 @@ func TestObserverGetsOutcomesOfWork(t *testing.T) {
 		})
 		c.runner.Enqueue(j)
 		if kind == workClean {
-			w.write(func(tx *store.Tx) error { return tx.DropLeases("conductor-1") })
+			w.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy("conductor-1") })
 		}
 		if kind == workService {
 			w.write(func(tx *store.Tx) error { return tx.DeleteNode(n) })
@@ -164,11 +164,11 @@ func TestObserverGetsWaitsOfRequests(t *testing.T) {
 				return nil
 			}
 			if times == 0 {
-				w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+				w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 			}
 			return &node.LockedError{Node: n.UUID}
 		})
-		w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+		w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	}
 	if diff := cmp.Diff([]string{"waited true", "waited false"}, observer.notices); diff != "" {
 		t.Errorf("notices (-want +got):\n%s", diff)

@@ -185,7 +185,7 @@ func (c *Conductor) endSuspended(ctx context.Context, ident, user string, end fu
 		if err := tx.UpdateNode(before, &after); err != nil {
 			return err
 		}
-		return tx.ReleaseLease(before.Lease)
+		return tx.EndLeaseKeepBusy(before.Lease)
 	})
 	if err != nil {
 		return err

@@ -499,7 +499,7 @@ func TestAllocationsFromBeforeARestoreWait(t *testing.T) {
 			w.t.Fatal(err)
 		}
 		old = w.ask(w.idle("conductor-9"))
-		w.write(func(tx *store.Tx) error { return tx.DropLeases("nobody") })
+		w.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy("nobody") })
 	})
 	w.free()
 	w.free()

@@ -207,7 +207,7 @@ func (c *Conductor) roomForCleaning(tx *store.Tx) error {
 }
 
 func room(tx *store.Tx, what, key string, limit int, states []node.State) error {
-	if err := tx.LockBound(key); err != nil {
+	if err := tx.LockName(key); err != nil {
 		return err
 	}
 	busy, err := tx.CountStates(states...)

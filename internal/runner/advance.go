@@ -307,13 +307,13 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 		if err := tx.FinishWork(&p.work); err != nil {
 			return err
 		}
-		return tx.EndLease(p.work.Lease)
+		return tx.EndLeaseAndBusy(p.work.Lease)
 	}
 	p.work.Checkpoint = p.cp.encode()
 	if err := tx.CheckpointWork(&p.work); err != nil || keeps {
 		return err
 	}
-	return tx.EndLease(p.work.Lease)
+	return tx.EndLeaseAndBusy(p.work.Lease)
 }
 
 // stored updates the session with what was committed; asked is when the commit was requested.

@@ -129,5 +129,5 @@ func (s *session) dropChild(tx *store.Tx, p *progress) error {
 		return nil
 	}
 	p.child, p.cp.ChildEpoch = true, 0
-	return tx.EndLease(s.j.child) // every call has returned
+	return tx.EndLeaseAndBusy(s.j.child) // every call has returned
 }

@@ -53,7 +53,7 @@ func (r *Runner) WakeClaim() {
 // ClaimDue claims due work, as much as there is room for, and returns how long to wait before the
 // next call.
 func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
-	r.uptime.tick(time.Now(), r.cfg.LeaseTTL)
+	r.listening.tick(time.Now(), r.cfg.LeaseTTL)
 	nextDue, delayed := r.queue.addDue(r.db.Now())
 	toFill := r.queue.lanesToFill(time.Now())
 	if len(toFill) == 0 {
@@ -64,7 +64,7 @@ func (r *Runner) ClaimDue(ctx context.Context) time.Duration {
 		claimed, err := r.claimRows(ctx, toFill)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			r.uptime.interrupt()
+			r.listening.interrupt()
 			r.log.Error("Work could not be claimed", "err", err)
 			return retryAfter
 		case claimed > 0:
@@ -120,9 +120,9 @@ func (r *Runner) untilDue(ctx context.Context, toFill []lane) (wait time.Duratio
 	})
 	switch {
 	case err == nil:
-		r.uptime.resume(r.db.Now())
+		r.listening.resume(r.db.Now())
 	case ctx.Err() == nil:
-		r.uptime.interrupt()
+		r.listening.interrupt()
 		r.log.Error("Next due work could not be read", "err", err)
 	}
 	return max(wait, time.Millisecond), due
@@ -135,7 +135,7 @@ func (r *Runner) untilDue(ctx context.Context, toFill []lane) (wait time.Duratio
 func (r *Runner) scope(tx *store.Tx, toFill []lane) (store.WorkScope, error) {
 	now := r.db.Now()
 	scope, err := r.conductor.Scope(tx)
-	scope.NotIDs, scope.Held, scope.Spare = r.ignored.list(now), r.leases.epochs(), r.uptime.recovering(now, r.cfg.LeaseTTL/2)
+	scope.NotIDs, scope.InUse, scope.KeepExpired = r.ignored.list(now), r.leases.epochs(), r.listening.recovering(now, r.cfg.LeaseTTL/2)
 	if len(toFill) < int(lanes) {
 		scope.Kinds = slices.DeleteFunc(r.conductor.Kinds(), func(kind store.WorkKind) bool { return !slices.Contains(toFill, r.laneOf(kind)) })
 	}

@@ -96,7 +96,7 @@ func (r *Runner) endDirect(ctx context.Context, n *node.Node, lease node.Lease, 
 					return err
 				}
 			}
-			return tx.EndLease(lease) // the call has returned
+			return tx.EndLeaseAndBusy(lease) // the call has returned
 		})
 		if !errors.Is(err, node.ErrUnavailable) || !r.pause(bounded, retryAfter) {
 			return err

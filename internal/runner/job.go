@@ -144,7 +144,7 @@ func (r *Runner) leave(ctx context.Context, j *Job, cause error) {
 	if r.ignored.add(j.work.ID, r.db.Now()) {
 		r.log.Warn("Work is left to a newer version of the engine, which has begun it", "work", j.work.Kind, "node", j.work.NodeUUID, "err", cause)
 	}
-	if err := r.db.Write(ctx, func(tx *store.Tx) error { return tx.ReleaseLease(j.work.Lease) }); err != nil && ctx.Err() == nil {
+	if err := r.db.Write(ctx, func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(j.work.Lease) }); err != nil && ctx.Err() == nil {
 		r.log.Error("Lease of work for a newer version could not be given back, it runs out", "node", j.work.NodeUUID, "err", err)
 	}
 }

@@ -114,7 +114,7 @@ func (r *Runner) RenewLeases(ctx context.Context) {
 	case err == nil:
 		r.leases.lost(lost)
 	case ctx.Err() == nil:
-		r.uptime.interrupt()
+		r.listening.interrupt()
 		r.log.Error("Leases could not be renewed", "err", err)
 	}
 }

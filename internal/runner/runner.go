@@ -98,7 +98,7 @@ type Runner struct {
 	exclusive  *exclusive
 	waiters    *waiters
 	ignored    *ignored
-	uptime     uptime
+	listening  listening
 	claim      chan struct{} // wakes claimLoop
 
 	ended    chan struct{} // closed by Stop: nothing new begins
@@ -131,10 +131,10 @@ func New(db Database, conductor Conductor, gate *Gate, cfg Config, log *slog.Log
 }
 
 // Start starts the work. The caller has already ended the leases that an earlier process of the
-// same name left, see store.Tx.DropLeases.
+// same name left, see store.Tx.EndLeasesKeepBusy.
 func (r *Runner) Start(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	r.uptime.begin(r.db.Now())
+	r.listening.begin(r.db.Now())
 	r.loops.Go(func() { r.claimLoop(ctx) })
 	r.loops.Go(func() { r.renewLoop(ctx) })
 	for l := range lanes {
@@ -182,16 +182,16 @@ func (r *Runner) giveBack(tx *store.Tx) error {
 			return err
 		}
 	}
-	return tx.DropLeases(r.cfg.Hostname)
+	return tx.EndLeasesKeepBusy(r.cfg.Hostname)
 }
 
 // Interrupted says that a write failed. Writes of heartbeats fail at the same time, so this process
 // may have missed agents.
-func (r *Runner) Interrupted() { r.uptime.interrupt() }
+func (r *Runner) Interrupted() { r.listening.interrupt() }
 
 // ListeningSince returns the time since which this process has received heartbeats without a break,
 // by the database's clock; the zero value before Start.
-func (r *Runner) ListeningSince() time.Time { return r.uptime.begun() }
+func (r *Runner) ListeningSince() time.Time { return r.listening.begun() }
 
 // stopping reports whether Stop was called.
 func (r *Runner) stopping() bool {

@@ -120,7 +120,7 @@ func (s *session) awaitAgent() (time.Duration, error) {
 	wait, err := stillWaits(s.cp, s.node, now, limit)
 	var late *timeoutError
 	if errors.As(err, &late) && s.cp.Absences < maxAbsences {
-		again := s.r.uptime.begun().Add(min(s.r.cfg.HeartbeatTimeout, s.r.cfg.CallbackTimeout))
+		again := s.r.listening.begun().Add(min(s.r.cfg.HeartbeatTimeout, s.r.cfg.CallbackTimeout))
 		if again.Sub(now) >= clockGrain {
 			s.cp.Absences++
 			return again.Sub(now), nil

@@ -86,7 +86,7 @@ func (w *waitersWorld) leaseOf(n *node.Node, owner string) (release func()) {
 		lease, err = tx.AcquireLease(n.ID, owner, time.Hour)
 		return err
 	})
-	return func() { w.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) }) }
+	return func() { w.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) }) }
 }
 
 // request asks for the node until it is free and returns how long that took, how

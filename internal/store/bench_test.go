@@ -137,7 +137,7 @@ func benchVerb(b *testing.B, s *store.Store) {
 				if err := tx.FinishWork(w); err != nil {
 					return err
 				}
-				return tx.ReleaseLease(w.Lease)
+				return tx.EndLeaseKeepBusy(w.Lease)
 			})
 		}
 	})

@@ -21,7 +21,7 @@ func (tx *Tx) CountNodesByState() (map[node.State]int, error) {
 }
 
 // CountStates returns how many nodes are in any of these provision states. A write that bases a
-// decision on the number calls LockBound first.
+// decision on the number calls LockName first.
 func (tx *Tx) CountStates(states ...node.State) (int, error) {
 	args := make([]any, len(states))
 	for i, s := range states {

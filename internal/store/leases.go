@@ -208,32 +208,32 @@ func (tx *Tx) EndBusy(lease *node.Lease) error {
 	return tx.exec("DELETE FROM leases WHERE epoch = ?", -lease.Epoch)
 }
 
-// EndLease gives the node back after the last call to its machine has ended, even if the lease has
-// ended meanwhile.
-func (tx *Tx) EndLease(lease node.Lease) error {
+// EndLeaseAndBusy gives the node back after the last call to its machine has ended, even if the
+// lease has ended meanwhile.
+func (tx *Tx) EndLeaseAndBusy(lease node.Lease) error {
 	return tx.exec("DELETE FROM leases WHERE epoch IN (?, ?)", lease.Epoch, -lease.Epoch)
 }
 
-// ReleaseLease gives the node back, but keeps it from others until the call that SetBusy stored has
-// ended. It does nothing if another lease has followed.
-func (tx *Tx) ReleaseLease(lease node.Lease) error {
-	return tx.endLeases("epoch = ?", lease.Epoch)
+// EndLeaseKeepBusy gives the node back, but keeps it from others until the call that SetBusy stored
+// has ended. It does nothing if another lease has followed.
+func (tx *Tx) EndLeaseKeepBusy(lease node.Lease) error {
+	return tx.endLeasesWhere("epoch = ?", lease.Epoch)
 }
 
-// DropLeases ends every lease of holder, like ReleaseLease. A conductor calls it when it starts,
-// because leases under its own name belong to a process that has ended.
-func (tx *Tx) DropLeases(holder string) error {
-	return tx.endLeases("owner = ?", holder)
+// EndLeasesKeepBusy ends every lease of holder, like EndLeaseKeepBusy. A conductor calls it when it
+// starts, because leases under its own name belong to a process that has ended.
+func (tx *Tx) EndLeasesKeepBusy(holder string) error {
+	return tx.endLeasesWhere("owner = ?", holder)
 }
 
 // callHolder replaces the holder of suspended work in a lease that remains only because a call is
 // still under way.
 const callHolder = "(call under way)"
 
-// endLeases ends the leases that match a condition. A row with a negative epoch belongs to nobody;
-// it only keeps others from the node while a call to its machine is under way. Another write may
-// end that call, or grant a lease, between the two statements.
-func (tx *Tx) endLeases(which string, arg any) error {
+// endLeasesWhere ends the leases that match a condition. A row with a negative epoch belongs to
+// nobody; it only keeps others from the node while a call to its machine is under way. Another
+// write may end that call, or grant a lease, between the two statements.
+func (tx *Tx) endLeasesWhere(which string, arg any) error {
 	now := tx.Now().UnixMicro()
 	if err := tx.exec("UPDATE leases SET epoch = -epoch, expires_at = busy_until, owner = CASE owner WHEN '"+node.SuspendedHolder+"' THEN '"+callHolder+"' ELSE owner END WHERE "+
 		which+" AND epoch > 0 AND busy_until > ?", arg, now); err != nil {
@@ -248,9 +248,9 @@ const expiredAtOnce = 100
 // endExpired removes expired leases, so that their work can be claimed, except those that a scope
 // keeps. It skips leases that another write has locked.
 func (tx *Tx) endExpired(holder string, scope WorkScope) error {
-	ends, epochs := tx.notHeld(scope.Held)
+	ends, epochs := tx.notInUse(scope.InUse)
 	args := []any{tx.Now().UnixMicro(), epochs}
-	if scope.Spare {
+	if scope.KeepExpired {
 		ends += " AND owner = ?"
 		args = append(args, holder)
 	}
@@ -258,14 +258,14 @@ func (tx *Tx) endExpired(holder string, scope WorkScope) error {
 		tx.locking(" FOR UPDATE SKIP LOCKED")+")", append(args, expiredAtOnce)...)
 }
 
-// notHeld returns the condition that a lease is none of these, and its argument. The text is the
+// notInUse returns the condition that a lease is none of these, and its argument. The text is the
 // same for any number of leases.
-func (tx *Tx) notHeld(held []int64) (condition string, arg any) {
-	held = append([]int64{}, held...) // an empty list instead of null
+func (tx *Tx) notInUse(inUse []int64) (condition string, arg any) {
+	inUse = append([]int64{}, inUse...) // an empty list instead of null
 	if tx.takesLists {
-		return "epoch <> ALL (CAST(? AS BIGINT[]))", held
+		return "epoch <> ALL (CAST(? AS BIGINT[]))", inUse
 	}
-	list, _ := json.Marshal(held) // numbers cannot fail
+	list, _ := json.Marshal(inUse) // numbers cannot fail
 	return "epoch NOT IN (SELECT value FROM json_each(?))", string(list)
 }
 

@@ -46,7 +46,7 @@ const copyMargin = 1_000_000
 // copy of an older state, or nil. It reports a copy only once, so what follows from that has to be
 // stored in the same commit.
 func (tx *Tx) CountUse() (*Copied, error) {
-	if err := tx.LockBound("lineage"); err != nil {
+	if err := tx.LockName("lineage"); err != nil {
 		return nil, err
 	}
 	var count, intact int64

@@ -18,7 +18,7 @@ const (
 	writeLock     = "768002, hashtext(current_schema())"
 	nameLock      = "768003, hashtext(current_schema() || '/' || $1)" // held by a session
 	addressLocks  = 768004                                            // and a hash of schema and address
-	boundLocks    = 768005                                            // and a hash of schema and name
+	nameLocks     = 768005                                            // and a hash of schema and name
 )
 
 // lock queues a statement that locks rows until the end of the write.
@@ -91,9 +91,9 @@ func (tx *Tx) lockAddresses(claims []Claim) error {
 		addressLocks, addressBuckets, addresses)
 }
 
-// LockBound makes all writes that call it with the same name run one after another, until their
+// LockName makes all writes that call it with the same name run one after another, until their
 // commits. A write calls it before it counts rows that a limit of the whole database applies to, so
 // that the count stays true.
-func (tx *Tx) LockBound(name string) error {
-	return tx.lock("SELECT pg_advisory_xact_lock(?::int, hashtext(current_schema() || '/' || ?::text))", boundLocks, name)
+func (tx *Tx) LockName(name string) error {
+	return tx.lock("SELECT pg_advisory_xact_lock(?::int, hashtext(current_schema() || '/' || ?::text))", nameLocks, name)
 }

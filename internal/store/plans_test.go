@@ -41,7 +41,7 @@ func TestFrequentQueriesFollowAnIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		scope := store.WorkScope{Kinds: []store.WorkKind{"test", "other"}, NotGroups: []string{"row1"}, Held: []int64{1, 2, 3}}
+		scope := store.WorkScope{Kinds: []store.WorkKind{"test", "other"}, NotGroups: []string{"row1"}, InUse: []int64{1, 2, 3}}
 		for name, test := range map[string]struct {
 			run  func(*store.Tx) error
 			want []string

@@ -126,7 +126,7 @@ func TestBoundHoldsForWritesAtOnce(t *testing.T) {
 	for i := range 30 {
 		writes.Go(func() {
 			if err := stores[i%2].Write(t.Context(), func(tx *store.Tx) error {
-				if err := tx.LockBound("test"); err != nil {
+				if err := tx.LockName("test"); err != nil {
 					return err
 				}
 				count, err := tx.CountStates(node.Enroll)
@@ -485,7 +485,7 @@ func TestLeasesAreGivenBackBesideAWriteThatEndsABusyTime(t *testing.T) {
 	})
 	dropped := make(chan error, 1)
 	go func() {
-		dropped <- stores[1].Write(context.Background(), func(tx *store.Tx) error { return tx.DropLeases("here") })
+		dropped <- stores[1].Write(context.Background(), func(tx *store.Tx) error { return tx.EndLeasesKeepBusy("here") })
 	}()
 	awaitLock(t, stores[0])
 	returns.finish(t)

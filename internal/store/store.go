@@ -2,7 +2,7 @@
 // documents, work and leases. It knows SQL and nothing of HTTP, BMCs or provision verbs.
 //
 // Invariants: A write is answered only after its commit is on disk. What a write has read of a
-// node, of a record or under LockBound still holds when it commits, whichever process it runs in
+// node, of a record or under LockName still holds when it commits, whichever process it runs in
 // (locks.go). A checkpoint under a lease is refused once that lease has passed on. Deleting a node
 // deletes everything that belongs to it.
 package store

@@ -14,8 +14,8 @@ import (
 // endless is when a lease of suspended work expires, in microseconds since 1970: in the year 2255.
 const endless = 9_000_000_000_000_000
 
-// suspensionBound is the name for LockBound in writes that begin or end a suspension.
-const suspensionBound = "suspension"
+// suspensionName is the name for LockName in writes that begin or end a suspension.
+const suspensionName = "suspension"
 
 // Suspension returns the suspension. It does not set the numbers of nodes.
 func (tx *Tx) Suspension() (node.Suspension, error) {
@@ -45,7 +45,7 @@ func timeOf(micros sql.NullInt64) time.Time {
 // that the database was restored replaces any other reason, and then no lease in the database
 // counts.
 func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []*Work, began bool, err error) {
-	if err := tx.LockBound(suspensionBound); err != nil {
+	if err := tx.LockName(suspensionName); err != nil {
 		return nil, false, err
 	}
 	present, err := tx.Suspension()
@@ -92,7 +92,7 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 // that no lease gets an epoch that was granted after this state: the time in milliseconds is higher
 // than any epoch ever granted.
 func (tx *Tx) forgetLeases() error {
-	if err := tx.endLeases("epoch <> ?", 0); err != nil {
+	if err := tx.endLeasesWhere("epoch <> ?", 0); err != nil {
 		return err
 	}
 	floor := tx.Now().UnixMilli()
@@ -128,14 +128,14 @@ func (tx *Tx) SuspendedWork() ([]*Work, error) {
 // EndSuspension makes all suspended work claimable, and forgets which machines differ. Nodes that
 // wait for their ramdisks begin their wait anew.
 func (tx *Tx) EndSuspension() error {
-	if err := tx.LockBound(suspensionBound); err != nil {
+	if err := tx.LockName(suspensionName); err != nil {
 		return err
 	}
 	now := tx.Now().UnixMicro()
 	if err := tx.exec("UPDATE nodes SET provision_updated_at = ?, updated_at = ? WHERE provision_state IN ("+waitingStates+") AND id"+ofSuspended, now, now); err != nil {
 		return err
 	}
-	if err := tx.endLeases("owner = ?", node.SuspendedHolder); err != nil {
+	if err := tx.endLeasesWhere("owner = ?", node.SuspendedHolder); err != nil {
 		return err
 	}
 	if err := tx.exec("DELETE FROM power_differences"); err != nil {

@@ -70,9 +70,9 @@ type WorkScope struct {
 	NotGroups []string   // conductor groups that others serve
 	Kinds     []WorkKind // the only kinds wanted; empty means all
 	NotIDs    []int64    // keys of work that is not wanted
-	Held      []int64    // epochs of leases in use by their holder, whose claims do not end them
-	// Spare leaves expired leases of others alone, because their holders may renew them.
-	Spare bool
+	InUse     []int64    // epochs of leases in use by their holder, whose claims do not end them
+	// KeepExpired leaves expired leases of others alone, because their holders may renew them.
+	KeepExpired bool
 }
 
 // condition returns the scope as a part of a WHERE clause over work and nodes.
@@ -99,9 +99,9 @@ func (s WorkScope) condition() (condition string, args []any) {
 }
 
 // ClaimWork takes up to limit pieces of due work in a scope whose nodes nobody works on, and leases
-// the nodes to holder. It first ends expired leases, except those that are Held, or that belong to
-// others if the scope has Spare. It leaves out work that another write has locked. In a database
-// that WasRestored it claims nothing.
+// the nodes to holder. It first ends expired leases, except those that are InUse, or that belong to
+// others if the scope has KeepExpired. It leaves out work that another write has locked. In a
+// database that WasRestored it claims nothing.
 func (tx *Tx) ClaimWork(holder string, ttl time.Duration, limit int, scope WorkScope) ([]*Work, error) {
 	if err := tx.endExpired(holder, scope); err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (tx *Tx) claimWorkOf(nodes []any, holder string, ttl time.Duration, scope W
 		return nil, err
 	}
 	for _, lease := range leases {
-		if err := tx.ReleaseLease(lease); err != nil {
+		if err := tx.EndLeaseKeepBusy(lease); err != nil {
 			return nil, err
 		}
 	}
@@ -209,16 +209,16 @@ func (tx *Tx) claimWorkOf(nodes []any, holder string, ttl time.Duration, scope W
 
 // NextDue returns when ClaimWork may find more work: when the earliest claimable work in a scope is
 // due, or when a lease expires, whichever comes first; ok is false when there is neither. Expired
-// leases do not count if they are Held, or if the scope has Spare.
+// leases do not count if they are InUse, or if the scope has KeepExpired.
 func (tx *Tx) NextDue(scope WorkScope) (at time.Time, ok bool, err error) {
 	condition, args := scope.condition()
-	notHeld, held := tx.notHeld(scope.Held)
-	if scope.Spare {
-		notHeld += " AND 1 = 0"
+	notInUse, inUse := tx.notInUse(scope.InUse)
+	if scope.KeepExpired {
+		notInUse += " AND 1 = 0"
 	}
 	var due, end sql.NullInt64
-	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases WHERE expires_at > ? OR ("+notHeld+"))",
-		slices.Concat(args, []any{tx.Now().UnixMicro(), held}), &due, &end)
+	_, err = tx.one("SELECT (SELECT work.not_before"+selectDue+condition+inDueOrder+" LIMIT 1), (SELECT min(expires_at) FROM leases WHERE expires_at > ? OR ("+notInUse+"))",
+		slices.Concat(args, []any{tx.Now().UnixMicro(), inUse}), &due, &end)
 	if end.Valid && (!due.Valid || end.Int64 < due.Int64) {
 		due = end
 	}

@@ -118,7 +118,7 @@ func checkBusyAfterDrop(t *testing.T, e *env) {
 	lease := e.acquire(n, here)
 	e.setBusy(&lease, time.Minute)
 	for range 2 { // a conductor may start twice meanwhile
-		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+		e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) })
 		e.wantLost(n, lease)
 		e.wantLocked(n)
 	}
@@ -137,7 +137,7 @@ func checkBusyAfterRelease(_ *testing.T, e *env) {
 	n := e.createNode()
 	lease := e.acquire(n, here)
 	e.setBusy(&lease, time.Minute)
-	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	e.wantLost(n, lease)
 	e.wantLocked(n)
 	e.clock.Advance(time.Minute)
@@ -149,7 +149,7 @@ func checkBusyKeepsWork(t *testing.T, e *env) {
 	e.addWork(n, "verify", time.Time{})
 	lease := e.claim(here, 1)[0].Lease
 	e.setBusy(&lease, time.Minute)
-	e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) })
 	if got := e.claim(there, 1); len(got) != 0 {
 		t.Errorf("claimed %v while a call may be on its way", kinds(got))
 	}
@@ -168,14 +168,14 @@ func checkEndBusy(t *testing.T, e *env) {
 	e.setBusy(&lease, time.Minute)
 	e.setBusy(&dropped, time.Minute)
 	e.write(func(tx *store.Tx) error {
-		return errors.Join(tx.DropLeases(there), tx.EndBusy(&lease), tx.EndBusy(&dropped))
+		return errors.Join(tx.EndLeasesKeepBusy(there), tx.EndBusy(&lease), tx.EndBusy(&dropped))
 	})
 	if got := e.node(n.UUID).Lease; got != lease || !lease.BusyUntil.IsZero() {
 		t.Errorf("lease = %+v, %+v when read, want it not busy", lease, got)
 	}
 	e.wantLease(n, lease)
 	e.acquire(other, here)
-	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	if got := e.node(n.UUID).Lease; got != (node.Lease{}) {
 		t.Errorf("lease = %+v, want none", got)
 	}

@@ -91,7 +91,7 @@ func checkEpochsGrow(t *testing.T, e *env) {
 				t.Errorf("epoch %d after %d, want it to grow", lease.Epoch, last)
 			}
 			last = lease.Epoch
-			e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+			e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 			e.wantLost(held, lease)
 		}
 	}
@@ -114,7 +114,7 @@ func checkEpochsOfFailedWrites(t *testing.T, e *env) {
 	if lease.Epoch <= lost.Epoch {
 		t.Errorf("granted epoch %d after %d was lost", lease.Epoch, lost.Epoch)
 	}
-	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) })
 	e.addWork(other, "test", e.clock.Now())
 	lost = lose()
 	if claimed := e.claim(there, 1); len(claimed) != 1 || claimed[0].Lease.Epoch <= lost.Epoch {
@@ -179,16 +179,16 @@ func checkReleaseOldLease(_ *testing.T, e *env) {
 	old := e.acquire(n, here)
 	e.clock.Advance(ttl)
 	taken := e.acquire(n, there)
-	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(old) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(old) })
 	e.wantLease(n, taken)
-	e.write(func(tx *store.Tx) error { return tx.ReleaseLease(taken) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(taken) })
 	e.wantLease(n, e.acquire(n, here))
 }
 
 func checkDropLeases(t *testing.T, e *env) {
 	mine, other := e.createNode(), e.createNode()
 	dropped, kept := e.acquire(mine, here), e.acquire(other, there)
-	e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) })
 	e.wantLost(mine, dropped)
 	e.wantLease(other, kept)
 	if got := e.node(mine.UUID).Lease; got != (node.Lease{}) {

@@ -143,18 +143,18 @@ func checkSuspensionAndCalls(t *testing.T, e *env) {
 	}{
 		"the call ends first":                      {suspended: 20 * time.Second, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
 		"the suspension ends first":                {suspended: 5 * time.Second, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
-		"the suspension of this work ends first":   {suspended: 5 * time.Second, end: (*store.Tx).ReleaseLease},
+		"the suspension of this work ends first":   {suspended: 5 * time.Second, end: (*store.Tx).EndLeaseKeepBusy},
 		"the suspension ends in the call's moment": {suspended: call, end: func(tx *store.Tx, _ node.Lease) error { return tx.EndSuspension() }},
 	} {
 		n := e.createNode()
 		w := e.addWork(n, "test", time.Time{})
 		lease := e.acquire(n, here)
 		e.setBusy(&lease, call)
-		e.write(func(tx *store.Tx) error { return tx.DropLeases(here) })
+		e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) })
 		if suspended, _ := e.suspend(node.MachinesDiffer); len(suspended) != 1 || suspended[0].ID != w.ID {
 			t.Errorf("%s: suspended %v, want the work", name, suspended)
 		}
-		e.write(func(tx *store.Tx) error { return tx.EndLease(lease) }) // of the process that is gone after all
+		e.write(func(tx *store.Tx) error { return tx.EndLeaseAndBusy(lease) }) // of the process that is gone after all
 		e.clock.Advance(tc.suspended)
 		own := e.node(n.UUID).Lease
 		if claimed := e.claimAll(); len(claimed) != 0 || !own.Suspended() || own.Epoch <= lease.Epoch {
@@ -176,7 +176,7 @@ func checkSuspensionAndCalls(t *testing.T, e *env) {
 			t.Errorf("%s: claimed %v, want the work", name, claimed)
 		}
 		e.write(func(tx *store.Tx) error {
-			return errors.Join(tx.EndSuspension(), tx.FinishWork(w), tx.DropLeases(here))
+			return errors.Join(tx.EndSuspension(), tx.FinishWork(w), tx.EndLeasesKeepBusy(here))
 		})
 	}
 }

@@ -23,8 +23,8 @@ var workBehaviours = []behaviour{
 	{"work is free again however its lease ends", checkWorkFreed},
 	{"leases that ran out are removed", checkExpiredLeases},
 	{"work outside a scope is neither claimed nor due", checkWorkScope},
-	{"leases of others that ran out can be spared", checkSparedLeases},
-	{"a lease that is held outlives its end for its owner alone", checkHeldLeases},
+	{"leases of others that ran out can be kept", checkKeptLeases},
+	{"a lease in use outlives its end for its holder alone", checkLeasesInUse},
 }
 
 func (e *env) addWork(n *node.Node, kind store.WorkKind, notBefore time.Time) *store.Work {
@@ -116,7 +116,7 @@ func checkWorkOneAtATime(t *testing.T, e *env) {
 		t.Errorf("claimed %v while the node is worked on", kinds(got))
 	}
 	e.write(func(tx *store.Tx) error {
-		return errors.Join(tx.FinishWork(claimed[0]), tx.ReleaseLease(claimed[0].Lease))
+		return errors.Join(tx.FinishWork(claimed[0]), tx.EndLeaseKeepBusy(claimed[0].Lease))
 	})
 	if got, want := kinds(e.claim(there, 10)), []store.WorkKind{"second"}; !slices.Equal(got, want) {
 		t.Errorf("claimed %v, want %v", got, want)
@@ -147,7 +147,7 @@ func checkPostponeWork(t *testing.T, e *env) {
 		w := e.claim(here, 1)[0]
 		due := e.clock.Now().Add(time.Minute)
 		w.Attempts, w.NotBefore = w.Attempts+1, due
-		e.write(func(tx *store.Tx) error { return errors.Join(tx.CheckpointWork(w), tx.ReleaseLease(w.Lease)) })
+		e.write(func(tx *store.Tx) error { return errors.Join(tx.CheckpointWork(w), tx.EndLeaseKeepBusy(w.Lease)) })
 		if got := e.claim(here, 1); len(got) != 0 {
 			t.Fatalf("claimed %v before it is due", kinds(got))
 		}
@@ -244,8 +244,8 @@ func checkWorkScope(t *testing.T, e *env) {
 
 func checkWorkFreed(t *testing.T, e *env) {
 	for name, end := range map[string]func(lease node.Lease){
-		"released": func(lease node.Lease) { e.write(func(tx *store.Tx) error { return tx.ReleaseLease(lease) }) },
-		"dropped":  func(node.Lease) { e.write(func(tx *store.Tx) error { return tx.DropLeases(here) }) },
+		"released": func(lease node.Lease) { e.write(func(tx *store.Tx) error { return tx.EndLeaseKeepBusy(lease) }) },
+		"dropped":  func(node.Lease) { e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) }) },
 		"ran out":  func(node.Lease) { e.clock.Advance(ttl) },
 	} {
 		before, after := e.createNode(), e.createNode()
@@ -263,7 +263,7 @@ func checkWorkFreed(t *testing.T, e *env) {
 			t.Errorf("%s: claimed %v, want both", name, kinds(claimed))
 		}
 		for _, w := range claimed {
-			e.write(func(tx *store.Tx) error { return errors.Join(tx.FinishWork(w), tx.ReleaseLease(w.Lease)) })
+			e.write(func(tx *store.Tx) error { return errors.Join(tx.FinishWork(w), tx.EndLeaseKeepBusy(w.Lease)) })
 		}
 	}
 }
@@ -284,40 +284,40 @@ func checkExpiredLeases(t *testing.T, e *env) {
 	}
 }
 
-func checkSparedLeases(t *testing.T, e *env) {
+func checkKeptLeases(t *testing.T, e *env) {
 	others, own := e.createNode(), e.createNode()
 	w, free := e.addWork(others, "test", time.Time{}), e.addWork(own, "test", time.Time{})
 	e.acquire(others, there)
 	e.acquire(own, here)
 	e.clock.Advance(ttl)
-	spare := store.WorkScope{Spare: true}
+	keep := store.WorkScope{KeepExpired: true}
 	var claimed []*store.Work
 	e.write(func(tx *store.Tx) (err error) {
-		claimed, err = tx.ClaimWork(here, ttl, 100, spare)
+		claimed, err = tx.ClaimWork(here, ttl, 100, keep)
 		return err
 	})
 	if len(claimed) != 1 || claimed[0].ID != free.ID {
 		t.Errorf("claimed %v, want the work under a lease of one's own", claimed)
 	}
-	e.write(func(tx *store.Tx) error { return tx.EndLease(claimed[0].Lease) })
+	e.write(func(tx *store.Tx) error { return tx.EndLeaseAndBusy(claimed[0].Lease) })
 	e.write(func(tx *store.Tx) error { return tx.FinishWork(free) })
 	e.read(func(tx *store.Tx) error {
-		at, due, err := tx.NextDue(spare)
+		at, due, err := tx.NextDue(keep)
 		if due {
 			t.Errorf("due at %v, want nothing", at)
 		}
 		return err
 	})
 	if claimed := e.claimAll(); len(claimed) != 1 || claimed[0] != w.ID {
-		t.Errorf("claimed %v, want the work whose lease is not spared", claimed)
+		t.Errorf("claimed %v, want the work whose lease is not kept", claimed)
 	}
 }
 
-func checkHeldLeases(t *testing.T, e *env) {
+func checkLeasesInUse(t *testing.T, e *env) {
 	held, other := e.createNode(), e.createNode()
 	own := e.addWork(held, "test", time.Time{})
 	lease, later := e.claim(here, 1)[0].Lease, e.acquire(other, there)
-	scope := store.WorkScope{Held: []int64{lease.Epoch + 1000, lease.Epoch}}
+	scope := store.WorkScope{InUse: []int64{lease.Epoch + 1000, lease.Epoch}}
 	due := func() (at time.Time, ok bool) {
 		e.read(func(tx *store.Tx) (err error) {
 			at, ok, err = tx.NextDue(scope)

@@ -9,28 +9,28 @@ import (
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
-func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
+func TestListeningBeginsAnewAfterABreak(t *testing.T) {
 	const longest = 30 * time.Second
 	later := noon.Add(time.Hour)
 	for name, tc := range map[string]struct {
-		happens func(*uptime)
+		happens func(*listening)
 		want    time.Time
 	}{
-		"nothing":           {func(u *uptime) { u.tick(noon.Add(longest), longest) }, noon},
-		"database was away": {func(u *uptime) { u.interrupt() }, later},
-		"process was suspended": {func(u *uptime) {
-			u.tick(noon.Add(longest+time.Second), longest)
-			u.tick(noon.Add(longest+2*time.Second), longest)
+		"nothing":           {func(l *listening) { l.tick(noon.Add(longest), longest) }, noon},
+		"database was away": {func(l *listening) { l.interrupt() }, later},
+		"process was suspended": {func(l *listening) {
+			l.tick(noon.Add(longest+time.Second), longest)
+			l.tick(noon.Add(longest+2*time.Second), longest)
 		}, later},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var u uptime
-			u.begin(noon)
-			u.tick(noon, longest)
-			tc.happens(&u)
-			u.resume(later)
-			u.resume(later.Add(time.Minute))
-			if got := u.begun(); !got.Equal(tc.want) {
+			var l listening
+			l.begin(noon)
+			l.tick(noon, longest)
+			tc.happens(&l)
+			l.resume(later)
+			l.resume(later.Add(time.Minute))
+			if got := l.begun(); !got.Equal(tc.want) {
 				t.Errorf("since %s, want %s", got, tc.want)
 			}
 		})
@@ -39,18 +39,18 @@ func TestUptimeBeginsAnewAfterABreak(t *testing.T) {
 
 func TestProcessRecoversForAWhileAfterABreak(t *testing.T) {
 	const while = 15 * time.Second
-	var u uptime
+	var l listening
 	want := func(now time.Time, want bool) {
 		t.Helper()
-		if got := u.recovering(now, while); got != want {
+		if got := l.recovering(now, while); got != want {
 			t.Errorf("recovering %v at %s, want %v", got, now, want)
 		}
 	}
-	u.begin(noon)
+	l.begin(noon)
 	want(noon, false) // nobody waits for a process that starts
-	u.interrupt()
+	l.interrupt()
 	want(noon.Add(time.Hour), true)
-	u.resume(noon.Add(time.Hour))
+	l.resume(noon.Add(time.Hour))
 	want(noon.Add(time.Hour+while-1), true)
 	want(noon.Add(time.Hour+while), false)
 }
