@@ -40,7 +40,7 @@ func TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet(t *testing.T) {
 		"another ramdisk has posted":          {agent.WithRebootSeen(read, time.Now()), true, agent.MaskToken},
 		"the node has no BMC any more":        {read, false, agent.ReissueToken},
 		"issued to an agent on the network":   {agent.WithToken(nil, "issued", time.Now()), true, agent.ReissueToken},
-		"issued after one that was forgotten": {agent.WithToken(agent.Forget(withdrawn(read).DriverInternalInfo), "issued", time.Now()), true, agent.ReissueToken},
+		"issued after one that was forgotten": {agent.WithToken(agent.Clear(withdrawn(read).DriverInternalInfo), "issued", time.Now()), true, agent.ReissueToken},
 		"issued in the place of one":          {agent.WithToken(withdrawn(read).DriverInternalInfo, "issued", time.Now()), true, agent.ReissueToken},
 	} {
 		got := agent.DecideToken(withdrawn(tc.info), node.HardwareAttributes{HasBMC: tc.hasBMC}, time.Now().Add(time.Hour), time.Minute, agent.Call{})
@@ -48,14 +48,14 @@ func TestTokenFromAMediumStaysThatOfTheAgentThatWasNotHeardYet(t *testing.T) {
 			t.Errorf("%s: answer = %d, want %d", name, got, tc.want)
 		}
 	}
-	if left := agent.Forget(withdrawn(read).DriverInternalInfo); !left.IsEmpty() {
+	if left := agent.Clear(withdrawn(read).DriverInternalInfo); !left.IsEmpty() {
 		t.Errorf("of a forgotten agent %s is left", left)
 	}
 }
 
 func TestTokenFromAMediumSurvivesTheAgentUntilTheMediumIsWithdrawn(t *testing.T) {
 	n := &node.Node{DriverInternalInfo: agent.WithPregenerated(nil, "from the medium").With(map[string]any{agent.URLKey: "https://192.0.2.9:9999"})}
-	n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)
+	n.DriverInternalInfo = agent.ClearProcess(n.DriverInternalInfo)
 	if agent.Pregenerated(n) != "from the medium" || agent.EndpointOf(n).URL != "" {
 		t.Errorf("after a restart the node has %s", n.DriverInternalInfo)
 	}
@@ -63,7 +63,7 @@ func TestTokenFromAMediumSurvivesTheAgentUntilTheMediumIsWithdrawn(t *testing.T)
 	if agent.Pregenerated(n) != "" || n.DriverInternalInfo.Text(agent.TokenKey) == "" {
 		t.Errorf("after the medium is withdrawn the node has %s, want the token of the running agent", n.DriverInternalInfo)
 	}
-	if left := agent.Forget(agent.WithPregenerated(nil, "x")); !left.IsEmpty() {
+	if left := agent.Clear(agent.WithPregenerated(nil, "x")); !left.IsEmpty() {
 		t.Errorf("of a forgotten agent %s is left", left)
 	}
 	if issued := agent.WithToken(agent.WithPregenerated(nil, "x"), "y", time.Now()); agent.Pregenerated(&node.Node{DriverInternalInfo: issued}) != "" {

@@ -125,14 +125,14 @@ func fromMedium(n *node.Node) bool {
 	return n.DriverInternalInfo.Get(node.TokenFromMediumKey, &from) && from
 }
 
-// Forget returns driver_internal_info without the agent. Its token is then void.
-func Forget(info node.Object) node.Object {
-	return ForgetProcess(info).Without(TokenKey, node.PregeneratedTokenKey, node.TokenFromMediumKey)
+// Clear returns driver_internal_info without the agent. Its token is then void.
+func Clear(info node.Object) node.Object {
+	return ClearProcess(info).Without(TokenKey, node.PregeneratedTokenKey, node.TokenFromMediumKey)
 }
 
-// ForgetProcess returns driver_internal_info without the agent but with its token, which the next
+// ClearProcess returns driver_internal_info without the agent but with its token, which the next
 // agent has, too.
-func ForgetProcess(info node.Object) node.Object {
+func ClearProcess(info node.Object) node.Object {
 	return info.Without(URLKey, VerifyCAKey, LastHeartbeatKey, node.HeartbeatRefusalsKey)
 }
 

@@ -54,9 +54,9 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 	if err := c.Move(tx, n, node.OnAbort); err != nil {
 		return nil, err
 	}
-	forgetSteps(n)
+	clearSteps(n)
 	c.voidToken(n)
-	node.ForgetRescuePassword(n)
+	node.ClearRescuePassword(n)
 	n.LastError = fmt.Sprintf("The work on node %s was aborted by request while it was in state %q.", n.UUID, before)
 	if err := c.recordHistory(tx, n, node.SeverityError, "abort", n.LastError); err != nil {
 		return nil, err
@@ -69,15 +69,15 @@ func (c *Conductor) abort(tx *store.Tx, n *node.Node) (*runner.Job, error) {
 // not start its ramdisk again, and a running one never asks for a new token.
 func (c *Conductor) voidToken(n *node.Node) {
 	if c.drivers.HasBMC(n) {
-		n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo)
+		n.DriverInternalInfo = agent.Clear(n.DriverInternalInfo)
 	}
 }
 
-// forgetAgentProcess forgets the agent of a machine that was switched off. A token on the
+// clearAgentProcess clears the agent of a machine that was switched off. A token on the
 // machine's virtual medium stays valid, because the next agent reads it there.
-func (c *Conductor) forgetAgentProcess(n *node.Node) {
+func (c *Conductor) clearAgentProcess(n *node.Node) {
 	if agent.Pregenerated(n) != "" {
-		n.DriverInternalInfo = agent.ForgetProcess(n.DriverInternalInfo)
+		n.DriverInternalInfo = agent.ClearProcess(n.DriverInternalInfo)
 		return
 	}
 	c.voidToken(n)

@@ -50,7 +50,7 @@ func (c *Conductor) automatedSteps(offered []node.Step) []node.Step {
 
 // endClean makes the node available, or manageable after manual cleaning.
 func (c *Conductor) endClean(tx *store.Tx, t runner.Task, n *node.Node) error {
-	forgetSteps(n)
+	clearSteps(n)
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(ramdiskKeptKey, instanceLeftKey)
 	if manual(t.Work) || n.Retired {
 		return c.Move(tx, n, node.OnManage)

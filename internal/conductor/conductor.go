@@ -264,7 +264,7 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 		case <-c.store.RestorationFound():
 		}
 		wait := registerTick
-		if err := c.showLife(ctx); err != nil && ctx.Err() == nil {
+		if err := c.keepAlive(ctx); err != nil && ctx.Err() == nil {
 			wait = registerAgain
 			c.runner.Interrupted()
 			c.log.Error("Conductor could not register that it is alive", "err", err)
@@ -273,9 +273,9 @@ func (c *Conductor) registerLoop(ctx context.Context) {
 	}
 }
 
-// showLife registers this conductor. It also notices when an older copy has replaced the
+// keepAlive registers this conductor. It also notices when an older copy has replaced the
 // database, or when somebody has suspended work.
-func (c *Conductor) showLife(ctx context.Context) error {
+func (c *Conductor) keepAlive(ctx context.Context) error {
 	var at time.Time
 	err := c.store.Write(ctx, func(tx *store.Tx) error {
 		if _, err := c.countUse(tx); err != nil {

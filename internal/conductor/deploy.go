@@ -81,7 +81,7 @@ func endInstance(tx *store.Tx, n *node.Node) error {
 	}
 	n.InstanceInfo, n.InstanceName = nil, ""
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(instanceKeys...)
-	forgetSteps(n)
+	clearSteps(n)
 	return nil
 }
 

@@ -79,9 +79,9 @@ func (d *discovered) read(tx *store.Tx) error {
 	return nil
 }
 
-// forget makes the next count start from zero, because a counted node was deleted or
+// markStale makes the next count start from zero, because a counted node was deleted or
 // its transaction may not have been committed.
-func (d *discovered) forget() {
+func (d *discovered) markStale() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stale = true

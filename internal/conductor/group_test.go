@@ -31,7 +31,7 @@ func TestOutageOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {
 		})
 	}
 	own := func() {
-		if err := w.showLife(t.Context()); err != nil {
+		if err := w.keepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +82,7 @@ func TestRestoreOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) 
 	})
 	own := func() {
 		t.Helper()
-		if err := w.showLife(t.Context()); err != nil {
+		if err := w.keepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

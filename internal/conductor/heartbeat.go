@@ -20,7 +20,7 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 	err := c.whenFree(ctx, func() error {
 		recorded := false
 		err := c.store.Read(ctx, func(tx *store.Tx) error {
-			n, err := c.believed(tx, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
+			n, err := c.nodeOfHeartbeat(tx, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
 			recorded = n != nil
 			return err
 		})
@@ -79,10 +79,10 @@ func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.R
 	}
 }
 
-// believed returns the node whose heartbeat is to be recorded; nil when the node's state ignores
-// heartbeats. addresses returns the addresses in the node's inventory, which the callback URL is
-// checked against. If it returns none, that check is left out.
-func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
+// nodeOfHeartbeat returns the node whose heartbeat is to be recorded; nil when the node's state
+// ignores heartbeats. addresses returns the addresses in the node's inventory, which the callback
+// URL is checked against. If it returns none, that check is left out.
+func (c *Conductor) nodeOfHeartbeat(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
 	n, err := tx.Node(ident)
 	if errors.Is(err, node.ErrNotFound) {
 		c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
@@ -107,7 +107,7 @@ func (c *Conductor) believed(tx *store.Tx, ident string, beat node.Heartbeat, ad
 
 // heartbeat records a heartbeat, and returns the work that waited for the agent, if any.
 func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*runner.Job, error) {
-	before, err := c.believed(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
+	before, err := c.nodeOfHeartbeat(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
 	if err != nil || before == nil {
 		return nil, err
 	}

@@ -106,8 +106,8 @@ func (t *trims) due(nodeID int64, every int) bool {
 	return true
 }
 
-// forget drops the count of a node that was deleted.
-func (t *trims) forget(nodeID int64) {
+// clear drops the count of a node that was deleted.
+func (t *trims) clear(nodeID int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.rows, nodeID)

@@ -108,7 +108,7 @@ func (c *Conductor) takeFromProvisional(tx *store.Tx, n *node.Node, macs []strin
 // processShown runs the hooks over the document that readInventory has stored. It first drops what
 // this process remembers of discovered nodes, because the commit before may have deleted some.
 func (c *Conductor) processShown(ctx context.Context, t runner.Task) (runner.Write, error) {
-	c.discovered.forget()
+	c.discovered.markStale()
 	c.wakeGarbage()
 	in := &processing{node: t.Node, input: inspect.Input{Logger: c.log, OutOfBand: true}, failed: runner.Final}
 	err := c.store.Read(ctx, func(tx *store.Tx) (err error) {

@@ -40,7 +40,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		return nil, node.Invalid("Inspection data is not usable: %v", err)
 	}
 	if err := c.whenFree(ctx, func() error { return c.writePost(ctx, p) }); err != nil {
-		c.forget(p)
+		c.clearDecided(p)
 		if isLocked(err) {
 			c.refuse(c.store.Now(), p, slog.LevelInfo, err.Error())
 		}
@@ -50,7 +50,7 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		return nil, errNoMatch
 	}
 	c.runner.Enqueue(p.job)
-	c.forgetDeleted(p.transfer)
+	c.clearDeleted(p.transfer)
 	c.observer.AddressesLeftOut(p.leftOut)
 	c.keepPostedLogs(ctx, p)
 	if p.enrolled {
@@ -115,7 +115,7 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 // takePost decides about the post and stores the outcome. p.answer stays nil when the
 // post is refused, which stores nothing.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
-	c.forget(p) // an earlier attempt of the transaction stored nothing
+	c.clearDecided(p) // an earlier attempt of the transaction stored nothing
 	facts, err := c.gatherFacts(tx, p.NodeUUID, &p.document.Hardware)
 	if err != nil {
 		return err
@@ -189,10 +189,10 @@ func documentSize(document *inventory.Document) int {
 	return size
 }
 
-// forget resets what was decided about a post but not stored.
-func (c *Conductor) forget(p *post) {
+// clearDecided resets what was decided about a post but not stored.
+func (c *Conductor) clearDecided(p *post) {
 	if p.enrolled {
-		c.discovered.forget()
+		c.discovered.markStale()
 	}
 	p.enrolled, p.macs, p.leftOut, p.kept, p.transfer, p.answer, p.job = false, nil, 0, nil, nil, nil, nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // macTransfer takes MAC addresses from provisional nodes for a node that a person has registered or
-// accepted. It belongs to one transaction. The caller calls forgetDeleted after the commit.
+// accepted. It belongs to one transaction. The caller calls clearDeleted after the commit.
 type macTransfer struct {
 	to   *node.Node
 	macs []string // addresses that the registered node has now
@@ -178,15 +178,15 @@ func leaveShared(tx *store.Tx, p *post, n *node.Node) (err error) {
 	return nil
 }
 
-// forgetDeleted drops what this process remembers of the nodes that a transfer deleted.
-func (c *Conductor) forgetDeleted(t *macTransfer) {
+// clearDeleted drops what this process keeps of the nodes that a transfer deleted.
+func (c *Conductor) clearDeleted(t *macTransfer) {
 	if t == nil || len(t.deleted) == 0 {
 		return
 	}
 	for _, id := range t.deleted {
-		c.trims.forget(id)
+		c.trims.clear(id)
 	}
-	c.discovered.forget()
+	c.discovered.markStale()
 	c.wakeGarbage()
 }
 

@@ -169,10 +169,10 @@ func (c *Conductor) DeleteNode(ctx context.Context, ident string) error {
 	if err != nil {
 		return err
 	}
-	c.trims.forget(id)
+	c.trims.clear(id)
 	c.wakeGarbage()
 	if discovered {
-		c.discovered.forget()
+		c.discovered.markStale()
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (c *Conductor) CreatePort(ctx context.Context, p *node.Port) (*node.Port, e
 	if err != nil {
 		return nil, err
 	}
-	c.forgetDeleted(t)
+	c.clearDeleted(t)
 	return &created, nil
 }
 
@@ -124,7 +124,7 @@ func (c *Conductor) UpdatePort(ctx context.Context, ident string, change func(*n
 	if err != nil {
 		return nil, err
 	}
-	c.forgetDeleted(t)
+	c.clearDeleted(t)
 	return &updated, nil
 }
 

@@ -142,7 +142,7 @@ func (c *Conductor) powerChange(target node.PowerState, timeout time.Duration) r
 	reached := func(n *node.Node) {
 		n.PowerState = reachedBy(target)
 		if target != node.PowerOn { // the ramdisk has ended, and the next one needs a token
-			c.forgetAgentProcess(n)
+			c.clearAgentProcess(n)
 		}
 	}
 	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {

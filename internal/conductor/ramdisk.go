@@ -185,7 +185,7 @@ func (c *Conductor) chooseRamdisk(mark string) runner.Read {
 		return func(_ *store.Tx, n *node.Node) error {
 			keep := keep && c.mayKeepRamdisk(n)
 			if !keep {
-				c.forgetEndpoint(n)
+				c.clearEndpoint(n)
 			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: keep, ramdiskStartedKey: mark, bootRetryKey: nil})
 			return nil
@@ -216,16 +216,16 @@ func (c *Conductor) awaitKeptRamdisk(n *node.Node) runner.Operation {
 				return driver.Outcome{Callback: true, Park: left}, nil
 			}
 			return driver.Outcome{Apply: func(n *node.Node) {
-				c.forgetEndpoint(n)
+				c.clearEndpoint(n)
 				n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
 			}}, nil
 		},
 	}
 }
 
-// forgetEndpoint forgets the callback URL of the node's agent, so that only a later heartbeat says
+// clearEndpoint clears the callback URL of the node's agent, so that only a later heartbeat says
 // that the ramdisk runs. It also voids the token, see voidToken.
-func (c *Conductor) forgetEndpoint(n *node.Node) {
+func (c *Conductor) clearEndpoint(n *node.Node) {
 	c.voidToken(n)
 	n.DriverInternalInfo = n.DriverInternalInfo.Without(agent.URLKey, agent.VerifyCAKey)
 }
@@ -240,7 +240,7 @@ func (c *Conductor) restartRamdisk(n *node.Node, f flow, item string) []runner.O
 	operations := []runner.Operation{
 		{Ref: runner.Ref{Name: "forget ramdisk"}, Store: func(_ *store.Tx, n *node.Node) error {
 			if !agentRestarts { // else the restart forgets it
-				c.forgetEndpoint(n)
+				c.clearEndpoint(n)
 			}
 			n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false})
 			start := node.Step{Interface: node.DeployInterface.String(), Step: node.StepStartRamdisk, Abortable: true}
@@ -263,7 +263,7 @@ func (c *Conductor) restartByAgent(n *node.Node) runner.Operation {
 		Change: func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 			out, err := restart(ctx, n, turn)
 			if err == nil && out.Done() {
-				out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }
+				out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Clear(n.DriverInternalInfo) }
 			}
 			return out, err
 		},
@@ -338,14 +338,14 @@ func (c *Conductor) coreOperations(t runner.Task, f flow, i int, step node.Step,
 		return append([]runner.Operation{itself}, labelled([]runner.Operation{c.collectLogs(t, false), c.leaveRamdisk(t.Node), off, c.changeSecureBoot(t.Node, true)}, item)...), true
 	case node.StepBootInstance:
 		// A BMC only has to switch the machine on.
-		return []runner.Operation{itself.SkipIf(hasBMC), {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.forgetRamdisk}}, true
+		return []runner.Operation{itself.SkipIf(hasBMC), {Ref: runner.Ref{Name: "forget ramdisk", Item: item}, Store: c.clearRamdisk}}, true
 	}
 	return nil, false
 }
 
-// forgetRamdisk forgets the agent of a ramdisk that the instance has replaced.
-func (*Conductor) forgetRamdisk(_ *store.Tx, n *node.Node) error {
-	n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo).Without(ramdiskKeptKey)
+// clearRamdisk clears the agent of a ramdisk that the instance has replaced.
+func (*Conductor) clearRamdisk(_ *store.Tx, n *node.Node) error {
+	n.DriverInternalInfo = agent.Clear(n.DriverInternalInfo).Without(ramdiskKeptKey)
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (c *Conductor) rescueOperations(t runner.Task) ([]runner.Operation, error) 
 // never kept, because it has ended its agent or has another password.
 func (c *Conductor) beginRamdiskRescue(mark string) runner.Write {
 	return func(_ *store.Tx, n *node.Node) error {
-		c.forgetEndpoint(n)
+		c.clearEndpoint(n)
 		n.DriverInternalInfo = n.DriverInternalInfo.With(map[string]any{ramdiskKeptKey: false, ramdiskStartedKey: mark, bootRetryKey: nil})
 		return nil
 	}
@@ -93,13 +93,13 @@ func (c *Conductor) cleanUpRescue(t runner.Task) []runner.Operation {
 
 // endRescue forgets the password, which nobody needs any more.
 func (c *Conductor) endRescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
-	node.ForgetRescuePassword(n)
+	node.ClearRescuePassword(n)
 	return c.Move(tx, n, node.OnDone)
 }
 
 // failRescue forgets the password of a rescue system that was not started.
 func failRescue(n *node.Node, reason string) string {
-	node.ForgetRescuePassword(n)
+	node.ClearRescuePassword(n)
 	return reason
 }
 
@@ -120,9 +120,9 @@ func (c *Conductor) unrescueOperations(t runner.Task) ([]runner.Operation, error
 
 // endUnrescue forgets the rescue system and its password.
 func (c *Conductor) endUnrescue(tx *store.Tx, _ runner.Task, n *node.Node) error {
-	node.ForgetRescuePassword(n)
+	node.ClearRescuePassword(n)
 	if c.rescuesInRamdisk(n) {
-		if err := c.forgetRamdisk(tx, n); err != nil {
+		if err := c.clearRamdisk(tx, n); err != nil {
 			return err
 		}
 	}

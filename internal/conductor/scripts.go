@@ -144,7 +144,7 @@ func (c *Conductor) Failed(tx *store.Tx, w *store.Work, n *node.Node, reason str
 		if err := c.Move(tx, n, node.OnFail); err != nil && !isTransition(err) {
 			return err
 		}
-		forgetSteps(n)
+		clearSteps(n)
 	}
 	n.LastError = reason
 	return c.recordHistory(tx, n, node.SeverityError, eventType(w.Kind), reason)

@@ -38,9 +38,9 @@ func (f flow) stored(n *node.Node) []node.Step {
 	return steps
 }
 
-// forgetSteps removes the list of steps and the running step of every flow, and withdraws the
+// clearSteps removes the list of steps and the running step of every flow, and withdraws the
 // firmware file that is served for a step.
-func forgetSteps(n *node.Node) {
+func clearSteps(n *node.Node) {
 	node.WithdrawFirmwareFile(n)
 	for _, f := range flows {
 		if f.shown(n).IsEmpty() && n.DriverInternalInfo.IsEmpty() {
@@ -291,7 +291,7 @@ func hasStepOf(n *node.Node, f flow, interfaces ...string) bool {
 
 // endSteps ends work in steps.
 func (c *Conductor) endSteps(tx *store.Tx, _ runner.Task, n *node.Node) error {
-	forgetSteps(n)
+	clearSteps(n)
 	return c.Move(tx, n, node.OnDone)
 }
 

@@ -103,7 +103,7 @@ func TestASettingLetsRestoredWorkGoOnWhoeverFoundOut(t *testing.T) {
 	w.Conductor = w.idle("conductor-1", func(c *Config) { c.ResumeAfterRestore = true })
 	for range 2 {
 		w.suspendElsewhere()
-		if err := w.showLife(t.Context()); err != nil {
+		if err := w.keepAlive(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if s := w.suspension(); s.InForce() {
@@ -118,7 +118,7 @@ func TestEachReplicaSaysOnceThatWorkIsSuspended(t *testing.T) {
 	w.Conductor = w.idle("conductor-1")
 	for times := range 3 {
 		for range 2 {
-			if err := w.showLife(t.Context()); err != nil {
+			if err := w.keepAlive(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

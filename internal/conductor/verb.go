@@ -169,8 +169,8 @@ func (c *Conductor) begin(tx *store.Tx, n *node.Node, request node.VerbRequest) 
 		if err := c.dropParked(tx, n.ID); err != nil {
 			return nil, err
 		}
-		forgetSteps(n)
-		node.ForgetRescuePassword(n)
+		clearSteps(n)
+		node.ClearRescuePassword(n)
 	}
 	rule := verbRules[request.Verb.On]
 	if rule.begin != nil {

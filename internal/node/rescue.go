@@ -13,8 +13,8 @@ const (
 // unknown or already removed.
 func RescueHashOf(n *Node) string { return n.InstanceInfo.Text(RescueHashKey) }
 
-// ForgetRescuePassword removes the password and its hash from a node.
-func ForgetRescuePassword(n *Node) {
+// ClearRescuePassword removes the password and its hash from a node.
+func ClearRescuePassword(n *Node) {
 	if n.InstanceInfo.Text(RescueHashKey)+n.InstanceInfo.Text(RescuePasswordKey) == "" {
 		return
 	}

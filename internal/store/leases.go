@@ -133,8 +133,8 @@ func (tx *Tx) grant(nodeID int64, lease *node.Lease) (granted bool, err error) {
 // its epochs back and would grant them again, although the caller of that write may remember its
 // lease.
 type grantedEpochs struct {
-	highest   int64
-	forgotten bool // the database may have taken the highest one back
+	highest    int64
+	rolledBack bool // the database may have taken the highest one back
 }
 
 func (g *grantedEpochs) add(epoch int64) {
@@ -145,10 +145,10 @@ func (g *grantedEpochs) add(epoch int64) {
 
 // keepEpochs makes sure that no epoch is granted twice. It is called before leases are granted.
 func (tx *Tx) keepEpochs() error {
-	if tx.epochs == nil || !tx.epochs.forgotten {
+	if tx.epochs == nil || !tx.epochs.rolledBack {
 		return nil
 	}
-	tx.epochs.forgotten = false
+	tx.epochs.rolledBack = false
 	return tx.raiseEpochs(tx.epochs.highest)
 }
 

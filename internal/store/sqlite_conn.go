@@ -34,7 +34,7 @@ func openSQLiteConn(uri string, settings []string) (*sqliteConn, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	c.forget() // the settings run only once
+	c.closeStatements() // the settings run only once
 	return c, nil
 }
 
@@ -48,7 +48,7 @@ func (c *sqliteConn) open(uri string) error {
 	}
 	defer libc.Xfree(c.tls, name)
 	const flags = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE | sqlite3.SQLITE_OPEN_URI | sqlite3.SQLITE_OPEN_NOMUTEX
-	c.forgetResult()
+	c.clearResult()
 	code := sqlite3.Xsqlite3_open_v2(c.tls, name, c.result, flags, 0)
 	c.db = c.readResult() // also set after most failures
 	if code != sqlite3.SQLITE_OK {
@@ -78,7 +78,7 @@ func (c *sqliteConn) close() error {
 	if c.tls == nil {
 		return nil
 	}
-	c.forget()
+	c.closeStatements()
 	var err error
 	if c.db != 0 {
 		if code := sqlite3.Xsqlite3_close(c.tls, c.db); code != sqlite3.SQLITE_OK {
@@ -142,7 +142,7 @@ func (c *sqliteConn) prepared(query string) (*sqliteStmt, error) {
 		return nil, err
 	}
 	defer libc.Xfree(c.tls, text)
-	c.forgetResult()
+	c.clearResult()
 	if code := sqlite3.Xsqlite3_prepare_v3(c.tls, c.db, text, -1, sqlite3.SQLITE_PREPARE_PERSISTENT, c.result, 0); code != sqlite3.SQLITE_OK {
 		return nil, c.failure(code)
 	}
@@ -159,11 +159,11 @@ const maxPrepared = 256
 // trim closes all kept statements when there are too many.
 func (c *sqliteConn) trim() {
 	if len(c.stmts) >= maxPrepared {
-		c.forget()
+		c.closeStatements()
 	}
 }
 
-func (c *sqliteConn) forget() {
+func (c *sqliteConn) closeStatements() {
 	for _, stmt := range c.stmts {
 		sqlite3.Xsqlite3_finalize(c.tls, stmt.handle) // returns the error of the last run again
 	}
@@ -172,7 +172,7 @@ func (c *sqliteConn) forget() {
 
 const pointerSize = 8 // more than 32-bit processors need, but those put the low byte first
 
-func (c *sqliteConn) forgetResult() { clear(libc.GoBytes(c.result, pointerSize)) }
+func (c *sqliteConn) clearResult() { clear(libc.GoBytes(c.result, pointerSize)) }
 
 func (c *sqliteConn) readResult() uintptr {
 	return uintptr(binary.NativeEndian.Uint64(libc.GoBytes(c.result, pointerSize)))

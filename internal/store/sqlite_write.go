@@ -56,7 +56,7 @@ func (w *sqliteWriter) transact(g *group, savepoints bool) error {
 	}
 	if err != nil {
 		_ = w.conn.control("ROLLBACK") // SQLite may have done it already
-		w.epochs.forgotten = true
+		w.epochs.rolledBack = true
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func (w *sqliteWriter) runOne(request *writeRequest, savepoint bool) error {
 		if undo := w.conn.control("ROLLBACK TO request"); undo != nil {
 			return fmt.Errorf("%w: %w", errGroupLost, err)
 		}
-		w.epochs.forgotten = true
+		w.epochs.rolledBack = true
 	}
 	if release := w.conn.control("RELEASE request"); release != nil {
 		return errors.Join(err, fmt.Errorf("%w: %w", errGroupLost, release))

@@ -60,7 +60,7 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 		return nil, false, err
 	}
 	if reason == node.Restored {
-		err = tx.forgetLeases()
+		err = tx.endAllLeases()
 	} else {
 		err = tx.exec("DELETE FROM leases WHERE expires_at <= ? AND coalesce(busy_until, 0) <= ?", now, now)
 	}
@@ -87,11 +87,11 @@ func (tx *Tx) Suspend(reason node.SuspensionReason, detail string) (suspended []
 	return suspended, true, err
 }
 
-// forgetLeases ends every lease, because the holders do not work on this state of the database. It
+// endAllLeases ends every lease, because the holders do not work on this state of the database. It
 // keeps nodes blocked while calls to their machines are under way. It also raises the epochs, so
 // that no lease gets an epoch that was granted after this state: the time in milliseconds is higher
 // than any epoch ever granted.
-func (tx *Tx) forgetLeases() error {
+func (tx *Tx) endAllLeases() error {
 	if err := tx.endLeasesWhere("epoch <> ?", 0); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (tx *Tx) SuspendedWork() ([]*Work, error) {
 	return works, err
 }
 
-// EndSuspension makes all suspended work claimable, and forgets which machines differ. Nodes that
+// EndSuspension makes all suspended work claimable, and removes which machines differ. Nodes that
 // wait for their ramdisks begin their wait anew.
 func (tx *Tx) EndSuspension() error {
 	if err := tx.LockName(suspensionName); err != nil {

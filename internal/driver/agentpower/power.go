@@ -54,7 +54,7 @@ func (p Power) SetPower(ctx context.Context, n *node.Node, target node.PowerStat
 	}
 	out, err := p.Reboot(ctx, n, turn)
 	if err == nil && out.Done() { // the ramdisk goes down, and the next one needs a token
-		out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Forget(n.DriverInternalInfo) }
+		out.Apply = func(n *node.Node) { n.DriverInternalInfo = agent.Clear(n.DriverInternalInfo) }
 	}
 	return out, err
 }

@@ -29,7 +29,7 @@ func (r Rescue) SetRescuePassword(ctx context.Context, n *node.Node, turn driver
 		return map[string]any{"rescue_password": hash, "hashed": true}, nil
 	}}, turn)
 	if err == nil && out.Done() {
-		out.Apply = node.ForgetRescuePassword
+		out.Apply = node.ClearRescuePassword
 	}
 	return out, err
 }
