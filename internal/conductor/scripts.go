@@ -72,7 +72,7 @@ func (c *Conductor) workScripts() map[store.WorkKind]runner.Script {
 			Operations: c.rescueOperations, End: c.endRescue, CleanUp: c.cleanUpRescue, Failed: failRescue,
 		},
 		workUnrescue: {DrivesState: true, Does: "unrescue", Operations: c.unrescueOperations, End: c.endUnrescue},
-		workCleanUp:  {Does: "leave in order", Operations: c.cleanUpOperations, End: c.endCleanUp, Failed: failCleanUp},
+		workCleanUp:  {Does: "clean up after the aborted work on", Operations: c.cleanUpOperations, End: c.endCleanUp, Failed: failCleanUp},
 		workPower:    {Operations: c.powerOperations, End: endPower, CleanUp: c.cleanUpPower, Failed: failPower},
 
 		workBootMode:   {Does: "change the boot mode of", Operations: c.bootModeOperations, End: keepNode},
