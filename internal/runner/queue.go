@@ -35,7 +35,7 @@ func NewJob(w *store.Work, n *node.Node, hint any) *Job { return &Job{work: w, n
 // do not answer do not delay hooks.
 type lane int
 
-// Lanes of jobs, by what they begin with.
+// Lanes of jobs, by what they are there for.
 const (
 	machineLane   lane = iota // calls to machines
 	processorLane             // an operation that keeps a processor busy, see Script.Processor

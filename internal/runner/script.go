@@ -19,8 +19,9 @@ type Script struct {
 	// Does describes the work in the sentence "Failed to …"; empty when Failed writes that
 	// sentence.
 	Does string
-	// Processor says that the work begins with an operation that keeps a processor busy. Such work
-	// does not wait behind work that begins with calls to machines.
+	// Processor says that the work is there for an operation that keeps a processor busy. Such work
+	// does not wait in the queue behind work that is there to change machines. The calls to machines
+	// that it makes itself wait for their turn like all others.
 	Processor bool
 	// NoRetry makes every failure final, even a temporary one.
 	NoRetry bool
