@@ -192,3 +192,18 @@ func TestForcedRestartWhoseOutcomeIsUnknownIsNotRepeated(t *testing.T) {
 		t.Errorf("effects = %q, want one restart", got)
 	}
 }
+
+// TestTurnAfterAWaitSendsNoResetOfAnotherLeg has a machine that somebody switches off while its
+// restart waits for firmware. A turn that leaves a wait phase counts as one that has sent nothing.
+func TestTurnAfterAWaitSendsNoResetOfAnotherLeg(t *testing.T) {
+	m, d := newMachine(t, "dell")
+	m.node.DisablePowerOff = true
+	out, err := d.SetPower(t.Context(), m.node, node.Rebooting, driver.Turn{Attempt: driver.Continued, Phase: driver.WaitPhase("restart")})
+	if err != nil || out.Done() || len(m.Effects()) != 0 {
+		t.Fatalf("outcome %+v, error = %v, effects %q; want another turn and no reset", out, err, m.Effects())
+	}
+	out, err = d.SetPower(t.Context(), m.node, node.Rebooting, driver.Turn{Attempt: driver.Continued, Phase: out.Phase})
+	if err != nil || !slices.Equal(m.Effects(), []string{"power on"}) {
+		t.Errorf("outcome %+v, error = %v, effects %q; want that the machine is switched on", out, err, m.Effects())
+	}
+}
