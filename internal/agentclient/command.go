@@ -30,7 +30,8 @@ var (
 const commandsPath = "/v1/commands/"
 
 // Commands lists the commands that the agent of a node has had since its start, the oldest first.
-// It cuts long strings in their results. Its error is a *node.DriverError.
+// It cuts long strings in their results. Its error is a *node.DriverError, always Refused: whoever
+// cannot read the list has changed nothing.
 func (c Client) Commands(ctx context.Context, n *node.Node) ([]agent.Command, error) {
 	var list struct {
 		Commands commandList `json:"commands"`
@@ -89,7 +90,7 @@ func (c Client) Execute(ctx context.Context, n *node.Node, name string, params m
 func (c Client) call(ctx context.Context, n *node.Node, method, does string, query url.Values, body []byte, most bound, into any) error {
 	failed := func(retryable, refused bool, format string, args ...any) error {
 		return &node.DriverError{
-			Op: does + " on the ramdisk of node " + n.UUID, Retryable: retryable, Refused: refused,
+			Op: does + " on the ramdisk of node " + n.UUID, Retryable: retryable, Refused: refused || method == http.MethodGet,
 			Reason: node.CutText(fmt.Sprintf(format, args...)),
 		}
 	}

@@ -172,6 +172,9 @@ func TestErrorsSayWhetherTheAgentMayHaveBegun(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), recordedToken) {
 				t.Errorf("the error has the token: %v", err)
 			}
+			if _, err := New(agent.Rules{}).Commands(t.Context(), tc.n); errors.As(err, &failure) && !failure.Refused {
+				t.Errorf("the list: %v may have changed something", err)
+			}
 		})
 	}
 }
