@@ -304,10 +304,7 @@ func (s *session) write(tx *store.Tx, before *node.Node, p *progress) error {
 		p.work.Checkpoint = p.cp.encode()
 		return tx.CheckpointWork(&p.work)
 	case ends:
-		if err := tx.FinishWork(&p.work); err != nil {
-			return err
-		}
-		return tx.EndLeaseAndBusy(p.work.Lease)
+		return tx.EndWork(&p.work)
 	}
 	p.work.Checkpoint = p.cp.encode()
 	if err := tx.CheckpointWork(&p.work); err != nil || keeps {

@@ -111,7 +111,7 @@ func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 // one text for any number of addresses. OFFSET 0 makes the server find each address by its index.
 // Otherwise a server whose statistics are from when the tables were empty would read all claims,
 // ports and nodes for each machine.
-const matchLists = `SELECT DISTINCT asked.kind, claimant.id, claimant.uuid, claimant.provision_state, claimant.provisional, found.port
+const matchLists = `SELECT asked.kind, claimant.id, claimant.uuid, claimant.provision_state, claimant.provisional, found.port
 	FROM unnest(?::text[], ?::text[]) AS asked (address, kind)
 	CROSS JOIN LATERAL (
 		(SELECT node_id, 0 AS port FROM claims WHERE claims.address = asked.address AND claims.kind = asked.kind OFFSET 0)

@@ -149,14 +149,17 @@ func (tx *Tx) lockedNode(columns *table[node.Node], column string, value any) (*
 	if err := tx.lockNode(column, value); err != nil {
 		return nil, err
 	}
-	if tx.shared != nil && tx.expectsWork {
-		tx.expectsWork = false
-		tx.shared.reserve("")
+	var keys reservedKeys
+	var more string
+	var into []any
+	reserves := tx.shared != nil && tx.expectsWork
+	if reserves {
+		tx.expectsWork, more, into = false, ", "+nextKeys, keys.targets()
 	}
-	nodes, err := tx.selectNodes(columns, 0, " WHERE "+column+" = ? LIMIT 1", []any{value})
+	nodes, err := tx.selectNodesAnd(more, into, columns, 0, " WHERE "+column+" = ? LIMIT 1", []any{value})
 	n := first(nodes)
-	if n == nil && tx.shared != nil {
-		tx.shared.keys = nil // they were not reserved under the lock of a node
+	if n != nil && reserves {
+		tx.shared.keys = keys.byTable()
 	}
 	if n != nil && tx.beforeChange != nil {
 		tx.markFree(n.ID, n.Lease.Epoch == 0)
@@ -206,8 +209,13 @@ func (tx *Tx) nodes(tail string, args []any) ([]*node.Node, error) {
 // selectNodes reads the columns of a table of nodes together with their leases. For
 // maxBytes see table.pageScanner.
 func (tx *Tx) selectNodes(columns *table[node.Node], maxBytes int, tail string, args []any) ([]*node.Node, error) {
+	return tx.selectNodesAnd("", nil, columns, maxBytes, tail, args)
+}
+
+// selectNodesAnd is selectNodes with more result columns, which it reads into the targets.
+func (tx *Tx) selectNodesAnd(more string, targets []any, columns *table[node.Node], maxBytes int, tail string, args []any) ([]*node.Node, error) {
 	var lease leaseRow
-	scan := columns.pageScanner(maxBytes, lease.targets()...)
+	scan := columns.pageScanner(maxBytes, append(lease.targets(), targets...)...)
 	nodes := []*node.Node{}
 	err := tx.query(func(rows row) error {
 		n, err := scan(rows)
@@ -217,7 +225,7 @@ func (tx *Tx) selectNodes(columns *table[node.Node], maxBytes int, tail string, 
 		n.Lease = lease.lease()
 		nodes = append(nodes, n)
 		return nil
-	}, "SELECT "+columns.list+", "+leaseColumns+" FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id"+tail, args...)
+	}, "SELECT "+columns.list+", "+leaseColumns+more+" FROM nodes LEFT JOIN leases ON leases.node_id = nodes.id"+tail, args...)
 	return nodes, err
 }
 

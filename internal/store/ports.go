@@ -100,22 +100,16 @@ func (tx *Tx) machinePorts(query queryFunc, nodeID int64, macs []string, into *M
 		chunks = slices.Collect(slices.Chunk(macs, maxRows))
 	}
 	for i, some := range chunks {
-		among, args := "= ANY(CAST(? AS text[]))", []any{nodeID, append([]string{}, some...)}
-		if !tx.takesLists {
-			among, args = "IN ("+marks(len(some))+")", []any{nodeID}
-			for _, mac := range some {
-				args = append(args, mac)
+		among, args := tx.among(some)
+		from := "(SELECT * FROM ports WHERE node_id = ? UNION ALL SELECT * FROM ports WHERE node_id <> ? AND address " + among + ") AS ports"
+		err := queryPorts(query, portTable, 0, from, " ORDER BY ports.id", append([]any{nodeID, nodeID}, args...), func(p *node.Port) {
+			switch {
+			case p.NodeID != nodeID:
+				into.Others = append(into.Others, p)
+			case i == 0: // each chunk finds all of them
+				into.Own = append(into.Own, p)
 			}
-		}
-		err := queryPorts(query, portTable, 0, " WHERE ports.id IN (SELECT id FROM ports WHERE node_id = ? UNION SELECT id FROM ports WHERE address "+among+") ORDER BY ports.id",
-			args, func(p *node.Port) {
-				switch {
-				case p.NodeID != nodeID:
-					into.Others = append(into.Others, p)
-				case i == 0: // each chunk finds all of them
-					into.Own = append(into.Own, p)
-				}
-			})
+		})
 		if err != nil {
 			return err
 		}
@@ -146,12 +140,13 @@ func (tx *Tx) ports(tail string, args []any) ([]*node.Port, error) {
 // table.pageScanner.
 func (tx *Tx) selectPorts(columns *table[node.Port], maxBytes int, tail string, args []any) ([]*node.Port, error) {
 	ports := []*node.Port{}
-	err := queryPorts(tx.query, columns, maxBytes, tail, args, func(p *node.Port) { ports = append(ports, p) })
+	err := queryPorts(tx.query, columns, maxBytes, portTable.name, tail, args, func(p *node.Port) { ports = append(ports, p) })
 	return ports, err
 }
 
-// queryPorts calls found for each port that a query returns.
-func queryPorts(query queryFunc, columns *table[node.Port], maxBytes int, tail string, args []any, found func(*node.Port)) error {
+// queryPorts calls found for each port that a query returns. From is the table, or a query for rows
+// of it, under the name ports.
+func queryPorts(query queryFunc, columns *table[node.Port], maxBytes int, from, tail string, args []any, found func(*node.Port)) error {
 	var nodeUUID string
 	scan := columns.pageScanner(maxBytes, &nodeUUID)
 	return query(func(rows row) error {
@@ -162,7 +157,7 @@ func queryPorts(query queryFunc, columns *table[node.Port], maxBytes int, tail s
 		p.NodeUUID = nodeUUID
 		found(p)
 		return nil
-	}, "SELECT "+columns.list+", nodes.uuid FROM ports JOIN nodes ON nodes.id = ports.node_id"+tail, args...)
+	}, "SELECT "+columns.list+", nodes.uuid FROM "+from+" JOIN nodes ON nodes.id = ports.node_id"+tail, args...)
 }
 
 // CreatePort stores a new port of the node p.NodeID and sets its key and creation time. A UUID,

@@ -42,7 +42,7 @@ func TestFrequentWritesWaitForTheServerSeldom(t *testing.T) {
 	prefetched := false
 	finish := func(tx *store.Tx) error {
 		return errors.Join(change(tx, "inspected"), tx.AddPorts(n.ID, []*node.Port{{UUID: uuid.NewString(), Address: "52:54:00:00:00:01"}}),
-			tx.FinishInspection(n.ID, document, []byte("{}")), event(tx), tx.FinishWork(w), tx.EndLeaseAndBusy(w.Lease))
+			tx.FinishInspection(n.ID, document, []byte("{}")), event(tx), tx.EndWork(w))
 	}
 	for _, test := range []struct {
 		name  string

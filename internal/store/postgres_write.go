@@ -201,7 +201,7 @@ type postgresWrite struct {
 	changes  bool
 	last     bool // true for the last attempt
 
-	keys map[string]int64 // reserved keys by table
+	keys map[string]int64 // reserved keys by table; nil before any are reserved
 }
 
 // beginWrite and enterWrite begin a write. The lock keeps out migrations, and processes of the
@@ -330,23 +330,32 @@ func (t *postgresWrite) now() time.Time {
 	return t.at
 }
 
-// reserveKeys takes the next keys of the tables to which most writes add one row after another. A
-// row with a reserved key needs no trip of its own. Because a write reserves keys under the lock of
-// a node, the keys of that node's rows grow.
-const reserveKeys = "SELECT nextval('documents_id_seq'), nextval('leases_epoch_seq'), nextval('work_id_seq')"
+// nextKeys takes the next keys of the tables to which most writes add one row after another. A row
+// with a reserved key needs no trip of its own. Because a write reserves keys under the lock of a
+// node, the keys of that node's rows grow.
+const nextKeys = "nextval('documents_id_seq'), nextval('leases_epoch_seq'), nextval('work_id_seq')"
 
 // reserve reserves keys with the next trip, except for a table that gets a row in that same trip.
 func (t *postgresWrite) reserve(except string) {
 	t.keys = map[string]int64{}
 	t.session.queue(func(r row) error {
-		var document, lease, work int64
-		if err := r.Scan(&document, &lease, &work); err != nil {
+		var keys reservedKeys
+		if err := r.Scan(keys.targets()...); err != nil {
 			return fmt.Errorf("read keys: %w", err)
 		}
-		t.keys["documents"], t.keys["leases"], t.keys["work"] = document, lease, work
+		t.keys = keys.byTable()
 		delete(t.keys, except)
 		return nil
-	}, reserveKeys)
+	}, "SELECT "+nextKeys)
+}
+
+// reservedKeys are the values of nextKeys.
+type reservedKeys struct{ document, lease, work int64 }
+
+func (k *reservedKeys) targets() []any { return []any{&k.document, &k.lease, &k.work} }
+
+func (k *reservedKeys) byTable() map[string]int64 {
+	return map[string]int64{"documents": k.document, "leases": k.lease, "work": k.work}
 }
 
 // reserved returns the reserved key of a table; false when there is none.

@@ -80,7 +80,7 @@ func (tx *Tx) insertKey(key, query string, args ...any) (int64, bool, error) {
 	return tx.db.insert(key, query, args)
 }
 
-// insertNext inserts one row and returns its key. For the tables of reserveKeys it uses a reserved
+// insertNext inserts one row and returns its key. For the tables of nextKeys it uses a reserved
 // key if there is one.
 func (tx *Tx) insertNext(table, key, columns, values string, args ...any) (int64, error) {
 	if err := tx.prepareChange(args); err != nil {
@@ -152,6 +152,17 @@ func (tx *Tx) queryLater(end func(), scan func(row) error, query string, args ..
 	}
 	tx.shared.session.queueRead(reader{scan, end}, tx.shared.session.texts.numbered(query), args...)
 	return nil
+}
+
+// among returns the condition that a text is one of these, and its arguments.
+func (tx *Tx) among(texts []string) (condition string, args []any) {
+	if tx.takesLists {
+		return "= ANY(CAST(? AS text[]))", []any{append([]string{}, texts...)} // an empty list instead of null
+	}
+	for _, text := range texts {
+		args = append(args, text)
+	}
+	return "IN (" + marks(len(texts)) + ")", args
 }
 
 // one scans the first row and reports whether there was one.

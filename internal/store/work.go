@@ -239,13 +239,28 @@ func (tx *Tx) FinishWork(w *Work) error {
 	return tx.exec("DELETE FROM work WHERE id = ?", w.ID)
 }
 
+// EndWork removes work that is done and gives its node back, like FinishWork and EndLeaseAndBusy.
+// On PostgreSQL both are one statement, because that it is one is most of what such a statement
+// costs.
+func (tx *Tx) EndWork(w *Work) error {
+	if tx.shared == nil {
+		if err := tx.FinishWork(w); err != nil {
+			return err
+		}
+		return tx.EndLeaseAndBusy(w.Lease)
+	}
+	tx.note.finished(w)
+	return tx.exec("WITH done AS (DELETE FROM work WHERE id = ?) DELETE FROM leases WHERE epoch IN (?, ?)", w.ID, w.Lease.Epoch, -w.Lease.Epoch)
+}
+
 // DropWork removes a node's work of these kinds.
 func (tx *Tx) DropWork(nodeID int64, kinds []WorkKind) error {
-	args := []any{nodeID}
-	for _, kind := range kinds {
-		args = append(args, string(kind))
+	texts := make([]string, len(kinds))
+	for i, kind := range kinds {
+		texts[i] = string(kind)
 	}
-	return tx.exec("DELETE FROM work WHERE node_id = ? AND kind IN ("+marks(len(kinds))+")", args...)
+	among, args := tx.among(texts)
+	return tx.exec("DELETE FROM work WHERE node_id = ? AND kind "+among, append([]any{nodeID}, args...)...)
 }
 
 // WorkOf returns the work of a node, oldest first, without its lease. A write that bases a decision

@@ -20,6 +20,7 @@ var workBehaviours = []behaviour{
 	{"postponed work comes back later and counts", checkPostponeWork},
 	{"the next due time follows work and leases", checkNextDue},
 	{"finished work is gone", checkFinishWork},
+	{"ended work gives its node back", checkEndWork},
 	{"work is free again however its lease ends", checkWorkFreed},
 	{"leases that ran out are removed", checkExpiredLeases},
 	{"work outside a scope is neither claimed nor due", checkWorkScope},
@@ -203,6 +204,21 @@ func checkFinishWork(t *testing.T, e *env) {
 	})
 	if got := kinds(e.claim(here, 5)); left != 1 || !slices.Equal(got, []store.WorkKind{"second"}) {
 		t.Errorf("%d left, claimed %v; want the second alone", left, got)
+	}
+}
+
+func checkEndWork(t *testing.T, e *env) {
+	n := e.createNode()
+	first, second := e.addWork(n, "first", time.Time{}), e.addWork(n, "second", time.Time{})
+	claimed := e.claim(here, 5)
+	if len(claimed) != 1 || claimed[0].ID != first.ID {
+		t.Fatalf("claimed %v, want the first work", kinds(claimed))
+	}
+	lease := claimed[0].Lease
+	e.write(func(tx *store.Tx) error { return tx.SetBusy(&lease, tx.Now().Add(ttl), 0) })
+	e.write(func(tx *store.Tx) error { return tx.EndWork(claimed[0]) }) // its call has returned
+	if again := e.claim(there, 5); len(again) != 1 || again[0].ID != second.ID {
+		t.Errorf("claimed %v by another conductor, want the second work", kinds(again))
 	}
 }
 
