@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -52,12 +53,19 @@ type ClaimMatch struct {
 }
 
 // MatchClaims returns the nodes that claim any of the addresses or have a port with one, with one
-// row for each node and kind. In a write, no other write that asks for one of the addresses gets an
+// row for each node and kind, in the order of the nodes' keys: writes that lock several of them then
+// do not wait for each other. In a write, no other write that asks for one of the addresses gets an
 // answer before the commit.
 func (tx *Tx) MatchClaims(claims []Claim) ([]ClaimMatch, error) {
 	if err := tx.lockAddresses(claims); err != nil {
 		return nil, err
 	}
+	matches, err := tx.matchClaims(claims)
+	slices.SortStableFunc(matches, func(a, b ClaimMatch) int { return cmp.Compare(a.NodeID, b.NodeID) })
+	return matches, err
+}
+
+func (tx *Tx) matchClaims(claims []Claim) ([]ClaimMatch, error) {
 	var matches []ClaimMatch
 	take := func(rows row) error {
 		var m ClaimMatch

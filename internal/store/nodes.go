@@ -212,7 +212,7 @@ func (tx *Tx) selectNodes(columns *table[node.Node], maxBytes int, tail string, 
 	return tx.selectNodesAnd("", nil, columns, maxBytes, tail, args)
 }
 
-// selectNodesAnd is selectNodes with more result columns, which it reads into the targets.
+// selectNodesAnd is selectNodes for one node, with more result columns that are read into targets.
 func (tx *Tx) selectNodesAnd(more string, targets []any, columns *table[node.Node], maxBytes int, tail string, args []any) ([]*node.Node, error) {
 	var lease leaseRow
 	scan := columns.pageScanner(maxBytes, append(lease.targets(), targets...)...)

@@ -162,6 +162,10 @@ func TestAddressesAreFoundByIndexWhateverTheServerBelieves(t *testing.T) {
 			_, err := tx.PortOwners([]string{"52:54:00:00:00:01", "52:54:00:00:00:02"})
 			return err
 		}, []string{"ports_address"}},
+		"ports of a machine": {func(tx *store.Tx) error {
+			_, err := tx.MachinePorts(1, []string{"52:54:00:00:00:01", "52:54:00:00:00:02"})
+			return err
+		}, []string{"ports_node", "ports_address"}},
 	} {
 		plans, err := s.Plans(t.Context(), test.run)
 		if err != nil {

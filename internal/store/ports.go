@@ -66,8 +66,7 @@ func (tx *Tx) PortsOf(nodeID int64) ([]*node.Port, error) {
 
 // MachinePorts are the ports of a node and those of other nodes that have addresses of its machine.
 type MachinePorts struct {
-	Own    []*node.Port // in order of creation
-	Others []*node.Port
+	Own, Others []*node.Port // in order of creation
 }
 
 // MachinePorts returns the ports of a node, and the ports of other nodes that have one of the
@@ -77,7 +76,16 @@ func (tx *Tx) MachinePorts(nodeID int64, macs []string) (*MachinePorts, error) {
 	if err := tx.machinePorts(tx.query, nodeID, macs, found); err != nil {
 		return nil, err
 	}
+	found.sort()
 	return found, nil
+}
+
+// sort puts the ports into the order of creation. A statement with that order might read all ports
+// by their keys.
+func (m *MachinePorts) sort() {
+	for _, ports := range [][]*node.Port{m.Own, m.Others} {
+		slices.SortFunc(ports, func(a, b *node.Port) int { return cmp.Compare(a.ID, b.ID) })
+	}
 }
 
 // PrefetchMachinePorts is MachinePorts for a reader that follows the write. It calls found when the
@@ -89,7 +97,7 @@ func (tx *Tx) PrefetchMachinePorts(nodeID int64, macs []string, found func(*Mach
 	}
 	ports := &MachinePorts{}
 	later := func(scan func(row) error, query string, args ...any) error {
-		return tx.queryLater(func() { found(ports) }, scan, query, args...)
+		return tx.queryLater(func() { ports.sort(); found(ports) }, scan, query, args...)
 	}
 	return tx.machinePorts(later, nodeID, macs, ports)
 }
@@ -102,7 +110,7 @@ func (tx *Tx) machinePorts(query queryFunc, nodeID int64, macs []string, into *M
 	for i, some := range chunks {
 		among, args := tx.among(some)
 		from := "(SELECT * FROM ports WHERE node_id = ? UNION ALL SELECT * FROM ports WHERE node_id <> ? AND address " + among + ") AS ports"
-		err := queryPorts(query, portTable, 0, from, " ORDER BY ports.id", append([]any{nodeID, nodeID}, args...), func(p *node.Port) {
+		err := queryPorts(query, portTable, 0, from, "", append([]any{nodeID, nodeID}, args...), func(p *node.Port) {
 			switch {
 			case p.NodeID != nodeID:
 				into.Others = append(into.Others, p)

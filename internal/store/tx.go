@@ -154,7 +154,7 @@ func (tx *Tx) queryLater(end func(), scan func(row) error, query string, args ..
 	return nil
 }
 
-// among returns the condition that a text is one of these, and its arguments.
+// among returns the end of a condition, that a text is one of these, and its arguments.
 func (tx *Tx) among(texts []string) (condition string, args []any) {
 	if tx.takesLists {
 		return "= ANY(CAST(? AS text[]))", []any{append([]string{}, texts...)} // an empty list instead of null

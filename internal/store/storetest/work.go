@@ -208,17 +208,23 @@ func checkFinishWork(t *testing.T, e *env) {
 }
 
 func checkEndWork(t *testing.T, e *env) {
-	n := e.createNode()
-	first, second := e.addWork(n, "first", time.Time{}), e.addWork(n, "second", time.Time{})
-	claimed := e.claim(here, 5)
-	if len(claimed) != 1 || claimed[0].ID != first.ID {
-		t.Fatalf("claimed %v, want the first work", kinds(claimed))
-	}
-	lease := claimed[0].Lease
-	e.write(func(tx *store.Tx) error { return tx.SetBusy(&lease, tx.Now().Add(ttl), 0) })
-	e.write(func(tx *store.Tx) error { return tx.EndWork(claimed[0]) }) // its call has returned
-	if again := e.claim(there, 5); len(again) != 1 || again[0].ID != second.ID {
-		t.Errorf("claimed %v by another conductor, want the second work", kinds(again))
+	for name, lost := range map[string]bool{"under its lease": false, "after its lease": true} {
+		n := e.createNode()
+		first, second := e.addWork(n, "first", time.Time{}), e.addWork(n, "second", time.Time{})
+		claimed := e.claim(here, 5)
+		if len(claimed) != 1 || claimed[0].ID != first.ID {
+			t.Fatalf("%s: claimed %v, want the first work", name, kinds(claimed))
+		}
+		lease := claimed[0].Lease
+		e.write(func(tx *store.Tx) error { return tx.SetBusy(&lease, tx.Now().Add(ttl), 0) })
+		if lost { // the call keeps others from the node
+			e.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy(here) })
+		}
+		e.write(func(tx *store.Tx) error { return tx.EndWork(claimed[0]) }) // the call has returned
+		again := e.claim(there, 5)
+		if len(again) != 1 || again[0].ID != second.ID {
+			t.Errorf("%s: claimed %v by another conductor, want the second work", name, kinds(again))
+		}
 	}
 }
 
