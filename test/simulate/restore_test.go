@@ -71,8 +71,8 @@ func (w *world) restoreBackup() {
 		r.die()
 		w.sched.releaseAll(r)
 	}
-	// When the restoration ends, no call is on its way any more.
-	time.Sleep(time.Minute + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
+	// The manual asks for a start only when no call is on its way any more: the restored database may know of none.
+	time.Sleep(max(time.Minute, time.Until(w.callsEnd())) + 17*time.Nanosecond) //nolint:forbidigo // time of a bubble, which passes by itself
 	w.sched.waiting()
 	w.must(w.db.Close())
 	_, err := store.Restore(context.Background(), w.backupDir(), w.restoration.dataDir, time.Now())
@@ -83,6 +83,20 @@ func (w *world) restoreBackup() {
 	w.dropLost()
 	w.restartReplicas()
 	synctest.Wait()
+}
+
+// callsEnd returns when the last call that may be on its way ends; the zero time when there is none.
+func (w *world) callsEnd() (last time.Time) {
+	for _, m := range w.machines {
+		m.mu.Lock()
+		for c := range m.calls {
+			if c.deadline.After(last) {
+				last = c.deadline
+			}
+		}
+		m.mu.Unlock()
+	}
+	return last
 }
 
 // dropLost drops the answers and commits that the restoration has lost.
