@@ -11,6 +11,7 @@ type Info struct {
 	Task      string // "work", or the name of the loop or request
 	Work      store.WorkKind
 	Node      string // UUID
+	Epoch     int64  // of the lease of the node under which that operation runs; 0 before the first one
 	Operation Ref    // the last operation begun, or the next one
 	Request   string // name for calls of that operation, see driver.Origin
 }

@@ -74,7 +74,7 @@ func (s *session) perform(ctx context.Context) (op *Operation, err error) {
 		return nil, err
 	}
 	if op != nil {
-		s.j.info.Operation, s.j.info.Request = op.Ref, s.request(op)
+		s.j.info.Epoch, s.j.info.Operation, s.j.info.Request = s.j.work.Lease.Epoch, op.Ref, s.request(op)
 	}
 	switch {
 	case op != nil && op.Skip && s.cp.Operation == (Ref{}):

@@ -14,7 +14,8 @@ import (
 )
 
 // checkWork compares a call with the stored work. A process that has itself replaced or deleted the
-// row of the work must not make calls for that work any more.
+// row of the work must not make calls for that work any more. It may have leased the node anew since
+// the call's lease was lost, so the leases are compared and not their holders.
 func (r *replica) checkWork(ctx context.Context, m *machine) {
 	info := runner.InfoOf(ctx)
 	if info.Work == "" {
@@ -22,7 +23,7 @@ func (r *replica) checkWork(ctx context.Context, m *machine) {
 	}
 	_ = r.w.db.Read(context.Background(), func(tx *store.Tx) error {
 		n, err := tx.Node(info.Node)
-		if err != nil || n.Lease.Holder != r.name || r.isDead() {
+		if err != nil || n.Lease.Epoch != info.Epoch || r.isDead() {
 			return err
 		}
 		works, err := tx.WorkOf(n.ID)
