@@ -30,6 +30,8 @@ const (
 	// migrationLimit is for all attempts. Kubernetes gives an engine five minutes to start. The
 	// engine must report what blocks it before Kubernetes ends it.
 	migrationLimit = 4 * time.Minute
+	// otherMigrationLimit is for a migration by another process.
+	otherMigrationLimit = 5 * time.Minute
 )
 
 // migrationWaits are the durations of migrationLockTimeout, migrationPause and migrationLimit.
@@ -117,9 +119,7 @@ func (m *postgresMigration) lockTimeout(set string) string {
 // run tries until the schema is up to date or migrationLimit is over.
 func (m *postgresMigration) run(ctx context.Context) (err error) {
 	var until time.Time
-	// The lock belongs to a transaction, not to the session, so that it ends with the migration.
-	if _, err := control(ctx, m.conn, "BEGIN; SET LOCAL lock_timeout = '5min'; SET LOCAL statement_timeout = 0;"+
-		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
+	if err := m.begin(ctx); err != nil {
 		return fmt.Errorf("wait for the migration of another process: %w", err)
 	}
 	defer func() {
@@ -148,6 +148,20 @@ func (m *postgresMigration) run(ctx context.Context) (err error) {
 		}
 		pause(ctx, m.waits.pause)
 	}
+}
+
+// begin begins a transaction and takes the lock of migrations, which ends with that transaction and
+// not with the session.
+func (m *postgresMigration) begin(ctx context.Context) error {
+	const lock = "advisory_xact_lock(" + migrationLock + ")"
+	begun, err := control(ctx, m.conn, fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = '%dms'; SET LOCAL statement_timeout = 0;"+
+		" SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_try_"+lock, otherMigrationLimit.Milliseconds()))
+	if err != nil || string(begun[len(begun)-1].Rows[0][0]) == "t" {
+		return err
+	}
+	m.log.Info("Start waits for another process, which migrates the database", "at_most", otherMigrationLimit)
+	_, err = control(ctx, m.conn, "SELECT pg_"+lock)
+	return err
 }
 
 // attempt migrates while it keeps writes out, and lets them in again at its end.

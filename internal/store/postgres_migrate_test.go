@@ -51,12 +51,18 @@ func older(t *testing.T, database string) {
 // awaitMigration waits until a migration waits for a table.
 func awaitMigration(t *testing.T, watcher *pgx.Conn) {
 	t.Helper()
-	for began, waits := time.Now(), false; !waits; {
+	await(t, watcher, "a migration to wait for the table", `SELECT EXISTS (SELECT FROM pg_locks
+		WHERE relation = 'nodes'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`)
+}
+
+// await waits until the query finds that something holds.
+func await(t *testing.T, watcher *pgx.Conn, what, query string) {
+	t.Helper()
+	for began, holds := time.Now(), false; !holds; {
 		if time.Since(began) > 20*time.Second {
-			t.Fatal("no migration waits for the table")
+			t.Fatalf("waited in vain for %s", what)
 		}
-		if err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
-			WHERE relation = 'nodes'::regclass AND mode = 'AccessExclusiveLock' AND NOT granted)`).Scan(&waits); err != nil {
+		if err := watcher.QueryRow(t.Context(), query).Scan(&holds); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -126,6 +132,36 @@ func TestMigrationThatOthersAreInTheWayOfNamesThem(t *testing.T) {
 		t.Errorf("%d lines were logged, want one:\n%s", got, log.String())
 	}
 	end()
+	checkRows(t, openURL(t, database, nil), []string{"before"})
+}
+
+func TestStartThatWaitsForTheMigrationOfAnotherProcessSaysSo(t *testing.T) {
+	database := storetest.NewSchema(t)
+	older(t, database)
+	other, watcher := connectTo(t, database), connectTo(t, database)
+	if _, err := other.Exec(t.Context(), "BEGIN; SELECT pg_advisory_xact_lock(768001, hashtext(current_schema()))"); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	started := make(chan error, 1)
+	go func() {
+		s, err := store.Open(context.Background(), store.Options{URL: database, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err == nil {
+			err = s.Close()
+		}
+		started <- err
+	}()
+	await(t, watcher, "start to wait for the other process", `SELECT EXISTS (SELECT FROM pg_locks
+		WHERE locktype = 'advisory' AND classid = 768001 AND objid = hashtext(current_schema())::bigint & 4294967295 AND NOT granted)`)
+	if _, err := other.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatalf("start after the other process: %v", err)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "waits for another process") {
+		t.Errorf("log:\n%swant one line about the other process", got)
+	}
 	checkRows(t, openURL(t, database, nil), []string{"before"})
 }
 
