@@ -4,8 +4,8 @@
 //
 // A password that was verified once takes microseconds until its hash changes, so bcrypt does not
 // limit the speed of the API. An unknown user takes as long as a wrong password of the user with
-// the highest cost. An attacker who sends wrong passwords can use at most an eighth of the
-// processors. Further comparisons wait, with different networks taking turns, and after a while
+// the highest cost. An attacker who sends wrong passwords from one network can use an eighth of the
+// processors, from many a quarter. Further comparisons wait, with different networks taking turns, and after a while
 // their requests get 503. Users who were verified before are not affected.
 //
 // Package httpapi decides what a role may do, because it knows the requests. This package refuses
