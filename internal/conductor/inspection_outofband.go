@@ -67,6 +67,7 @@ func (c *Conductor) readInventory(ctx context.Context, w *store.Work, n *node.No
 	if err != nil {
 		return nil, runner.Final(fmt.Errorf("read what the BMC shows: %w", err))
 	}
+	delete(document.PluginData, discoveredKey)
 	return func(tx *store.Tx, n *node.Node) error {
 		if err := tx.DropUnused(n.ID); err != nil {
 			return err

@@ -77,6 +77,28 @@ func TestNodeInspectedThroughItsBMCGetsTheAddressesOfADiscoveredMachine(t *testi
 	w.wantRoom(9)
 }
 
+func TestLaterInspectionThroughTheBMCDiscoversNothing(t *testing.T) {
+	m := unknown(1)
+	w := throughBMC(t, m)
+	n := w.enrol(m)
+	w.wantDiscovered(n, true)
+	w.send(n, "manage")
+	w.awaitWorkDone()
+	w.send(n, "inspect")
+	w.awaitWorkDone()
+	w.wantInventory(n, m)
+	w.wantDiscovered(n, false)
+}
+
+// wantDiscovered checks whether the plugin data says that the inspection enrolled its machine.
+func (w *world) wantDiscovered(n *node.Node, want bool) {
+	w.t.Helper()
+	data, err := w.Inspection(w.t.Context(), n.UUID)
+	if err != nil || strings.Contains(string(data.PluginData), `"auto_discovered"`) != want {
+		w.t.Errorf("result = %v, %v; want auto_discovered: %v", data, err, want)
+	}
+}
+
 // wantRoom checks how many more machines may be enrolled until there are ten.
 func (w *world) wantRoom(want int) {
 	w.t.Helper()

@@ -19,8 +19,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// discoveredKey marks the plugin data of discovered machines, as clients of Ironic
-// expect it. Plugin data of other machines has no such key.
+// discoveredKey marks the plugin data of inspections that enrolled their machine, as clients of
+// Ironic expect it. No other plugin data has that key.
 const discoveredKey = "auto_discovered"
 
 // inspectionScopeKey is the property by which inspection rules of other software

@@ -279,10 +279,7 @@ func TestWaitingNodeAcceptsThePostOfItsMachine(t *testing.T) {
 		t.Errorf("properties = %v, want the new one beside the old", got)
 	}
 	wantPorts(t, w, n, map[string]bool{m.macs[0]: true, m.macs[1]: false})
-	data, err := w.Inspection(t.Context(), n.UUID)
-	if err != nil || strings.Contains(string(data.PluginData), `"auto_discovered"`) {
-		t.Errorf("result = %v, %v; want no auto_discovered", data, err)
-	}
+	w.wantDiscovered(n, false)
 }
 
 func TestFailedInspectionOfAWaitingNode(t *testing.T) {

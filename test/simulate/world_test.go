@@ -15,7 +15,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
-// world is one simulated fleet: a database, machines, the processes that work on them and the
+// world is what one run simulates: a database, machines, the processes that work on them and the
 // clients that make requests.
 type world struct {
 	seed     uint64

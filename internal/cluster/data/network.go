@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/ingot-metal/ingot/api/infrastructure/v1beta2"
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // family is one version of IP.
@@ -152,10 +153,11 @@ func (r *renderer) mac(path *field.Path, source *v1beta2.LinkMACAddress) string 
 		r.fail(path, "says no source: set string, fromHostInterface or fromAnnotation")
 		return ""
 	}
-	if !isMAC(mac) {
+	normal, ok := node.ParseMAC(mac)
+	if !ok {
 		r.fail(path, "%.64q is not a MAC address", mac)
 	}
-	return mac
+	return normal
 }
 
 // annotation returns the value of an annotation, which is empty when it is missing.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -285,10 +284,4 @@ func list(names []string) string {
 	default:
 		return strings.Join(names, ", ")
 	}
-}
-
-// isMAC reports whether a text is an Ethernet address.
-func isMAC(text string) bool {
-	mac, err := net.ParseMAC(text)
-	return err == nil && len(mac) == 6
 }

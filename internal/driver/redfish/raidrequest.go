@@ -173,7 +173,7 @@ func (w raiding) advance() (driver.Outcome, error) {
 		return w.await(next)
 	}
 	if w.record.RAID.Restart {
-		w.record.RAID.Restart, w.record.RAID.Seen, w.record.RAID.Settled = false, nil, false
+		w.record.RAID.Restart, w.record.RAID.Seen, w.record.RAID.ShownAll = false, nil, false
 		return w.beginRestart(w.node, w.kind, w.record, w.turn.Elapsed)
 	}
 	return w.leave()
@@ -200,12 +200,12 @@ func (w raiding) leave() (driver.Outcome, error) {
 // and until their tasks have ended: a volume may be shown, or be gone, before its controller has
 // done all of its work. A request in doubt that the machine does not show then never came.
 func (w raiding) verify() (driver.Outcome, error) {
-	if !w.record.RAID.Settled {
+	if !w.record.RAID.ShownAll {
 		units, err := w.allStorage()
 		if err != nil {
 			return driver.Outcome{}, err
 		}
-		if settled, err := w.settled(units, startWithin); err != nil || !settled {
+		if all, err := w.showsAll(units, startWithin); err != nil || !all {
 			return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), err
 		}
 	}

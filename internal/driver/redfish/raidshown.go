@@ -96,11 +96,11 @@ func expectedVolumes(units []storageUnit, changes []volumeChange) int {
 	return count
 }
 
-// settled reports whether a machine that starts shows all of its storage, and the same as in the
-// turn before. It notes what the machine shows. Until the storage has settled, a list that misses
-// something proves nothing. When the time within is over, storage that is hidden or without drives
+// showsAll reports whether a machine that starts shows all of its storage, and the same as in the
+// turn before. It notes what the machine shows. Until it shows all, a list that misses something
+// proves nothing. When the time within is over, storage that is hidden or without drives
 // is an error.
-func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error) {
+func (w raiding) showsAll(units []storageUnit, within time.Duration) (bool, error) {
 	before := w.record.RAID.Seen
 	w.record.RAID.Seen = appearance(units)
 	hidden := w.complete(units)
@@ -113,7 +113,7 @@ func (w raiding) settled(units []storageUnit, within time.Duration) (bool, error
 	case !showDrives(units):
 		return false, w.failed("the machine is on, and its BMC has shown no drives for " + within.String())
 	}
-	w.record.RAID.Settled = true
+	w.record.RAID.ShownAll = true
 	return true, nil
 }
 

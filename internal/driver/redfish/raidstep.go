@@ -22,8 +22,8 @@ type raidWork struct {
 	// Seen are the paths of the controllers and drives that the BMC showed last, while a
 	// machine that may be starting is watched for them.
 	Seen []string `json:"seen,omitempty"`
-	// Settled: the BMC has shown all of them.
-	Settled bool `json:"settled,omitempty"`
+	// ShownAll: the BMC has shown all of them.
+	ShownAll bool `json:"settled,omitempty"`
 	// Most is how many RAID volumes there may be after new ones were made; 0 means any number.
 	Most int `json:"most,omitempty"`
 	// Progress is how long the step had taken when the last change was shown to be done, in
@@ -174,7 +174,7 @@ func (w raiding) begin() (driver.Outcome, error) {
 	case err != nil:
 		return driver.Outcome{}, err
 	}
-	if settled, err := w.settled(units, appearWithin); err != nil || !settled {
+	if all, err := w.showsAll(units, appearWithin); err != nil || !all {
 		return w.record.outcome(driver.Outcome{Park: settleFor, Phase: verifyPhase}), err
 	}
 	if err := w.complete(units); err != nil {
