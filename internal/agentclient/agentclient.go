@@ -21,6 +21,7 @@ import (
 	"net/url"
 
 	"github.com/ingot-metal/ingot/internal/agent"
+	"github.com/ingot-metal/ingot/internal/driver"
 )
 
 // statusBound limits the answer to a request for the status.
@@ -117,6 +118,9 @@ func (c Client) send(ctx context.Context, request *http.Request, trusted *trust,
 			return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
 		}
 		conn = secured
+	}
+	if err := driver.CheckDeadline(ctx); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	if err := request.Write(conn); err != nil {
 		return answer{}, because(ctx, err)

@@ -252,6 +252,9 @@ func (c *Conductor) allocateOne(ctx context.Context, uuid string) (again bool, e
 func (c *Conductor) allocateFrom(ctx context.Context, uuid string, found *node.Node) (again bool, err error) {
 	err = c.store.Write(ctx, func(tx *store.Tx) error {
 		again = false
+		if restored, err := tx.WasRestored(); restored || err != nil {
+			return err // the allocation is looked at again once that is noted
+		}
 		before, err := store.Allocations.Get(tx, uuid)
 		if isNotFound(err) {
 			return nil // deleted meanwhile

@@ -84,9 +84,14 @@ func TestLaterInspectionThroughTheBMCDiscoversNothing(t *testing.T) {
 	w.wantDiscovered(n, true)
 	w.send(n, "manage")
 	w.awaitWorkDone()
+	if _, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+		n.Interfaces[node.InspectInterface] = "fake"
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 	w.send(n, "inspect")
 	w.awaitWorkDone()
-	w.wantInventory(n, m)
 	w.wantDiscovered(n, false)
 }
 

@@ -460,3 +460,31 @@ func TestHooksReadThePreviousInventoryFromTheObjectStore(t *testing.T) {
 	n = w.inspectAgain(n, m)
 	w.wantInventory(n, m)
 }
+
+// TestVerbDoesNotRunBesideTheHooksOfADiscoveredMachine has the hooks wait for the object store. The
+// work of a verb, which decides the state too, would be taken for them.
+func TestVerbDoesNotRunBesideTheHooksOfADiscoveredMachine(t *testing.T) {
+	w, server := inObjects(t)
+	other := w.enrol(unknown(2))
+	server.Stop()
+	answer, err := send(t, w.Conductor, unknown(1))
+	if err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	n := w.stored(answer.Node.UUID)
+	w.eventually("the hooks to wait", func() bool {
+		return strings.HasPrefix(w.stored(n.UUID).LastError, "Inspection waits for the object store")
+	})
+	wantIs(t, w.try(n, "manage"), node.ErrLocked)
+	server.Resume()
+	w.eventually("the store to be noticed", func() bool {
+		_, err := w.Inspection(t.Context(), other.UUID)
+		return err == nil
+	})
+	w.endWaits(n)
+	w.send(n, "manage")
+	w.awaitWorkDone()
+	if got := w.stored(n.UUID); got.ProvisionState != node.Manageable || got.Properties.Values()["cpu_arch"] != "x86_64" {
+		t.Errorf("node is in %q with last_error %q and properties %v; want it manageable, and what the hooks found", got.ProvisionState, got.LastError, got.Properties)
+	}
+}

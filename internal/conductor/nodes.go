@@ -97,6 +97,9 @@ func (c *Conductor) storeUpdate(tx *store.Tx, before, after *node.Node) (err err
 	if err := c.checkSameMachine(tx, before, after); err != nil {
 		return err
 	}
+	if err := checkSameInspection(before, after); err != nil {
+		return err
+	}
 	if before.ParentNode != after.ParentNode || before.ChassisUUID != after.ChassisUUID {
 		if err := checkReferences(tx, after); err != nil {
 			return err
@@ -131,6 +134,22 @@ func (c *Conductor) checkSameMachine(tx *store.Tx, before, after *node.Node) err
 		err = c.underWay(before)
 	}
 	return err
+}
+
+// checkSameInspection refuses a change of the interfaces that inspect the machine and boot its
+// ramdisk while that goes on: inspection through a BMC cannot end an inspection by a ramdisk, and
+// another boot interface cannot withdraw the ramdisk.
+func checkSameInspection(before, after *node.Node) error {
+	if !inspected(before.ProvisionState) {
+		return nil
+	}
+	for _, kind := range []node.InterfaceKind{node.InspectInterface, node.BootInterface} {
+		if before.Interfaces[kind] != after.Interfaces[kind] {
+			return node.Conflict("The %s interface of node %s cannot be changed from %q in state %q: its inspection goes on with the one that it began with. "+
+				"Wait until the inspection has ended, or abort it.", kind, before.UUID, before.Interfaces[kind], before.ProvisionState)
+		}
+	}
+	return nil
 }
 
 // SetMaintenance puts a node into maintenance or ends it.

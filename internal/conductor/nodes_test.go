@@ -385,3 +385,20 @@ func TestMachineOfANodeStaysWhileItsWorkIsToBeTriedAgain(t *testing.T) {
 		}
 	}
 }
+
+func TestInterfacesOfAnInspectionStayUntilItHasEnded(t *testing.T) {
+	w := newWorld(t)
+	for _, kind := range []node.InterfaceKind{node.InspectInterface, node.BootInterface} {
+		for state, refused := range map[node.State]bool{node.InspectWait: true, node.Inspecting: true, node.Manageable: false} {
+			n := w.fake(state, nil)
+			_, err := w.UpdateNode(t.Context(), n.UUID, func(n *node.Node) error {
+				n.Interfaces[kind] = map[node.InterfaceKind]string{node.InspectInterface: "agent", node.BootInterface: "ipxe"}[kind]
+				return nil
+			})
+			var conflict *node.ConflictError
+			if errors.As(err, &conflict) != refused || err != nil && !refused {
+				t.Errorf("%s interface in state %q: %v, want it refused: %v", kind, state, err, refused)
+			}
+		}
+	}
+}

@@ -132,6 +132,9 @@ func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wa
 		return nil, wait, err
 	}
 	err = c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		if restored, err := tx.WasRestored(); restored || err != nil {
+			return err
+		}
 		batch, err = tx.ClaimGarbage(garbageBatch, garbageClaim, c.cfg.Inventories.removalDelay())
 		return err
 	})

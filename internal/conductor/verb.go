@@ -62,12 +62,8 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 		// The state has changed since, perhaps by the same verb, which led back to it.
 		return nil, nil, &node.LockedError{Node: n.UUID, Holder: c.cfg.Hostname}
 	}
-	// An abort of waiting work only has the machine left in order. One of a failed servicing declares
-	// the instance healthy, which the machine may not be while it is still left in order.
-	if request.Verb.On != node.OnAbort || before.ProvisionState == node.ServiceFailed {
-		if err := c.refuseDuringOtherWork(tx, before); err != nil {
-			return nil, nil, err
-		}
+	if err := c.refuseBesideWork(tx, before, request); err != nil {
+		return nil, nil, err
 	}
 	if request, err = withRunbook(tx, &n, request); err != nil {
 		return nil, nil, err
@@ -99,16 +95,37 @@ func (c *Conductor) provision(tx *store.Tx, ident string, request node.VerbReque
 	return &n, started, tx.UpdateNode(before, &n)
 }
 
+// refuseBesideWork refuses a verb while work of the node is to be tried again, except the work that
+// the node waits in. In a stable state that may be the hooks of a machine that was discovered: they
+// decide the state, as the work of the verb would, and one would be taken for the other.
+//
+// An abort of waiting work only has the machine left in order. One of a failed servicing declares the
+// instance healthy, which the machine may not be while it is still left in order.
+func (c *Conductor) refuseBesideWork(tx *store.Tx, n *node.Node, request node.VerbRequest) error {
+	switch class := n.ProvisionState.Class(); {
+	case request.Verb.On == node.OnAbort && n.ProvisionState != node.ServiceFailed:
+		return nil
+	case class == node.Waiting || class == node.Held:
+		return c.refuseDuringOtherWork(tx, n)
+	}
+	return c.refuseDuring(tx, n, func(runner.Script) bool { return true })
+}
+
 // refuseDuringOtherWork refuses a request while work that does not decide the state, such as a
 // power change, is to be tried again. Otherwise that work would interfere with the work of a verb
 // that waits, or undo what the request has done.
 func (c *Conductor) refuseDuringOtherWork(tx *store.Tx, n *node.Node) error {
+	return c.refuseDuring(tx, n, func(script runner.Script) bool { return !script.DrivesState })
+}
+
+// refuseDuring refuses a request while the node has work with such a script.
+func (c *Conductor) refuseDuring(tx *store.Tx, n *node.Node, such func(runner.Script) bool) error {
 	works, err := tx.WorkOf(n.ID)
 	if err != nil {
 		return err
 	}
 	for _, w := range works {
-		if script, known := c.scripts[w.Kind]; known && !script.DrivesState {
+		if script, known := c.scripts[w.Kind]; known && such(script) {
 			return c.underWay(n)
 		}
 	}

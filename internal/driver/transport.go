@@ -76,7 +76,7 @@ type deadlineConn struct {
 }
 
 func (c *deadlineConn) Write(text []byte) (int, error) {
-	if deadline := c.deadline.Load(); deadline != nil && !deadline.IsZero() && !time.Now().Before(*deadline) {
+	if deadline := c.deadline.Load(); deadline != nil && Passed(*deadline, time.Now()) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return c.Conn.Write(text)

@@ -13,7 +13,7 @@ import (
 // apply acts on the result of a reading, and returns the time until the node's next reading.
 func (s *Syncer) apply(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
 	if errors.Is(failure, errBusy) {
-		return nextDue(s.cfg.Interval, false, e.spread()), nil
+		return nextDue(s.cfg.Interval/4, false, e.spread()), nil
 	}
 	failures, first := s.count(e, failure != nil)
 	if failure != nil {

@@ -79,6 +79,39 @@ func TestMachinesThatDoNotAnswerDelayNoOthers(t *testing.T) {
 	})
 }
 
+func TestManyNodesBehindABMCThatHangsDelayNoOthers(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		behind := func(n *node.Node, _ *machine) { n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.1"}) }
+		r.addMany(300, hanging, behind)
+		nodes := r.addMany(50)
+		r.run("one", func(c *Config) { c.Calls, c.Tries = 64, 1000 })
+		pass(firstWithin)
+		for _, n := range nodes {
+			if len(r.reads(n)) == 0 {
+				t.Fatalf("not all others were read within %v", firstWithin)
+			}
+		}
+	})
+}
+
+func TestNodesBehindOneBMCAreAllRead(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		nodes := r.addMany(16, func(n *node.Node, m *machine) {
+			n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.1"})
+			m.latency = 3 * time.Second
+		})
+		r.run("one")
+		pass(10 * interval)
+		for _, n := range nodes {
+			if reads := r.reads(n); len(reads) < 8 {
+				t.Errorf("%d readings in ten intervals", len(reads))
+			}
+		}
+	})
+}
+
 func TestRecoveryWaitsForNoOtherReading(t *testing.T) {
 	inRack(t, func(r *rack) {
 		t := r.t
@@ -162,6 +195,23 @@ func TestACorrectedAddressIsTriedSoon(t *testing.T) {
 		r.set(n, func(m *machine) { m.hangs = false })
 		r.change(n, func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.9"}) })
 		pass(firstWithin)
+		if got := r.stored(n); got.Maintenance {
+			t.Errorf("still in maintenance: %s", got.MaintenanceReason)
+		}
+	})
+}
+
+func TestAnAddressThatIsCorrectedDuringAReadingIsTriedSoon(t *testing.T) {
+	inRack(t, func(r *rack) {
+		t := r.t
+		n := r.add(hanging, withPowerFault)
+		r.run("one")
+		for len(r.reads(n)) == 0 {
+			pass(time.Second)
+		}
+		r.set(n, func(m *machine) { m.hangs = false })
+		r.change(n, func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fake_bmc": "192.0.2.9"}) })
+		pass(callTimeout + firstWithin)
 		if got := r.stored(n); got.Maintenance {
 			t.Errorf("still in maintenance: %s", got.MaintenanceReason)
 		}

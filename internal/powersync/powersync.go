@@ -86,11 +86,12 @@ type Syncer struct {
 	suspended suspended
 	nodes     map[int64]*entry
 	lanes     [laneCount]*lane
+	readings  map[string]int // that are made or wait at a BMC, by its name
 }
 
 // New returns a syncer. It does nothing before Run.
 func New(db database, m machines, g gate, o owner, cfg Config, log *slog.Logger) *Syncer {
-	s := &Syncer{cfg: cfg, db: db, machines: m, gate: g, owner: o, log: log, list: newList(), nodes: map[int64]*entry{}}
+	s := &Syncer{cfg: cfg, db: db, machines: m, gate: g, owner: o, log: log, list: newList(), nodes: map[int64]*entry{}, readings: map[string]int{}}
 	for kind := range laneCount {
 		s.lanes[kind] = newLane(kind, cfg)
 	}

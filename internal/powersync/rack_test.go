@@ -1,6 +1,7 @@
 package powersync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -216,7 +217,8 @@ func (r *rack) Power(n *node.Node) (driver.Power, error) {
 	return m, nil
 }
 
-func (r *rack) BMC(n *node.Node) string { return n.UUID }
+// BMC returns the address in driver_info, or a name of its own for a node without one.
+func (r *rack) BMC(n *node.Node) string { return cmp.Or(n.DriverInfo.Text("fake_bmc"), n.UUID) }
 
 func (m *machine) PowerState(ctx context.Context, _ *node.Node) (node.PowerState, error) {
 	r := m.r

@@ -42,7 +42,8 @@ func (s *Syncer) serve(ctx context.Context, l *lane) {
 	}
 }
 
-// errBusy says that the BMC was busy with other calls for so long that it was not called.
+// errBusy says that the BMC was not called, because it was busy with other calls for too long or too
+// many other readings wait for it.
 var errBusy = errors.New("the BMC is busy with other calls")
 
 // switchable reports whether the machine can be switched on and off. The power of other machines
@@ -139,9 +140,14 @@ func (s *Syncer) syncNode(ctx context.Context, l *lane, e *entry, n *node.Node) 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.nodes[n.ID] == e {
-		s.reschedule(e, time.Now().Add(due))
+	if s.nodes[n.ID] != e {
+		return
 	}
+	if !sameMachine(n, e.n) { // somebody may have corrected the access data while it was read
+		e.failures, e.restores = 0, 0
+		due = min(due, firstDue(s.cfg.Interval, e.spread()))
+	}
+	s.reschedule(e, time.Now().Add(due))
 }
 
 // ask reads the power state of a machine. The error is errBusy when the BMC was not called. A panic
@@ -157,9 +163,14 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	if err != nil {
 		return "", err
 	}
+	bmc := s.machines.BMC(n)
+	if !s.beginReading(bmc) {
+		return "", errBusy
+	}
+	defer s.endReading(bmc)
 	waiting, cancel := context.WithTimeout(ctx, s.cfg.CallTimeout)
 	defer cancel()
-	leave, err := s.gate.Enter(waiting, s.machines.BMC(n))
+	leave, err := s.gate.Enter(waiting, bmc)
 	if err != nil {
 		return "", errBusy
 	}
@@ -170,6 +181,29 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 		return state, err
 	}
 	return state, s.owner.CheckBMCIsOwn(bounded, n) // the state of another node's machine says nothing
+}
+
+// readingsPerBMC is how many readings may be made or wait at one BMC. It keeps a BMC that hangs, with
+// many nodes behind it, from taking all places of a lane.
+const readingsPerBMC = 4
+
+// beginReading counts a reading at a BMC, unless there are too many.
+func (s *Syncer) beginReading(bmc string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readings[bmc] >= readingsPerBMC {
+		return false
+	}
+	s.readings[bmc]++
+	return true
+}
+
+func (s *Syncer) endReading(bmc string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readings[bmc]--; s.readings[bmc] == 0 {
+		delete(s.readings, bmc)
+	}
 }
 
 // setRestores sets how often the power state of a node was restored in a row.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,10 +199,11 @@ func (s *session) exit() {
 }
 
 // leased returns the node, or node.ErrLeaseLost when somebody else has had it. An expired lease
-// does not prevent storing an outcome, because nobody else has worked on the node since.
+// does not prevent storing an outcome, because nobody else has worked on the node since. A database
+// that lost its last commits may grant an epoch twice, so the holder is compared, too.
 func (s *session) leased(tx *store.Tx) (*node.Node, error) {
 	n, err := tx.NodeByID(s.j.work.NodeID)
-	if err == nil && n.Lease.Epoch != s.j.work.Lease.Epoch {
+	if lease := s.j.work.Lease; err == nil && (n.Lease.Epoch != lease.Epoch || n.Lease.Holder != lease.Holder) {
 		err = node.ErrLeaseLost
 	}
 	return n, err
@@ -273,6 +275,9 @@ func (s *session) turn(ctx context.Context, op *Operation, target *node.Node) er
 		}
 		defer end()
 		bounded = covered
+	}
+	if err := driver.CheckDeadline(bounded); err != nil {
+		return fmt.Errorf("begin a call to the machine: %w", cmp.Or(context.Cause(ctx), err))
 	}
 	known := s.attempt
 	s.attempt = driver.Unknown // until an answer says more, even if the driver panics

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/ingot-metal/ingot/internal/driver"
 )
 
 // maxDatagram is more than any answer to the driver's requests has, in bytes.
@@ -23,15 +25,10 @@ func dialUDP(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "udp", address)
 }
 
-// send sends a datagram, but never after the deadline of ctx. The context alone does not ensure
-// that: a process that was stopped for a while may go on before the timer that ends the context
-// fires, and others have the machine by then.
+// send sends a datagram, but never after the deadline of ctx.
 func (w *wire) send(ctx context.Context, datagram []byte) error {
-	if err := ctx.Err(); err != nil {
+	if err := driver.CheckDeadline(ctx); err != nil {
 		return err
-	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return context.DeadlineExceeded
 	}
 	_, err := w.conn.Write(datagram)
 	return err

@@ -262,7 +262,6 @@ func TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone(t *testing.T) {
 		"it is gone":                     {driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}, nil, errRefused, false, true},
 		"it may live":                    {driver.Turn{Attempt: driver.Unknown, Phase: phaseToSend, Handle: "c0"}, nil, errRefused, true, false},
 		"earlier, it has the command":    {driver.Turn{Attempt: driver.Unknown}, []agent.Command{asked, taken}, nil, true, true},
-		"earlier, it is gone":            {driver.Turn{Attempt: driver.Unknown}, nil, errRefused, false, true},
 		"earlier, it never got anything": {driver.Turn{Attempt: driver.Unknown}, []agent.Command{asked}, nil, true, false},
 	} {
 		s := &standIn{commands: tc.list, silent: tc.silent}
@@ -270,6 +269,15 @@ func TestRebootWhoseAnswerWasLostIsDoneWhenTheAgentIsGone(t *testing.T) {
 		if err != nil || out.Done() != tc.done || len(s.sent) > 0 {
 			t.Errorf("%s: %+v, %v with %d sent, want it done: %v", name, out, err, len(s.sent), tc.done)
 		}
+	}
+}
+
+// TestAgentThatIsGoneBeforeARebootWasPreparedHasNotDoneIt has the first turn fail, which sends no
+// restart, and the agent fall silent.
+func TestAgentThatIsGoneBeforeARebootWasPreparedHasNotDoneIt(t *testing.T) {
+	s := &standIn{silent: errRefused}
+	if out, err := driverOf(s, false).Reboot(t.Context(), machine, driver.Turn{Attempt: driver.Unknown}); err == nil {
+		t.Errorf("got %+v, want a failure", out)
 	}
 }
 

@@ -83,11 +83,12 @@ func (d Driver) Interfaces() map[node.InterfaceKind]map[string]driver.Implementa
 // has begun the restart, or is gone after it may have begun.
 func (d Driver) Reboot(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
 	restart := order{name: restartCommand, lost: true}
-	// Earlier releases sent the command in their first turn.
+	// Earlier releases sent the command in their first turn. This one does not, so an agent that cannot
+	// be asked has not necessarily gone down with it.
 	if turn.Phase == "" && turn.Attempt == driver.Unknown {
 		commands, err := d.options.Agents.Commands(ctx, n)
 		if err != nil {
-			return d.gone(n, turn, err)
+			return driver.Outcome{}, err
 		}
 		if i := slices.IndexFunc(commands, func(c agent.Command) bool { return c.Name == restart.last() }); i >= 0 {
 			return judge(n, restart, commands[i])
