@@ -13,8 +13,7 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// hardwareStates are the states in which the driver and the interfaces of a node can be
-// changed without maintenance.
+// hardwareStates are the states in which the driver of a node can be changed without maintenance.
 var hardwareStates = []node.State{node.Enroll, node.InspectWait, node.Manageable, node.Available}
 
 // idleStates are the states in which nothing is deployed and no work is under way.
@@ -22,9 +21,15 @@ var idleStates = []node.State{
 	node.Enroll, node.Manageable, node.Available, node.InspectFailed, node.CleanFailed, node.AdoptFailed,
 }
 
-// changeable reports whether the interfaces of a node can be changed.
+// changeable reports whether the interfaces of a node can be changed. An inspection goes on with those
+// that it began with.
 func changeable(n ironic.Node) bool {
-	return n.Maintenance || slices.Contains(hardwareStates, node.State(n.ProvisionState))
+	switch state := node.State(n.ProvisionState); state {
+	case node.Inspecting, node.InspectWait:
+		return false
+	default:
+		return n.Maintenance || slices.Contains(hardwareStates, state)
+	}
 }
 
 // changesOf returns the operations that change a node to what its registration wants. If the driver

@@ -182,6 +182,10 @@ func TestOnlyDifferencesAreWritten(t *testing.T) {
 			host: func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast },
 			node: map[string]any{"provision_state": "active"},
 		},
+		"interface of a node that is inspected waits": {
+			host: func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast },
+			node: map[string]any{"provision_state": "inspect wait"},
+		},
 		"interface of an active node in maintenance": {
 			host: func(r *provisioner.Registration) { r.InspectionMode = v1alpha1.InspectionModeFast },
 			node: map[string]any{"provision_state": "active", "maintenance": true},
@@ -301,6 +305,7 @@ func TestUpdateSaysThatAnInterfaceHasToWaitForAnotherState(t *testing.T) {
 		"none differs after a failed inspection":   {func(*provisioner.Registration) {}, map[string]any{"provision_state": "inspect failed"}, false},
 		"one differs after a failed inspection":    {fast, map[string]any{"provision_state": "inspect failed"}, true},
 		"one differs in maintenance":               {fast, map[string]any{"provision_state": "inspect failed", "maintenance": true}, false},
+		"one differs during an inspection":         {fast, map[string]any{"provision_state": "inspect wait"}, true},
 		"one differs once the node is managed":     {fast, map[string]any{"provision_state": "manageable"}, false},
 		"one differs while something is deployed":  {fast, map[string]any{"provision_state": "active"}, true},
 		"the driver is replaced with all of them":  {fast, map[string]any{"provision_state": "inspect failed", "driver": "manual-management"}, false},
