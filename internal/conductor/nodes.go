@@ -146,7 +146,7 @@ func checkSameInspection(before, after *node.Node) error {
 	for _, kind := range []node.InterfaceKind{node.InspectInterface, node.BootInterface} {
 		if before.Interfaces[kind] != after.Interfaces[kind] {
 			return node.Conflict("The %s interface of node %s cannot be changed from %q in state %q: its inspection goes on with the one that it began with. "+
-				"Wait until the inspection has ended, or abort it.", kind, before.UUID, before.Interfaces[kind], before.ProvisionState)
+				"Wait until the inspection has ended, or abort it in \"inspect wait\".", kind, before.UUID, before.Interfaces[kind], before.ProvisionState)
 		}
 	}
 	return nil

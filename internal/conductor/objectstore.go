@@ -132,13 +132,14 @@ func (c *Conductor) claimGarbage(ctx context.Context) (batch []store.Garbage, wa
 		return nil, wait, err
 	}
 	err = c.store.Write(ctx, func(tx *store.Tx) (err error) {
+		batch = nil
 		if restored, err := tx.WasRestored(); restored || err != nil {
 			return err
 		}
 		batch, err = tx.ClaimGarbage(garbageBatch, garbageClaim, c.cfg.Inventories.removalDelay())
 		return err
 	})
-	if err != nil {
+	if err != nil || len(batch) == 0 {
 		return nil, garbagePoll, err
 	}
 	return batch, time.Millisecond, nil // there may be more; what is claimed is not due again soon

@@ -17,7 +17,7 @@ type powerOwner struct{ c *Conductor }
 func (c *Conductor) newPowerSync() *powersync.Syncer {
 	return powersync.New(c.store, c.drivers, c.gate, powerOwner{c}, powersync.Config{
 		Interval: c.cfg.Limits.PowerSync, Recovery: c.cfg.Limits.PowerRecovery, Tries: c.cfg.Limits.PowerSyncTries,
-		Accept: c.cfg.Limits.AcceptPower, Calls: c.cfg.Calls, CallTimeout: c.cfg.CallTimeout,
+		Accept: c.cfg.Limits.AcceptPower, Calls: c.cfg.Calls, CallsPerBMC: c.cfg.CallsPerBMC, CallTimeout: c.cfg.CallTimeout,
 	}, c.log)
 }
 

@@ -23,8 +23,8 @@ func CheckDeadline(ctx context.Context) error {
 // Passed reports whether a deadline is over by the monotonic clock or by the wall clock. The zero
 // time means no deadline.
 func Passed(deadline, now time.Time) bool {
-	if deadline.IsZero() {
-		return false
-	}
-	return !now.Before(deadline) || !now.Round(0).Before(deadline.Round(0))
+	return !deadline.IsZero() && over(deadline.Sub(now), deadline.Round(0).Sub(now.Round(0)))
 }
+
+// over reports whether no time is left by either clock.
+func over(monotonic, wall time.Duration) bool { return monotonic <= 0 || wall <= 0 }

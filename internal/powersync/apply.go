@@ -167,6 +167,9 @@ func (s *Syncer) markFailure(ctx context.Context, n *node.Node, failures int, ca
 // recoverNode ends the maintenance of a node whose BMC answers again.
 func (s *Syncer) recoverNode(ctx context.Context, e *entry, n *node.Node, observed node.PowerState, failure error) (time.Duration, error) {
 	due := nextDue(s.cfg.Recovery, false, e.spread())
+	if errors.Is(failure, errBusy) {
+		return nextDue(s.cfg.Recovery/4, false, e.spread()), nil
+	}
 	if failure != nil { // the node has its fault because of such failures
 		return due, nil
 	}

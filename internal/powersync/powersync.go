@@ -32,6 +32,7 @@ type Config struct {
 	Tries       int           // failed readings in a row that give a node that fault, at least 1
 	Accept      bool          // store the observed power state instead of restoring the stored one
 	Calls       int           // calls to machines at once in the whole process; readings take half of them
+	CallsPerBMC int           // calls to one BMC at once
 	CallTimeout time.Duration // limit for one reading, and for waiting for its turn
 }
 

@@ -111,7 +111,7 @@ func withPowerFault(n *node.Node, _ *machine) {
 // run starts a syncer and returns it with a function that stops it.
 func (r *rack) run(name string, changes ...func(*Config)) (s *Syncer, stop func()) {
 	r.t.Helper()
-	cfg := Config{Interval: interval, Recovery: recovery, Tries: 3, Calls: 1024, CallTimeout: callTimeout}
+	cfg := Config{Interval: interval, Recovery: recovery, Tries: 3, Calls: 1024, CallsPerBMC: 2, CallTimeout: callTimeout}
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -183,15 +183,12 @@ func (s *Syncer) ask(ctx context.Context, n *node.Node) (state node.PowerState, 
 	return state, s.owner.CheckBMCIsOwn(bounded, n) // the state of another node's machine says nothing
 }
 
-// readingsPerBMC is how many readings may be made or wait at one BMC. It keeps a BMC that hangs, with
-// many nodes behind it, from taking all places of a lane.
-const readingsPerBMC = 4
-
-// beginReading counts a reading at a BMC, unless there are too many.
+// beginReading counts a reading at a BMC, unless as many wait there as are made. This keeps a BMC that
+// hangs, with many nodes behind it, from taking all places of a lane.
 func (s *Syncer) beginReading(bmc string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.readings[bmc] >= readingsPerBMC {
+	if s.readings[bmc] >= 2*s.cfg.CallsPerBMC {
 		return false
 	}
 	s.readings[bmc]++

@@ -99,7 +99,7 @@ func (s *session) endChildTurn(ctx context.Context, op *Operation, out driver.Ou
 		if err != nil {
 			return err
 		}
-		if before.Lease.Epoch != s.j.child.Epoch {
+		if !holds(before, s.j.child) {
 			return node.ErrLeaseLost
 		}
 		after := *before

@@ -86,7 +86,7 @@ func (r *Runner) endDirect(ctx context.Context, n *node.Node, lease node.Lease, 
 			if err != nil {
 				return err
 			}
-			if before.Lease.Epoch != lease.Epoch {
+			if !holds(before, lease) {
 				return node.ErrLeaseLost
 			}
 			if failure == nil && out.Apply != nil {

@@ -223,7 +223,7 @@ func (r *Runner) read(ctx context.Context, j *Job) error {
 			return err
 		}
 		i := slices.IndexFunc(works, func(w *store.Work) bool { return w.ID == j.work.ID })
-		if i < 0 || n.Lease.Epoch != j.work.Lease.Epoch {
+		if i < 0 || !holds(n, j.work.Lease) {
 			j.stale = false
 			return node.ErrLeaseLost
 		}

@@ -86,6 +86,12 @@ func (l *leases) epochs() []int64 {
 	return slices.Sorted(maps.Keys(l.renewed))
 }
 
+// holds reports whether the node is still under this lease. A database that lost its last commits may
+// grant an epoch twice, so the holder is compared, too.
+func holds(n *node.Node, lease node.Lease) bool {
+	return n.Lease.Epoch == lease.Epoch && n.Lease.Holder == lease.Holder
+}
+
 // renewLoop renews the leases of this process. If this process does not know of a lease, because
 // the answer to its commit was lost, the lease runs out, and a process claims the work again.
 //

@@ -199,11 +199,10 @@ func (s *session) exit() {
 }
 
 // leased returns the node, or node.ErrLeaseLost when somebody else has had it. An expired lease
-// does not prevent storing an outcome, because nobody else has worked on the node since. A database
-// that lost its last commits may grant an epoch twice, so the holder is compared, too.
+// does not prevent storing an outcome, because nobody else has worked on the node since.
 func (s *session) leased(tx *store.Tx) (*node.Node, error) {
 	n, err := tx.NodeByID(s.j.work.NodeID)
-	if lease := s.j.work.Lease; err == nil && (n.Lease.Epoch != lease.Epoch || n.Lease.Holder != lease.Holder) {
+	if err == nil && !holds(n, s.j.work.Lease) {
 		err = node.ErrLeaseLost
 	}
 	return n, err

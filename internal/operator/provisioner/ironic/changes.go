@@ -13,7 +13,8 @@ import (
 	"github.com/ingot-metal/ingot/internal/operator/provisioner"
 )
 
-// hardwareStates are the states in which the driver of a node can be changed without maintenance.
+// hardwareStates are the states in which Ironic lets the driver of a node change without maintenance.
+// Ingot's engine refuses a change to another machine in inspect wait.
 var hardwareStates = []node.State{node.Enroll, node.InspectWait, node.Manageable, node.Available}
 
 // idleStates are the states in which nothing is deployed and no work is under way.
