@@ -71,6 +71,23 @@ func TestOutageOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {
 	wantClaimed("the conductor of the group is dead", 1)
 }
 
+func TestPostIsProcessedByTheConductorsOfTheGroup(t *testing.T) {
+	w := newWorld(t)
+	m := unknown(1)
+	n := waiting(w, func(n *node.Node) { n.ConductorGroup = "row1" })
+	w.addPort(n, m.macs[0])
+	w.write(func(tx *store.Tx) error {
+		return tx.RegisterConductor(node.Conductor{Hostname: "conductor-2", Group: "row1"})
+	})
+	if answer, err := send(t, w.Conductor, m); err != nil || answer.Node.UUID != n.UUID {
+		t.Fatalf("post: answer %+v, %v; want the node", answer, err)
+	}
+	w.runner.ClaimDue(t.Context())
+	if got := w.stored(n.UUID); got.ProvisionState != node.Inspecting || got.Lease.Epoch != 0 || w.works() != 1 {
+		t.Errorf("node is in %q under the lease %+v with %d pieces of work; want one that is left to conductor-2", got.ProvisionState, got.Lease, w.works())
+	}
+}
+
 // TestRestoreOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors has the conductor of a group show no life since the
 // time of the copy, as far as that says.
 func TestRestoreOfTheDatabaseLeavesTheWorkOfAGroupToItsConductors(t *testing.T) {

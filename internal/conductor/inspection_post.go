@@ -335,7 +335,11 @@ func (c *Conductor) storePost(tx *store.Tx, p *post, n *node.Node) error {
 			return err
 		}
 	}
-	if waits {
+	mine, err := c.serves(tx, n.ConductorGroup)
+	if err != nil {
+		return err
+	}
+	if waits || !mine { // a person decides, or the conductors of the group find it
 		return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workHooks, Intent: node.ObjectOf(intent)})
 	}
 	w := &store.Work{NodeID: n.ID, NodeUUID: n.UUID, Kind: workHooks, Intent: node.ObjectOf(intent)}

@@ -163,12 +163,13 @@ func reissued(n *node.Node, request node.LookupRequest, now time.Time) string {
 }
 
 // matchMachine returns the nodes that claim addresses of one machine. MAC addresses that do not
-// identify the machine count only if no other MAC address leads to a node, and only for registered
-// nodes that are known by a port with such an address.
+// identify the machine count only if no other MAC address leads to a registered node, and only for
+// registered nodes that are known by a port with such an address. A provisional node does not end the
+// search: anybody may have made it with an address of the machine.
 func matchMachine(tx *store.Tx, macs, identifying []string, bmcs ...store.Claim) ([]store.ClaimMatch, error) {
-	isMAC := func(m store.ClaimMatch) bool { return m.Kind == store.MAC }
+	registered := func(m store.ClaimMatch) bool { return m.Kind == store.MAC && !m.Provisional }
 	matches, err := tx.MatchClaims(slices.Concat(macClaims(identifying), bmcs))
-	if err != nil || len(identifying) == len(macs) || slices.ContainsFunc(matches, isMAC) {
+	if err != nil || len(identifying) == len(macs) || slices.ContainsFunc(matches, registered) {
 		return matches, err
 	}
 	shared, err := tx.MatchClaims(macClaims(macs))

@@ -107,6 +107,30 @@ func TestLookupFindsTheRegisteredNodeBesideProvisionalNodes(t *testing.T) {
 	}
 }
 
+// TestProvisionalNodeKeepsNoMachineFromANodeThatASharedAddressTells enrols a node with one address of a
+// machine whose registered node is known by a port with another one, which other machines may have.
+func TestProvisionalNodeKeepsNoMachineFromANodeThatASharedAddressTells(t *testing.T) {
+	for kind, link := range usbLinks {
+		t.Run(kind, func(t *testing.T) {
+			w := newWorld(t)
+			m := unknown(1)
+			provisional := w.enrol(m)
+			m.macs = append(m.macs, link)
+			n := waiting(w)
+			w.addPort(n, link)
+			if answer, err := w.lookUp(m.macs...); err != nil || answer.Node.UUID != n.UUID {
+				t.Errorf("lookup: answer %+v, %v; want the registered node", answer, err)
+			}
+			if answer, err := send(t, w.Conductor, m); err != nil || answer.Node.UUID != n.UUID {
+				t.Fatalf("post: answer %+v, %v; want the registered node", answer, err)
+			}
+			w.awaitWorkDone()
+			w.arrive(n, node.Manageable)
+			w.wantGone(provisional)
+		})
+	}
+}
+
 func TestDiscoveredMachineBecomesTheNodeThatIsRegisteredForIt(t *testing.T) {
 	for name, register := range map[string]func(w *world, mac string) *node.Node{
 		"new port": func(w *world, mac string) *node.Node {
