@@ -488,3 +488,26 @@ func TestVerbDoesNotRunBesideTheHooksOfADiscoveredMachine(t *testing.T) {
 		t.Errorf("node is in %q with last_error %q and properties %v; want it manageable, and what the hooks found", got.ProvisionState, got.LastError, got.Properties)
 	}
 }
+
+// TestDiscoveredNodeWhoseHooksWaitStaysBesideTheNodeThatTakesItsAddress: nobody would run the hooks for
+// the other node.
+func TestDiscoveredNodeWhoseHooksWaitStaysBesideTheNodeThatTakesItsAddress(t *testing.T) {
+	w, server := inObjects(t)
+	server.Stop()
+	m := unknown(1)
+	answer, err := send(t, w.Conductor, m)
+	if err != nil {
+		t.Fatalf("post: %v", err)
+	}
+	w.eventually("the hooks to wait", func() bool {
+		return strings.HasPrefix(w.stored(answer.Node.UUID).LastError, "Inspection waits for the object store")
+	})
+	n := w.create("fake-hardware")
+	w.addPort(n, m.macs[0])
+	if got := w.stored(answer.Node.UUID); !node.IsAddressesTaken(got.LastError) || w.works() != 1 {
+		t.Errorf("discovered node has last_error %q and %d pieces of work; want it without the address, and its hooks", got.LastError, w.works())
+	}
+	if got := w.stored(n.UUID); !got.InspectionStartedAt.IsZero() {
+		t.Error("the other node got an inspection that nobody ends")
+	}
+}

@@ -79,10 +79,18 @@ func (c *Conductor) takeFrom(tx *store.Tx, t *macTransfer, uuid string) error {
 	return tx.UpdateNode(before, &after)
 }
 
-// checkProvisionalDeletable returns why a provisional node cannot be deleted now, or nil if it can.
+// checkProvisionalDeletable returns why a provisional node cannot be deleted now, or nil if it can. Its
+// hooks may wait, and nobody would run them for the node that took its inventory.
 func (c *Conductor) checkProvisionalDeletable(tx *store.Tx, n *node.Node) error {
 	if err := c.checkRemovable(tx, n); err != nil {
 		return err
+	}
+	works, err := tx.WorkOf(n.ID)
+	if err != nil {
+		return err
+	}
+	if len(works) > 0 {
+		return c.underWay(n)
 	}
 	return deletable(n)
 }

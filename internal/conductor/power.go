@@ -16,6 +16,9 @@ import (
 const (
 	powerTargetIntent  = "target"
 	powerTimeoutIntent = "timeout" // seconds; 0 means the engine's default
+	// acceptedStateIntent is the provision state in which a client's request was accepted. Rows of
+	// earlier releases have none.
+	acceptedStateIntent = "accepted_state"
 )
 
 // poweredByEngine are the states in which only the engine may change the power.
@@ -46,7 +49,9 @@ func (c *Conductor) SetPower(ctx context.Context, ident string, target node.Powe
 		n := *before
 		n.TargetPowerState = reachedBy(target)
 		n.ClearError()
-		intent := node.ObjectOf(map[string]any{powerTargetIntent: target, powerTimeoutIntent: timeout.Seconds()})
+		intent := node.ObjectOf(map[string]any{
+			powerTargetIntent: target, powerTimeoutIntent: timeout.Seconds(), acceptedStateIntent: n.ProvisionState,
+		})
 		if started, err = c.startServed(tx, &n, workPower, intent); err != nil {
 			return err
 		}
@@ -96,8 +101,33 @@ func (c *Conductor) powerOperations(t runner.Task) ([]runner.Operation, error) {
 	t.Work.Intent.Get(powerTimeoutIntent, &seconds)
 	return []runner.Operation{{
 		Ref:    runner.Ref{Name: "change power"},
-		Change: c.ofOwnMachine(c.powerChange(target, time.Duration(seconds*float64(time.Second)))),
+		Change: whileWaiting(t.Work, c.ofOwnMachine(c.powerChange(target, time.Duration(seconds*float64(time.Second))))),
 	}}, nil
+}
+
+// whileWaiting makes a change begin only where checkStillWaits allows that.
+func whileWaiting(w *store.Work, change runner.Change) runner.Change {
+	return func(ctx context.Context, n *node.Node, turn driver.Turn) (driver.Outcome, error) {
+		begins := turn.Phase == "" && turn.Attempt != driver.Continued || driver.IsWaitPhase(turn.Phase)
+		if err := checkStillWaits(w, n); begins && err != nil {
+			return driver.Outcome{}, runner.Final(err)
+		}
+		return change(ctx, n, turn)
+	}
+}
+
+// checkStillWaits refuses a change that was requested while other work of the node waited, once that
+// work has gone on. The change has no lease while it waits for another attempt, and would now switch
+// off a machine in the middle of that work, or in the hands of its user.
+func checkStillWaits(w *store.Work, n *node.Node) error {
+	accepted := node.State(w.Intent.Text(acceptedStateIntent))
+	if class := accepted.Class(); class != node.Waiting && class != node.Held {
+		return nil
+	}
+	if n.ProvisionState != accepted {
+		return node.Conflict("Node %s has gone from %q to %q since the request, so nothing more was done to its machine: request it again.", n.UUID, accepted, n.ProvisionState)
+	}
+	return checkInterruptible(n)
 }
 
 // endPower clears the target power state.
@@ -112,7 +142,7 @@ func (c *Conductor) cleanUpPower(t runner.Task) []runner.Operation {
 	var target node.PowerState
 	t.Work.Intent.Get(powerTargetIntent, &target)
 	reboot := target == node.Rebooting || target == node.SoftRebooting
-	on := c.switchTo(t.Node, node.PowerOn).SkipIf(!reboot || t.Node.PowerState == node.PowerOn)
+	on := c.switchTo(t.Node, node.PowerOn).SkipIf(!reboot || t.Node.PowerState == node.PowerOn || checkStillWaits(t.Work, t.Node) != nil)
 	on.Change = c.ofOwnMachine(on.Change)
 	return []runner.Operation{c.checkBMCIsOwnBeforeLeaving(t.Node), {Ref: runner.Ref{Name: "read power again"}, Read: func(ctx context.Context, n *node.Node) (runner.Write, error) {
 		state, err := c.readPower(ctx, n)

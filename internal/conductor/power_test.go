@@ -185,3 +185,32 @@ func TestMachineKeepsItsPowerWhenAFirmwareStepFails(t *testing.T) {
 		}
 	}
 }
+
+// TestPowerChangeEndsWithTheStateThatItWasRequestedIn has a change of the power, requested while a
+// deployment waited, be tried again after that deployment has gone on.
+func TestPowerChangeEndsWithTheStateThatItWasRequestedIn(t *testing.T) {
+	for state, switched := range map[node.State]bool{node.DeployWait: true, node.Deploying: false, node.Active: false, node.DeployFailed: false} {
+		t.Run(string(state), func(t *testing.T) {
+			w, machine := restorableWorld(t)
+			w.Conductor = w.idle("conductor-9")
+			n := w.fake(node.DeployWait, nil)
+			if err := w.SetPower(t.Context(), n.UUID, node.PowerOn, 0); err != nil {
+				t.Fatal(err)
+			}
+			w.clock.Advance(time.Minute) // the lease of conductor-9 is over
+			before := w.stored(n.UUID)
+			after := *before
+			after.ProvisionState = state
+			w.update(before, &after)
+			w.Conductor = w.start("conductor-1")
+			w.awaitWorkDone()
+			got := w.stored(n.UUID)
+			if refused := strings.Contains(got.LastError, "request it again"); refused == switched || got.TargetPowerState != "" {
+				t.Errorf("last_error %q, target power %q; want it refused: %v", got.LastError, got.TargetPowerState, !switched)
+			}
+			if state, _ := machine.PowerState(t.Context()); (state == node.PowerOn) != switched {
+				t.Errorf("the machine is in %q", state)
+			}
+		})
+	}
+}

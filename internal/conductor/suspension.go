@@ -207,7 +207,7 @@ func (c *Conductor) dropSuspended(tx *store.Tx, w *store.Work, n *node.Node) err
 		return err
 	}
 	reason := fmt.Sprintf("The suspended work %q on node %s was given up by request. Nothing was done to the machine: see in which state it is.", w.Kind, n.UUID)
-	if boot, served := node.RamdiskBootOf(n); script.DrivesState && served && !boot.Instance {
+	if boot, served := node.RamdiskBootOf(n); (script.DrivesState || w.Kind == workCleanUp) && served && !boot.Instance {
 		node.WithdrawRamdiskBoot(n)
 	}
 	if script.DrivesState && n.ProvisionState.Class() == node.Held {

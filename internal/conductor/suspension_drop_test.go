@@ -81,6 +81,21 @@ func TestWorkThatIsGivenUpLeavesNothingServed(t *testing.T) {
 	}
 }
 
+// TestCleanUpThatIsGivenUpLeavesNothingServed gives up what is to withdraw the ramdisk of aborted work.
+func TestCleanUpThatIsGivenUpLeavesNothingServed(t *testing.T) {
+	var n *node.Node
+	w, _ := restored(t, func(w *world) {
+		n = w.fake(node.CleanFailed, nil, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
+		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workCleanUp}) })
+	})
+	if err := w.DropSuspended(t.Context(), n.UUID, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, served := node.RamdiskBootOf(w.stored(n.UUID)); served {
+		t.Error("the ramdisk is still served")
+	}
+}
+
 // TestWorkOfANewerVersionIsNotGivenUp: only that version knows what state it leaves the node in.
 func TestWorkOfANewerVersionIsNotGivenUp(t *testing.T) {
 	var n *node.Node

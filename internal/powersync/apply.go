@@ -113,6 +113,9 @@ func (s *Syncer) restore(ctx context.Context, e *entry, n *node.Node, observed n
 		if restored, err := tx.WasRestored(); restored || err != nil {
 			return err // the machine is read again
 		}
+		if works, err := tx.WorkOf(after.ID); len(works) > 0 || err != nil {
+			return err // stored since the machine was read
+		}
 		if before >= s.cfg.Tries {
 			return s.stopRestoring(tx, after, observed, before)
 		}
