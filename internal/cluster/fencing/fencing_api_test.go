@@ -147,15 +147,11 @@ func (w *world) until(machines int, what string, so func() bool) {
 		if so() {
 			return nil
 		}
-		held := 0
 		for i := range machines {
 			w.operate(i)
-			if isHeld(w.host(i)) {
-				held++
-			}
 		}
-		if held > DefaultBudget {
-			w.Errorf("%d hosts are held at once, want %d", held, DefaultBudget)
+		if held := w.held(); len(held) > DefaultBudget {
+			w.Errorf("the hosts %q are held at once, want %d", held, DefaultBudget)
 		}
 		return fmt.Errorf("the writes are %q", w.made())
 	})

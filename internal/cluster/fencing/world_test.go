@@ -264,6 +264,22 @@ func (w *world) host(i int) *v1alpha1.BareMetalHost {
 	return read(w, w.mgmt, &v1alpha1.BareMetalHost{}, testNamespace, name("host", i))
 }
 
+// held returns the names of the hosts that are held at one moment. One list shows them: between two
+// reads, the controller may pass a place in the budget from one host to the next.
+func (w *world) held() (names []string) {
+	w.Helper()
+	var hosts v1alpha1.BareMetalHostList
+	if err := w.mgmt.List(w.Context(), &hosts); err != nil {
+		w.Fatal(err)
+	}
+	for i := range hosts.Items {
+		if isHeld(&hosts.Items[i]) {
+			names = append(names, hosts.Items[i].Name)
+		}
+	}
+	return names
+}
+
 func (w *world) theMachine(i int) *clusterv1.Machine {
 	w.Helper()
 	return read(w, w.mgmt, &clusterv1.Machine{}, testNamespace, name("machine", i))
