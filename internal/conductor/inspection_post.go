@@ -46,9 +46,6 @@ func (c *Conductor) ContinueInspection(ctx context.Context, posted node.Inspecti
 		}
 		return nil, err
 	}
-	if p.answer == nil {
-		return nil, errNoMatch
-	}
 	c.runner.Enqueue(p.job)
 	c.clearDeleted(p.transfer)
 	c.observer.AddressesLeftOut(p.leftOut)
@@ -112,8 +109,8 @@ func (c *Conductor) refuse(now time.Time, p *post, level slog.Level, reason stri
 	c.refusals.Log(now, level, "Refused inspection data", attrs...)
 }
 
-// takePost decides about the post and stores the outcome. p.answer stays nil when the
-// post is refused, which stores nothing.
+// takePost decides about the post and stores the outcome. Its error is errNoMatch when the post
+// matches no node and the machine is not enrolled.
 func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 	c.clearDecided(p) // an earlier attempt of the transaction stored nothing
 	facts, err := c.gatherFacts(tx, p.NodeUUID, &p.document.Hardware)
@@ -139,7 +136,7 @@ func (c *Conductor) takePost(tx *store.Tx, p *post) error {
 		}
 	}
 	c.refuse(tx.Now(), p, slog.LevelInfo, verdict.Refuse)
-	return nil
+	return errNoMatch
 }
 
 // starting returns a *node.LockedError while a conductor is still starting the ramdisk of the node:

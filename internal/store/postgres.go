@@ -12,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/ingot-metal/ingot/internal/node"
 )
 
 // Requirements and bounds of PostgreSQL.
@@ -113,7 +115,7 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) 
 		reads.Close()
 		return nil, fmt.Errorf("connect for writing: %w", err)
 	}
-	p.postgresWriter = newPostgresWriter(writes, connections, p.clock)
+	p.postgresWriter = newPostgresWriter(writes, connections, p.clock, p.refusal)
 	// The first write tells the server's time.
 	if err := p.write(ctx, func(tx *Tx) error { tx.Now(); return nil }); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -150,7 +152,7 @@ func prepareWrites(ctx context.Context, conn *pgx.Conn) error {
 	if err := prepareSession(ctx, conn); err != nil {
 		return err
 	}
-	_, err := control(ctx, conn, "SET lock_timeout = '"+firstLockTimeout+"'; SET plan_cache_mode = force_generic_plan")
+	_, err := control(ctx, conn, "SET lock_timeout = '"+firstLockTimeout.String()+"'; SET plan_cache_mode = force_generic_plan")
 	return err
 }
 
@@ -251,6 +253,28 @@ func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error)
 	err = fn(&Tx{now: p.now(), db: s, lateCommit: longestWrite, takesLists: true})
 	return s.more, err
 }
+
+// refusal runs the function of a write as a read, up to its first change, and returns the error with
+// which it refuses what was asked. It returns nil when the write would change something, or when
+// that could not be read.
+func (p *postgres) refusal(ctx context.Context, fn func(*Tx) error) error {
+	changes := false
+	err := p.read(ctx, func(tx *Tx) error {
+		tx.counter = &p.counter
+		tx.beforeChange = func() error {
+			changes = true
+			return errFirstChange
+		}
+		return fn(tx)
+	})
+	if changes || errors.Is(err, node.ErrUnavailable) {
+		return nil
+	}
+	return err
+}
+
+// errFirstChange ends a read of what a write would do.
+var errFirstChange = errors.New("the write would change something")
 
 func (p *postgres) now() time.Time { return p.clock.now() }
 

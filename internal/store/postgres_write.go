@@ -36,8 +36,8 @@ const (
 	// attempt and in later ones. Writes that do not get the lock at first share a small part of the
 	// connections in later attempts. The other connections remain for writes that nothing blocks,
 	// however long a node or a limit stays locked.
-	firstLockTimeout = "500ms"
-	lockTimeout      = "12s"
+	firstLockTimeout = 500 * time.Millisecond
+	lockTimeout      = 12 * time.Second
 	// connectionsPerWaiting is the number of connections for each write that may wait long for a
 	// lock.
 	connectionsPerWaiting = 4
@@ -62,6 +62,7 @@ type postgresWriter struct {
 	rows     *keylimit.Limit // limits writes that begin with a lock on the same row
 	clock    *serverClock
 	texts    *statementTexts
+	refusal  func(context.Context, func(*Tx) error) error // see postgres.refusal
 	counter  processCounter
 	restored chan struct{} // see Store.RestorationFound
 	faults   *faultPoints
@@ -71,21 +72,22 @@ type postgresWriter struct {
 	running sync.WaitGroup
 }
 
-func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
+func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock, refusal func(context.Context, func(*Tx) error) error) *postgresWriter {
 	return &postgresWriter{
-		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
+		pool: pool, refusal: refusal, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
 		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, restored: make(chan struct{}, 1), closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}}, faults: newFaultPoints(),
 	}
 }
 
-// write runs fn in a transaction, and again when the server has rolled it back.
+// write runs fn in a transaction, and again when the server has rolled it back. Before it waits
+// long for a lock it reads whether fn refuses what was asked, which needs no lock.
 func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error {
 	if err := w.begin(caller); err != nil {
 		return err
 	}
 	defer w.running.Done()
-	bound := &writeBound{caller: caller}
+	bound := &writeBound{ctx: caller, cancel: func() {}}
 	defer bound.end()
 	waits := false
 	for attempt := 0; ; attempt++ {
@@ -102,7 +104,12 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 		if !ok || t.last || bound.over() {
 			return err
 		}
-		waits = waits || notLocked(err)
+		if notLocked(err) && !waits {
+			waits = true
+			if refused := w.refusal(caller, fn); refused != nil {
+				return refused
+			}
+		}
 		wait <<= attempt
 		pause(bound.ctx, wait/2+rand.N(wait)) //nolint:gosec // it only spreads retries
 	}
@@ -111,25 +118,22 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 // writeBound limits the time of a write, from its first connection on. The caller waits for a write
 // that has begun even if its context ends, so that the answer is true.
 type writeBound struct {
-	caller context.Context //nolint:containedctx // what waits for a connection ends with it
-	ctx    context.Context //nolint:containedctx // nil before the first connection
+	ctx    context.Context //nolint:containedctx // the caller's before the first connection
 	cancel context.CancelFunc
+	begun  bool
 }
 
 func (b *writeBound) begin() context.Context {
-	if b.ctx == nil {
-		b.ctx, b.cancel = context.WithTimeout(context.WithoutCancel(b.caller), writeTimeout)
+	if !b.begun {
+		b.ctx, b.cancel = context.WithTimeout(context.WithoutCancel(b.ctx), writeTimeout)
+		b.begun = true
 	}
 	return b.ctx
 }
 
-func (b *writeBound) over() bool { return b.ctx == nil || b.ctx.Err() != nil }
+func (b *writeBound) over() bool { return b.ctx.Err() != nil }
 
-func (b *writeBound) end() {
-	if b.cancel != nil {
-		b.cancel()
-	}
-}
+func (b *writeBound) end() { b.cancel() }
 
 // begin counts a write, so that close waits for it.
 func (w *postgresWriter) begin(caller context.Context) error {
@@ -179,11 +183,14 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	return firstBackoff, errors.Is(err, node.ErrUnavailable)
 }
 
-// notLocked reports whether a write did not get a lock in time.
+// notLocked reports whether a write did not get a lock, or a place at its row, in time.
 func notLocked(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == stateNotLocked
+	return errors.Is(err, errNoPlace) || errors.As(err, &refused) && refused.Code == stateNotLocked
 }
+
+// errNoPlace says that other writes of this process kept all places at a row.
+var errNoPlace = unavailable(occupied, errors.New("other writes to it are waiting"))
 
 // postgresWrite is one attempt at a write.
 type postgresWrite struct {
@@ -223,7 +230,7 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 	t.session.connect = t.connect
 	t.session.queue(nil, beginWrite)
 	if t.waits {
-		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout+"'")
+		t.session.queue(nil, "SET LOCAL lock_timeout = '"+lockTimeout.String()+"'")
 	}
 	t.session.queue(t.began, enterWrite)
 	tx := &Tx{begin: t.now, db: &t.session, lateCommit: longestWrite, takesLists: true, shared: t, counter: &t.writer.counter, beforeChange: func() error {
@@ -249,13 +256,22 @@ func (t *postgresWrite) run(fn func(*Tx) error) error {
 	return nil
 }
 
-// await waits for a place at the row that this write locks first. A write that already has a
-// connection waits in the database instead.
+// await waits for a place at the row that this write locks first, in the first attempt only as long
+// as for a lock. A write that already has a connection waits in the database instead.
 func (t *postgresWrite) await(row string) (err error) {
 	if t.release != nil || t.slot {
 		return nil
 	}
-	t.release, err = t.writer.rows.Acquire(t.session.caller, row)
+	ctx := t.session.caller
+	if !t.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, firstLockTimeout)
+		defer cancel()
+	}
+	if t.release, err = t.writer.rows.Acquire(ctx, row); err != nil && t.session.caller.Err() == nil {
+		err = errNoPlace
+		t.session.cause = err
+	}
 	return err
 }
 
