@@ -87,14 +87,14 @@ type post struct {
 	document *inventory.Document
 	asked    time.Time // when the transaction was asked for
 
-	mayEnrol bool               // the machine is among those that auto_discovery.rate allows
-	enrolled bool               // counted as discovered; counted anew when the commit fails
-	macs     []string           // that the node claims
-	leftOut  int                // how many more the machine has, which a provisional node may not claim
-	kept     map[string]string  // MAC addresses that other registered nodes keep, with their UUIDs
-	transfer *macTransfer       // nil when the post was refused
-	answer   *node.LookupAnswer // nil when the post was refused
-	job      *runner.Job        // nil when the post was refused, or waits with suspended work
+	mayEnrol bool              // the machine is among those that auto_discovery.rate allows
+	enrolled bool              // counted as discovered; counted anew when the commit fails
+	macs     []string          // that the node claims
+	leftOut  int               // how many more the machine has, which a provisional node may not claim
+	kept     map[string]string // MAC addresses that other registered nodes keep, with their UUIDs
+	transfer *macTransfer      // nil when an unknown machine was enrolled
+	answer   *node.LookupAnswer
+	job      *runner.Job // nil when the post waits with suspended work
 }
 
 // refuse logs why a post is refused.

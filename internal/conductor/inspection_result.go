@@ -157,12 +157,13 @@ func (c *Conductor) putResult(ctx context.Context, w *store.Work, in *processing
 	if c.cfg.Inventories.Backend != InObjectStore {
 		return nil
 	}
-	began, key := time.Now(), c.cfg.Inventories.Prefix+in.node.UUID+"/"+strconv.FormatInt(in.documentID, 10)+".json"
+	began, wanted := time.Now(), c.cfg.Inventories.Prefix+in.node.UUID+"/"+strconv.FormatInt(in.documentID, 10)+".json"
+	var key string
 	err := c.store.Write(ctx, func(tx *store.Tx) (err error) {
 		if err := tx.CheckLease(w.NodeID, w.Lease); err != nil {
 			return err
 		}
-		key, err = tx.ReserveObject(in.node.ID, in.documentID, key)
+		key, err = tx.ReserveObject(in.node.ID, in.documentID, wanted)
 		return err
 	})
 	if err != nil {

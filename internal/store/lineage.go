@@ -155,7 +155,7 @@ func MarkRestored(ctx context.Context, opts Options) (nodes int, err error) {
 
 // marked removes the mark of a backup and returns what it says, or nil if there is no mark.
 func (tx *Tx) marked() (*Copied, error) {
-	if tx.shared != nil {
+	if tx.lateCommit != 0 { // on PostgreSQL
 		return nil, nil
 	}
 	var mark int64

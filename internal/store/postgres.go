@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/ingot-metal/ingot/internal/node"
@@ -115,7 +116,8 @@ func connectPostgres(ctx context.Context, config *pgxpool.Config, opts Options) 
 		reads.Close()
 		return nil, fmt.Errorf("connect for writing: %w", err)
 	}
-	p.postgresWriter = newPostgresWriter(writes, connections, p.clock, p.refusal)
+	p.postgresWriter = newPostgresWriter(writes, connections, p.clock)
+	p.readRefusal = p.refusal
 	// The first write tells the server's time.
 	if err := p.write(ctx, func(tx *Tx) error { tx.Now(); return nil }); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -256,8 +258,10 @@ func (p *postgres) readIn(ctx context.Context, begin string, fn func(*Tx) error)
 
 // refusal runs the function of a write as a read, up to its first change, and returns the error with
 // which it refuses what was asked. It returns nil when the write would change something, or when
-// that could not be read.
+// the database does not answer.
 func (p *postgres) refusal(ctx context.Context, fn func(*Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, refusalTimeout)
+	defer cancel()
 	changes := false
 	err := p.read(ctx, func(tx *Tx) error {
 		tx.counter = &p.counter
@@ -265,9 +269,10 @@ func (p *postgres) refusal(ctx context.Context, fn func(*Tx) error) error {
 			changes = true
 			return errFirstChange
 		}
-		return fn(tx)
+		return runGuarded(fn, tx)
 	})
-	if changes || errors.Is(err, node.ErrUnavailable) {
+	var failed *pgconn.PgError
+	if changes || ctx.Err() != nil || errors.Is(err, node.ErrUnavailable) || errors.As(err, &failed) {
 		return nil
 	}
 	return err
@@ -295,8 +300,8 @@ func (p *postgres) close() error {
 }
 
 // serverClock derives the server's time from the time of this machine and the difference between
-// them, which each write measures anew. Leases are judged in writes, by the time that the server
-// itself tells there.
+// them, which each write measures anew. What changes a lease judges it in a write, by the time that
+// the server itself tells there.
 type serverClock struct {
 	injected func() time.Time // used instead when not nil
 	ahead    atomic.Int64     // nanoseconds by which the server is ahead

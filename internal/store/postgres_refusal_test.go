@@ -50,31 +50,69 @@ func TestWriteThatOnlyReadsWaitsForALock(t *testing.T) {
 	stores := replicas(t, 2)
 	locked := createNode(t, stores[0], "locked")
 	first := suspend(t, stores[1], func(tx *store.Tx) error { return describe(tx, locked.UUID, "first") })
-	read, third := make(chan string, 1), make(chan struct{})
-	go func() {
-		var text string
-		runs := 0 // in the first attempt, to read whether it is refused, in the second attempt
-		if err := stores[0].Write(context.Background(), func(tx *store.Tx) error {
-			if runs++; runs == 3 {
-				close(third)
-			}
-			n, err := tx.Node(locked.UUID)
-			if err == nil {
-				text = n.Description
-			}
-			return err
-		}); err != nil {
-			t.Error(err)
+	text, read := "", make(chan error, 1)
+	secondAttempt := runsOf(3, func(tx *store.Tx) error {
+		n, err := tx.Node(locked.UUID)
+		if err == nil {
+			text = n.Description
 		}
-		read <- text
-	}()
+		return err
+	})
+	go func() { read <- stores[0].Write(context.Background(), secondAttempt.fn) }()
+	secondAttempt.await(t)
+	first.finish(t)
+	if err := <-read; err != nil || text != "first" {
+		t.Errorf("the write read the description %q, %v; want that of the write before", text, err)
+	}
+}
+
+// TestUseIsCountedAfterAnotherProcessHasCounted has one process count its use for longer than the
+// first attempt of another process lasts.
+func TestUseIsCountedAfterAnotherProcessHasCounted(t *testing.T) {
+	stores := replicas(t, 2)
+	first := suspend(t, stores[1], func(tx *store.Tx) error {
+		if _, err := tx.CountUse(); err != nil {
+			return err
+		}
+		_, err := tx.Nodes(node.Query{}) // sends it
+		return err
+	})
+	counted := make(chan error, 1)
+	secondAttempt := runsOf(3, func(tx *store.Tx) error {
+		_, err := tx.CountUse()
+		return err
+	})
+	go func() { counted <- stores[0].Write(context.Background(), secondAttempt.fn) }()
+	secondAttempt.await(t)
+	first.finish(t)
+	if err := <-counted; err != nil {
+		t.Errorf("count use: %v", err)
+	}
+}
+
+// countedRuns is the function of a write that tells when it runs for a certain time. With a lock
+// that another write keeps, the first run is the first attempt, the second is read for its refusal,
+// and the third is the second attempt.
+type countedRuns struct {
+	fn      func(*store.Tx) error
+	reached chan struct{}
+}
+
+func runsOf(wanted int, fn func(*store.Tx) error) countedRuns {
+	runs, reached := 0, make(chan struct{})
+	return countedRuns{reached: reached, fn: func(tx *store.Tx) error {
+		if runs++; runs == wanted {
+			close(reached)
+		}
+		return fn(tx)
+	}}
+}
+
+func (c countedRuns) await(t *testing.T) {
+	t.Helper()
 	select {
-	case <-third:
+	case <-c.reached:
 	case <-time.After(4 * time.Second): // after 5 the server would end the suspended write
 		t.Error("the write makes no second attempt")
-	}
-	first.finish(t)
-	if got := <-read; got != "first" {
-		t.Errorf("the write read the description %q, want that of the write before", got)
 	}
 }

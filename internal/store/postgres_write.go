@@ -49,6 +49,7 @@ const (
 	outcomeTimeout = 5 * time.Second       // how long the outcome of a lost commit is asked for
 	outcomePoll    = 50 * time.Millisecond
 	undoTimeout    = 5 * time.Second // for the rollback of a transaction
+	refusalTimeout = time.Second     // until a read of a refusal has a connection
 )
 
 // postgresWriter runs the writes of this process, each in its own transaction on one of a few
@@ -62,26 +63,27 @@ type postgresWriter struct {
 	rows     *keylimit.Limit // limits writes that begin with a lock on the same row
 	clock    *serverClock
 	texts    *statementTexts
-	refusal  func(context.Context, func(*Tx) error) error // see postgres.refusal
 	counter  processCounter
 	restored chan struct{} // see Store.RestorationFound
 	faults   *faultPoints
+	// readRefusal is postgres.refusal.
+	readRefusal func(ctx context.Context, fn func(*Tx) error) error
 
 	mu      sync.Mutex
 	closed  chan struct{} // closed when no more writes may begin
 	running sync.WaitGroup
 }
 
-func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock, refusal func(context.Context, func(*Tx) error) error) *postgresWriter {
+func newPostgresWriter(pool *pgxpool.Pool, connections int, clock *serverClock) *postgresWriter {
 	return &postgresWriter{
-		pool: pool, refusal: refusal, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
+		pool: pool, slots: make(chan struct{}, connections), waiting: make(chan struct{}, max(1, connections/connectionsPerWaiting)),
 		rows: keylimit.New(min(writesPerRow, connections)), clock: clock, restored: make(chan struct{}, 1), closed: make(chan struct{}),
 		texts: &statementTexts{kept: map[string]string{}}, faults: newFaultPoints(),
 	}
 }
 
 // write runs fn in a transaction, and again when the server has rolled it back. Before it waits
-// long for a lock it reads whether fn refuses what was asked, which needs no lock.
+// long it reads whether fn refuses what was asked, which needs no lock.
 func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error {
 	if err := w.begin(caller); err != nil {
 		return err
@@ -89,13 +91,13 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 	defer w.running.Done()
 	bound := &writeBound{ctx: caller, cancel: func() {}}
 	defer bound.end()
-	waits := false
+	read, waits := false, false
 	for attempt := 0; ; attempt++ {
 		if err := caller.Err(); err != nil {
 			return err
 		}
 		t := &postgresWrite{
-			writer: w, bound: bound, waits: waits, last: attempt+1 == writeAttempts,
+			writer: w, bound: bound, mayQueue: read, waits: waits, last: attempt+1 == writeAttempts,
 			session: postgresSession{caller: caller, texts: w.texts},
 		}
 		err := t.run(fn)
@@ -104,10 +106,11 @@ func (w *postgresWriter) write(caller context.Context, fn func(*Tx) error) error
 		if !ok || t.last || bound.over() {
 			return err
 		}
-		if notLocked(err) && !waits {
-			waits = true
-			if refused := w.refusal(caller, fn); refused != nil {
-				return refused
+		waits = waits || notLocked(err)
+		if !read && (waits || errors.Is(err, errNoPlace)) {
+			read = true
+			if refusal := w.readRefusal(caller, fn); refusal != nil {
+				return refusal
 			}
 		}
 		wait <<= attempt
@@ -175,7 +178,7 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	switch {
 	case err == nil, errors.Is(err, errOutcomeUnknown), fullDisk(err):
 		return 0, false
-	case errors.Is(err, errWaited), notLocked(err),
+	case errors.Is(err, errWaited), errors.Is(err, errNoPlace), notLocked(err),
 		errors.As(err, &refused) && (refused.Code == stateTaken || strings.HasPrefix(refused.Code, stateRolledBack)):
 		// Another write has committed a change to what this write had checked.
 		return collideBackoff, true
@@ -183,13 +186,13 @@ func retryAfter(err error) (wait time.Duration, ok bool) {
 	return firstBackoff, errors.Is(err, node.ErrUnavailable)
 }
 
-// notLocked reports whether a write did not get a lock, or a place at its row, in time.
+// notLocked reports whether a write did not get a lock in time.
 func notLocked(err error) bool {
 	var refused *pgconn.PgError
-	return errors.Is(err, errNoPlace) || errors.As(err, &refused) && refused.Code == stateNotLocked
+	return errors.As(err, &refused) && refused.Code == stateNotLocked
 }
 
-// errNoPlace says that other writes of this process kept all places at a row.
+// errNoPlace says that other writes of this process kept the places at a row.
 var errNoPlace = unavailable(occupied, errors.New("other writes to it are waiting"))
 
 // postgresWrite is one attempt at a write.
@@ -198,11 +201,14 @@ type postgresWrite struct {
 	bound   *writeBound
 	session postgresSession
 	conn    *pgxpool.Conn
-	waits   bool      // true when it may wait long for locks
-	slot    bool      // true when it has one of the writer's slots, and a place in waiting if waits is set
-	release func()    // frees the row that it began with; nil without one
-	id      string    // ID of the transaction for pg_xact_status; empty before the first trip
-	at      time.Time // by the database's clock; zero before the first trip
+	// mayQueue is true when it may wait long for a place at its row, waits when it may wait long
+	// for locks.
+	mayQueue bool
+	waits    bool
+	slot     bool      // true when it has one of the writer's slots, and a place in waiting if waits is set
+	release  func()    // frees the row that it began with; nil without one
+	id       string    // ID of the transaction for pg_xact_status; empty before the first trip
+	at       time.Time // by the database's clock; zero before the first trip
 	// useCount is the count of the database when the write began, see Tx.WasRestored.
 	useCount int64
 	changes  bool
@@ -263,7 +269,7 @@ func (t *postgresWrite) await(row string) (err error) {
 		return nil
 	}
 	ctx := t.session.caller
-	if !t.waits {
+	if !t.mayQueue {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, firstLockTimeout)
 		defer cancel()

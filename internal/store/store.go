@@ -87,7 +87,8 @@ func (s *Store) RestorationFound() <-chan struct{} { return s.db.restorationFoun
 // fn may run more than once, when its transaction could not be committed or collided with another
 // write; only what its last run wrote is stored. So fn must not change its inputs or anything that
 // outlives it, except to set it anew in each run. On PostgreSQL writes run side by side, so
-// everything that they share must be safe for concurrent use.
+// everything that they share must be safe for concurrent use. Before fn waits long there for a lock,
+// it runs on a snapshot until its first change, which fails: an error without a change is returned.
 //
 // An error that is node.ErrUnavailable says that the database could not be reached. Nothing was
 // written then, unless the error says that this is not known.

@@ -17,7 +17,7 @@ type Tx struct {
 	now   time.Time
 	begin func() time.Time // returns the time when now is zero
 	db    session
-	// beforeChange is called before each change; nil in a read.
+	// beforeChange is called before each change; nil in a read, but for that of a refusal.
 	beforeChange func() error
 	// lateCommit is how long after its time a write may still be committed; 0 where keys grow in
 	// the order of commits.
@@ -30,7 +30,8 @@ type Tx struct {
 	epochs *grantedEpochs
 	// takesLists is true where a statement can take a list as one argument.
 	takesLists bool
-	// shared is set in a write that others run beside, so that it has to lock what it reads.
+	// shared is set in a write that others run beside, so that it has to lock what it reads. It is
+	// nil while such a write is only read for its refusal.
 	shared *postgresWrite
 
 	expectsWork bool  // see ExpectWork
