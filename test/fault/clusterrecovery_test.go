@@ -197,15 +197,18 @@ func (s *silence) comesBack() (node *corev1.Node) {
 	return node
 }
 
-// isPowered waits until the power of the machine was changed this many times.
+// isPowered waits until the power of the machine was changed this many times. Each change has a
+// wait of its own, because a retry begins only after the timeout of the attempt before.
 func (s *silence) isPowered(times int) {
 	s.t.Helper()
-	cluster.Eventually(s.t, func(context.Context) error {
-		if done := s.powered(); len(done) < times {
-			return fmt.Errorf("done to the machine of %s: %q", s.host, done)
-		}
-		return nil
-	})
+	for wanted := range times {
+		cluster.Eventually(s.t, func(context.Context) error {
+			if done := s.powered(); len(done) <= wanted {
+				return fmt.Errorf("done to the machine of %s: %q", s.host, done)
+			}
+			return nil
+		})
+	}
 }
 
 // powered returns what was done to the power of the machine since its Node was healthy.
