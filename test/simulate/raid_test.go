@@ -33,6 +33,25 @@ type raidController struct {
 	// unknown has, for requests whose answer never came, when that was. It has none of those after
 	// which the BMC has shown its volumes.
 	unknown map[string]time.Time
+	targets []target // that clients have asked for
+}
+
+// target is a configuration that a client has asked for, and when.
+type target struct {
+	at     time.Time
+	config node.Object
+}
+
+// targetsSince returns the configurations that clients have asked for since then.
+func (c *raidController) targetsSince(begin time.Time) (configs []node.Object) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.targets {
+		if !t.at.Before(begin) {
+			configs = append(configs, t.config)
+		}
+	}
+	return configs
 }
 
 // makesVolumes reports whether the run is about RAID volumes.
@@ -94,6 +113,10 @@ func (w *world) raidDeployment() []node.Step {
 // setVolumes has a client set the wanted volumes of a node, before it requests steps that make
 // them.
 func (w *world) setVolumes(ctx context.Context, r *replica, uuid string, config node.Object) error {
+	c := w.computerOf(uuid)
+	c.raid.mu.Lock()
+	c.raid.targets = append(c.raid.targets, target{time.Now(), config})
+	c.raid.mu.Unlock()
 	return r.SetRAIDConfig(runner.WithInfo(ctx, &runner.Info{Task: "target_raid_config"}), uuid, config)
 }
 
@@ -124,38 +147,48 @@ func (c *computer) noteVolumes(q *bmcRequest, answer *http.Response, err error) 
 	}
 }
 
-// checkVolumes checks RAID steps that went well: the machine must have the volumes that they were to
-// leave, and the node must show these.
-func (w *world) checkVolumes(n *node.Node, c *computer, q *request) {
-	var wanted []string
-	exact, hasRAIDStep := false, false
-	for _, step := range q.steps {
+// volumesAfter returns the volumes that RAID steps are to leave when these are the target, and
+// whether they can have left what a machine has.
+func volumesAfter(steps []node.Step, target node.Object, has []string) (wanted []string, leaves bool) {
+	exact := false
+	for _, step := range steps {
 		if step.Interface != "raid" {
 			continue
 		}
-		hasRAIDStep = true
 		if step.Step == deleteVolumes || step.Args["delete_existing"] == true {
 			wanted, exact = nil, true
 		}
 		switch step.Step {
 		case createVolumes:
-			wanted = append(wanted, volumeNames(n.TargetRAIDConfig)...)
+			wanted = append(wanted, volumeNames(target)...)
 		case applyVolumes:
 			given, _ := step.Args["raid_config"].(map[string]any)
 			wanted = append(wanted, volumeNames(node.ObjectOf(given))...)
 		}
 	}
-	if !hasRAIDStep {
+	slices.Sort(wanted)
+	missing := slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(has, name) })
+	return wanted, !missing && (!exact || slices.Equal(wanted, has))
+}
+
+// checkVolumes checks RAID steps that went well: the machine must have the volumes that they were to
+// leave, and the node must show these. A step plans its volumes when it begins, and clients may set
+// others before it ends.
+func (w *world) checkVolumes(n *node.Node, c *computer, q *request) {
+	if !slices.ContainsFunc(q.steps, func(s node.Step) bool { return s.Interface == "raid" }) {
 		return
 	}
 	var has []string
 	for _, v := range c.bmc.Volumes() {
 		has = append(has, v.Name)
 	}
-	slices.Sort(wanted)
 	slices.Sort(has)
-	missing := slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(has, name) })
-	if missing || exact && !slices.Equal(wanted, has) {
+	wanted, leaves := volumesAfter(q.steps, n.TargetRAIDConfig, has)
+	for _, target := range c.raid.targetsSince(q.sentAt) {
+		_, left := volumesAfter(q.steps, target, has)
+		leaves = leaves || left
+	}
+	if !leaves {
 		w.violated("%s: request %d (%s) is said to have gone well, and the machine has the volumes %q, not %q", n.Name, q.id, q.name, has, wanted)
 	}
 	shown := volumeNames(n.RAIDConfig)
