@@ -44,9 +44,13 @@ func createSchema(ctx context.Context, server, schema string) (err error) {
 	return err
 }
 
+// How engines reach the PostgreSQL server: as one on the same computer, or as one behind a network.
+func bySocket(s *storetest.Server) string { return s.Socket }
+func byTCP(s *storetest.Server) string    { return s.URL }
+
 // onPostgres returns a section that runs on a PostgreSQL server, which is started for this section
 // only.
-func onPostgres(run func(context.Context, *bench) error) func(context.Context, *bench) error {
+func onPostgres(by func(*storetest.Server) string, run func(context.Context, *bench) error) func(context.Context, *bench) error {
 	return func(ctx context.Context, b *bench) error {
 		bin := storetest.PostgresBin()
 		if bin == "" {
@@ -58,7 +62,7 @@ func onPostgres(run func(context.Context, *bench) error) func(context.Context, *
 			return fmt.Errorf("start PostgreSQL: %w", err)
 		}
 		on := *b
-		on.postgres = server.URL
+		on.postgres = by(server)
 		err = run(ctx, &on)
 		b.figures = on.figures
 		return errors.Join(err, server.Stop())

@@ -74,6 +74,17 @@ func benchInspect(ctx context.Context, b *bench) error {
 	return nil
 }
 
+// benchInspectByTCP measures the same on a PostgreSQL server that is reached as if it was on another
+// computer, but without the delay of a network.
+func benchInspectByTCP(ctx context.Context, b *bench) error {
+	inspected, err := b.inspectFresh(ctx, "inspect", inspectMachines)
+	if err != nil {
+		return err
+	}
+	b.figures = append(b.figures, inspected.figure(figureInspect+" (PostgreSQL through TCP)", 0))
+	return nil
+}
+
 // inspectFresh lets known machines post to an engine with an empty database. It then kills the
 // engine, starts it again and checks that every node was inspected.
 func (b *bench) inspectFresh(ctx context.Context, data string, count int) (storm, error) {

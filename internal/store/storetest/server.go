@@ -20,11 +20,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a throw-away PostgreSQL server that listens on a port of 127.0.0.1 and
-// keeps everything in its own temporary folder. It ends with the process that
-// started it.
+// Server is a throw-away PostgreSQL server that listens on a port of 127.0.0.1 and on
+// a Unix domain socket, and keeps everything in its own temporary folder. It ends with
+// the process that started it.
 type Server struct {
-	URL     string // its administrator's
+	URL     string // its administrator's, through TCP
+	Socket  string // the same through the socket
 	bin     string // folder of its programs
 	dir     string
 	port    string
@@ -74,9 +75,11 @@ func (s *Server) create() (err error) {
 	if s.port, err = freePort(); err != nil {
 		return err
 	}
-	s.URL = (&url.URL{
-		Scheme: "postgres", User: url.UserPassword("ingot", password),
-		Host: net.JoinHostPort("127.0.0.1", s.port), Path: "postgres",
+	administrator := url.UserPassword("ingot", password)
+	s.URL = (&url.URL{Scheme: "postgres", User: administrator, Host: net.JoinHostPort("127.0.0.1", s.port), Path: "postgres"}).String()
+	s.Socket = (&url.URL{
+		Scheme: "postgres", User: administrator, Path: "/postgres",
+		RawQuery: url.Values{"host": {s.dir}, "port": {s.port}}.Encode(),
 	}).String()
 	secret := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(secret, []byte(password), 0o600); err != nil {
@@ -115,7 +118,7 @@ func (s *Server) Start() error {
 	}
 	defer log.Close()
 	s.cmd = exec.CommandContext(context.Background(), filepath.Join(s.bin, "postgres"), //nolint:gosec // of Debian's package
-		"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-D", s.data(), "-p", s.port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="+s.dir,
 		"-c", "max_connections=400", "-c", "fsync=on")
 	s.cmd.Dir, s.cmd.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.account, Pdeathsig: syscall.SIGINT}
 	s.cmd.Stdout, s.cmd.Stderr = log, log
