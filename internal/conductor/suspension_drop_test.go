@@ -17,6 +17,7 @@ func TestSuspendedWorkIsGivenUpWithoutATouch(t *testing.T) {
 		held := w.fake(node.Available, nil)
 		w.send(held, "active", with(deployHold))
 		nodes[node.DeployFailed] = w.arrive(held, node.DeployHold)
+		w.end()
 		idle := w.idle("conductor-9")
 		rescued := w.fake(node.Active, nil)
 		verb, _ := node.VerbNamed("rescue")
@@ -86,6 +87,7 @@ func TestCleanUpThatIsGivenUpLeavesNothingServed(t *testing.T) {
 	var n *node.Node
 	w, _ := restored(t, func(w *world) {
 		n = w.fake(node.CleanFailed, nil, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
+		w.end()
 		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: workCleanUp}) })
 	})
 	if err := w.DropSuspended(t.Context(), n.UUID, "ann"); err != nil {
@@ -101,6 +103,7 @@ func TestWorkOfANewerVersionIsNotGivenUp(t *testing.T) {
 	var n *node.Node
 	w, _ := restored(t, func(w *world) {
 		n = cleanWaiting(w)
+		w.end()
 		w.write(func(tx *store.Tx) error { return tx.AddWork(&store.Work{NodeID: n.ID, Kind: "newer"}) })
 	})
 	wantAs[*node.ConflictError](t, w.DropSuspended(t.Context(), n.UUID, "ann"))
@@ -114,6 +117,7 @@ func TestThePowerChangeThatIsGivenUpLeavesTheRescueServed(t *testing.T) {
 	var n *node.Node
 	w, _ := restored(t, func(w *world) {
 		n = w.fake(node.Rescue, nil, func(n *node.Node) { node.RamdiskBoot{Secret: node.NewBootSecret()}.StoreIn(n) })
+		w.end()
 		if err := w.idle("conductor-9").SetPower(w.t.Context(), n.UUID, node.PowerOff, 0); err != nil {
 			w.t.Fatal(err)
 		}

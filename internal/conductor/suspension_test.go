@@ -104,6 +104,14 @@ func restorableWorld(t *testing.T) (*world, *counter) {
 	return w, machine
 }
 
+// end stops the conductor. Work that is added afterwards has nobody to claim it.
+func (w *world) end() {
+	w.t.Helper()
+	if err := w.Stop(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // backup copies the database. Restore ends what runs on it and puts the copy in its
 // place.
 func (w *world) backup() (restore func()) {
@@ -342,6 +350,7 @@ func TestWhatAClientMayDoWithSuspendedWork(t *testing.T) {
 	var n, switched *node.Node
 	w, machine := restored(t, func(w *world) {
 		n, switched = cleanWaiting(w), w.fake(node.Active, nil)
+		w.end()
 		if err := w.idle("conductor-9").SetPower(w.t.Context(), switched.UUID, node.PowerOn, 0); err != nil {
 			w.t.Fatal(err)
 		}
@@ -495,9 +504,7 @@ func TestManyMachinesThatDifferSuspendWorkThatNobodyIsAt(t *testing.T) {
 func TestAllocationsFromBeforeARestoreWait(t *testing.T) {
 	var old string
 	w, _ := restored(t, func(w *world) {
-		if err := w.Stop(w.t.Context()); err != nil { // it would fail one without a node to choose
-			w.t.Fatal(err)
-		}
+		w.end() // it would fail one without a node to choose
 		old = w.ask(w.idle("conductor-9"))
 		w.write(func(tx *store.Tx) error { return tx.EndLeasesKeepBusy("nobody") })
 	})
