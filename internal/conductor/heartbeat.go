@@ -12,6 +12,10 @@ import (
 	"github.com/ingot-metal/ingot/internal/store"
 )
 
+// nodeFinder reads a node by its UUID or name, whole or in part. It returns a *node.NotFoundError if
+// there is none.
+type nodeFinder func(ident string) (*node.Node, error)
+
 // Heartbeat records a heartbeat of a node's agent and resumes the work that waits for
 // one. A refusal is noted in the node for people, see noteRefusal; the agent learns no
 // more than the error says.
@@ -20,7 +24,7 @@ func (c *Conductor) Heartbeat(ctx context.Context, ident string, beat node.Heart
 	err := c.whenFree(ctx, func() error {
 		recorded := false
 		err := c.store.Read(ctx, func(tx *store.Tx) error {
-			n, err := c.nodeOfHeartbeat(tx, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
+			n, err := c.nodeOfHeartbeat(tx, tx.NodeOfAgent, ident, beat, func(*node.Node) ([]netip.Addr, error) { return nil, nil })
 			recorded = n != nil
 			return err
 		})
@@ -79,11 +83,11 @@ func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.R
 	}
 }
 
-// nodeOfHeartbeat returns the node whose heartbeat is to be recorded; nil when the node's state
-// ignores heartbeats. addresses returns the addresses in the node's inventory, which the callback
+// nodeOfHeartbeat returns the node whose heartbeat is to be recorded, as find reads it; nil when the
+// node's state ignores heartbeats. addresses returns the addresses in the node's inventory, which the callback
 // URL is checked against. If it returns none, that check is left out.
-func (c *Conductor) nodeOfHeartbeat(tx *store.Tx, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
-	n, err := tx.Node(ident)
+func (c *Conductor) nodeOfHeartbeat(tx *store.Tx, find nodeFinder, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
+	n, err := find(ident)
 	if errors.Is(err, node.ErrNotFound) {
 		c.refusals.Log(tx.Now(), slog.LevelInfo, "Refused heartbeat", slog.String("node", ident), slog.String("reason", "no such node"))
 		return nil, agent.ErrToken
@@ -107,7 +111,7 @@ func (c *Conductor) nodeOfHeartbeat(tx *store.Tx, ident string, beat node.Heartb
 
 // heartbeat records a heartbeat, and returns the work that waited for the agent, if any.
 func (c *Conductor) heartbeat(tx *store.Tx, ident string, beat node.Heartbeat) (*runner.Job, error) {
-	before, err := c.nodeOfHeartbeat(tx, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
+	before, err := c.nodeOfHeartbeat(tx, tx.Node, ident, beat, func(n *node.Node) ([]netip.Addr, error) { return inventoryAddresses(tx, n) })
 	if err != nil || before == nil {
 		return nil, err
 	}

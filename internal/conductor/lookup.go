@@ -27,7 +27,10 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 	err := c.whenFree(ctx, func() error {
 		var due agent.TokenAnswer
 		read := func(tx *store.Tx) (err error) {
-			answer.Node, due, err = c.lookup(tx, request, call)
+			answer.Node, due, err = c.lookup(tx, tx.NodeOfAgent, request, call)
+			if err == nil && due == agent.MaskToken {
+				answer.Node, err = tx.Node(answer.Node.UUID)
+			}
 			return err
 		}
 		err := c.store.Read(ctx, read)
@@ -52,13 +55,13 @@ func (c *Conductor) Lookup(ctx context.Context, request node.LookupRequest) (*no
 	return answer, nil
 }
 
-// lookup returns the node of a ramdisk and whether it gets a token.
-func (c *Conductor) lookup(tx *store.Tx, request node.LookupRequest, call agent.Call) (*node.Node, agent.TokenAnswer, error) {
+// lookup returns the node of a ramdisk, as find reads it, and whether it gets a token.
+func (c *Conductor) lookup(tx *store.Tx, find nodeFinder, request node.LookupRequest, call agent.Call) (*node.Node, agent.TokenAnswer, error) {
 	ident, err := c.lookupIdent(tx, request)
 	if err != nil {
 		return nil, agent.MaskToken, err
 	}
-	n, err := tx.Node(ident)
+	n, err := find(ident)
 	if errors.Is(err, node.ErrNotFound) || err == nil && n.UUID != ident {
 		c.refuseLookup(tx, "no such node", slog.String("node", ident))
 		return nil, agent.MaskToken, errNoMatch
@@ -119,7 +122,7 @@ func (c *Conductor) refuseLookup(tx *store.Tx, reason string, attrs ...slog.Attr
 // lookupToken is lookup that also makes and stores the token that is due. An empty token means that
 // the agent must have it already.
 func (c *Conductor) lookupToken(tx *store.Tx, request node.LookupRequest, call agent.Call) (*node.Node, string, error) {
-	before, due, err := c.lookup(tx, request, call)
+	before, due, err := c.lookup(tx, tx.Node, request, call)
 	switch {
 	case err != nil || due == agent.MaskToken: // another lookup was faster
 		return before, "", err

@@ -99,6 +99,18 @@ func (tx *Tx) NodeToDelete(ident string) (*node.Node, error) {
 	return tx.findNode(deletedNodeTable, ident)
 }
 
+// agentNodeTable has the columns that decide what the node's agent is answered.
+var agentNodeTable = nodeTable.part(
+	"id", "uuid", "driver", "driver_info", "driver_internal_info", "provision_state", "auto_discovered",
+	"clean_step", "deploy_step", "service_step",
+)
+
+// NodeOfAgent is Node with only the lease and the fields that decide whether the node's agent may
+// look it up, gets a token and may send heartbeats.
+func (tx *Tx) NodeOfAgent(ident string) (*node.Node, error) {
+	return tx.findNode(agentNodeTable, ident)
+}
+
 func (tx *Tx) findNode(columns *table[node.Node], ident string) (*node.Node, error) {
 	for _, column := range identColumns(ident) {
 		if n, err := tx.lockedNode(columns, column, ident); n != nil || err != nil {
