@@ -75,12 +75,16 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 }
 
 // migrateSQLite migrates the schema. Another connection must be open meanwhile, because the last
-// connection to close would move the whole log into the database file.
+// connection to close would move the whole log into the database file. Commits of migrations do not
+// wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the log keeps their order,
+// so a loss of power takes back the last of them, as if they had not run yet, and the first commit
+// that waits makes them durable too.
 func migrateSQLite(ctx context.Context, uri string) (err error) {
 	query := url.Values{"_txlock": {"immediate"}}
 	for _, setting := range commonSettings {
 		query.Add("_pragma", strings.TrimPrefix(setting, "PRAGMA "))
 	}
+	query.Add("_pragma", "synchronous=NORMAL")
 	db, err := sql.Open("sqlite", uri+"?"+query.Encode())
 	if err != nil {
 		return err
