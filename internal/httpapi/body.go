@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/ingot-metal/ingot/internal/jsonscan"
 	"github.com/ingot-metal/ingot/internal/node"
 )
 
@@ -126,7 +127,7 @@ func depth(text []byte) int {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '"':
-			i = stringEnd(text, i) - 1
+			i = jsonscan.StringEnd(text, i) - 1
 		case '{', '[':
 			level++
 			deepest = max(deepest, level)
@@ -143,7 +144,7 @@ func checkNumbers(text []byte) error {
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			i = stringEnd(text, i) - 1
+			i = jsonscan.StringEnd(text, i) - 1
 		case '0' <= c && c <= '9':
 			end := i
 			for end < len(text) && strings.IndexByte("0123456789+-.eE", text[end]) >= 0 {

@@ -2,9 +2,9 @@ package httpapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 
+	"github.com/ingot-metal/ingot/internal/jsonscan"
 	"github.com/ingot-metal/ingot/internal/node"
 	"github.com/ingot-metal/ingot/internal/role"
 )
@@ -61,7 +61,7 @@ func appendMasked(dst []byte, o node.Object, m masking) []byte {
 			i++
 			continue
 		}
-		end := stringEnd(o, i)
+		end := jsonscan.StringEnd(o, i)
 		text := o[i:end]
 		i = end
 		if i >= len(o) || o[i] != ':' {
@@ -69,8 +69,8 @@ func appendMasked(dst []byte, o node.Object, m masking) []byte {
 			continue
 		}
 		dst = append(dst, text...)
-		if m.secret(plainString(text)) {
-			end = valueEnd(o, i+1)
+		if m.secret(jsonscan.Unquote(text)) {
+			end = jsonscan.ValueEnd(o, i+1)
 			if value := o[i+1 : end]; string(value) == "null" || string(value) == `""` {
 				dst = append(append(dst, ':'), value...)
 			} else {
@@ -82,62 +82,6 @@ func appendMasked(dst []byte, o node.Object, m masking) []byte {
 	return dst
 }
 
-// stringEnd returns the index after the JSON string that begins at i.
-func stringEnd(text []byte, i int) int {
-	for i++; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(text)
-}
-
-// valueEnd returns the index after the JSON value that begins at i.
-func valueEnd(text []byte, i int) int {
-	depth := 0
-	for i < len(text) {
-		switch text[i] {
-		case '"':
-			i = stringEnd(text, i)
-			if depth == 0 {
-				return i
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-			if depth < 0 {
-				return i // the end of a number, boolean or null
-			}
-			if depth == 0 {
-				return i + 1
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-		i++
-	}
-	return i
-}
-
-// plainString returns the unquoted text of a JSON string.
-func plainString(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	var text string
-	if json.Unmarshal(quoted, &text) != nil {
-		return nil
-	}
-	return []byte(text)
-}
-
 // appendMaskedText appends a JSON string and masks credentials in the URLs in it.
 func appendMaskedText(dst, quoted []byte, m masking) []byte {
 	if bytes.IndexByte(quoted, '\\') < 0 {
@@ -146,7 +90,7 @@ func appendMaskedText(dst, quoted []byte, m masking) []byte {
 		}
 		return m.urls(dst, quoted)
 	}
-	plain := plainString(quoted)
+	plain := jsonscan.Unquote(quoted)
 	if masked := m.urls(nil, plain); !bytes.Equal(masked, plain) {
 		return appendString(dst, string(masked))
 	}

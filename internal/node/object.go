@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+
+	"github.com/ingot-metal/ingot/internal/jsonscan"
 )
 
 // Object is a JSON object with any keys, stored as its text, so that listing a
@@ -56,13 +58,24 @@ func (o Object) String() string {
 	return string(o)
 }
 
-// Fields returns the values by key, undecoded. The caller may change the map.
+// Fields returns the values by key, undecoded. The caller may change the map, and not the values.
 func (o Object) Fields() map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
-	if !o.IsEmpty() {
-		_ = json.Unmarshal(o, &fields) // an Object is valid JSON by construction
+	for key, value := range jsonscan.Fields(o) {
+		fields[string(key)] = value
 	}
 	return fields
+}
+
+// field returns the value of key, undecoded, nil if there is none.
+func (o Object) field(key string) json.RawMessage {
+	var found json.RawMessage
+	for name, value := range jsonscan.Fields(o) {
+		if string(name) == key {
+			found = value // the last one counts, as for encoding/json
+		}
+	}
+	return found
 }
 
 // Values returns the object decoded into Go values, numbers as json.Number so
@@ -80,17 +93,13 @@ func (o Object) Values() map[string]any {
 // Get decodes the value of key into target. It reports whether the key exists and its
 // value has the type of target.
 func (o Object) Get(key string, target any) bool {
-	raw, ok := o.Fields()[key]
-	return ok && json.Unmarshal(raw, target) == nil
+	value := o.field(key)
+	return value != nil && json.Unmarshal(value, target) == nil
 }
 
 // Text returns the value of key if it is a string, else "".
 func (o Object) Text(key string) string {
-	var text string
-	if o.Get(key, &text) {
-		return text
-	}
-	return ""
+	return string(jsonscan.Unquote(o.field(key)))
 }
 
 // With returns the object with the given keys set. A nil value removes the key.
