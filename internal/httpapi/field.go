@@ -116,13 +116,19 @@ func newTable[T any](kind string, parts ...[]field[T]) *table[T] {
 		f.key = append(appendString(nil, f.name), ':')
 		t.fields = append(t.fields, &f)
 		t.byName[f.name] = &f
-		if f.append == nil {
+	}
+	for version := minVersion; version <= maxVersion; version++ {
+		if version > minVersion && !slices.ContainsFunc(t.fields, func(f *field[T]) bool { return f.since == version }) {
+			t.detail[version], t.brief[version] = t.detail[version-1], t.brief[version-1]
 			continue
 		}
-		for version := max(f.since, minVersion); version <= maxVersion; version++ {
-			t.detail[version] = append(t.detail[version], &f)
+		for _, f := range t.fields {
+			if f.append == nil || f.since > version {
+				continue
+			}
+			t.detail[version] = append(t.detail[version], f)
 			if f.brief {
-				t.brief[version] = append(t.brief[version], &f)
+				t.brief[version] = append(t.brief[version], f)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package kubelet
 
 import (
+	"sync"
+
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +26,9 @@ var usedKinds = map[schema.GroupVersionKind]meta.RESTScope{
 	rbacv1.SchemeGroupVersion.WithKind("ClusterRoleBinding"):                meta.RESTScopeRoot,
 }
 
-// kinds returns a scheme and a mapper for the kinds that the clients use.
-func kinds() (*runtime.Scheme, meta.RESTMapper) {
+// kinds returns a scheme and a mapper for the kinds that the clients use. All clients share them,
+// because there may be a thousand kubelets.
+var kinds = sync.OnceValues(func() (*runtime.Scheme, meta.RESTMapper) {
 	s, m := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, coordinationv1.AddToScheme, certificatesv1.AddToScheme, rbacv1.AddToScheme,
@@ -36,4 +39,4 @@ func kinds() (*runtime.Scheme, meta.RESTMapper) {
 		m.Add(kind, scope)
 	}
 	return s, m
-}
+})

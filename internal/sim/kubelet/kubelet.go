@@ -102,12 +102,10 @@ func Client(config *rest.Config) (*http.Client, client.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	scheme, mapper := kinds()
 	c, err := client.New(config, client.Options{HTTPClient: connections, Scheme: scheme, Mapper: mapper})
 	return connections, c, err
 }
-
-// scheme and mapper are shared, because there may be a thousand kubelets.
-var scheme, mapper = kinds()
 
 // Close ends the connections of the kubelet.
 func (k *Kubelet) Close() { k.http.CloseIdleConnections() }

@@ -13,6 +13,7 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,7 +97,7 @@ func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) m
 		return nil // by a person, by another provider, or of a version that no longer exists
 	}
 	delete(original, "apiVersion")
-	typed, err := versions.New(version.WithKind(obj.GetKind()))
+	typed, err := versions().New(version.WithKind(obj.GetKind()))
 	if err != nil || runtime.DefaultUnstructuredConverter.FromUnstructured(original, typed) != nil {
 		return nil
 	}
@@ -109,12 +110,12 @@ func takeOriginal(obj *unstructured.Unstructured, version schema.GroupVersion) m
 }
 
 // versions has the types of both versions.
-var versions = func() *runtime.Scheme {
+var versions = sync.OnceValue(func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(v1beta1.AddToScheme(s))
 	utilruntime.Must(v1beta2.AddToScheme(s))
 	return s
-}()
+})
 
 // keepOriginal writes the annotation with the original.
 func keepOriginal(obj *unstructured.Unstructured, version schema.GroupVersion, original map[string]any) error {
