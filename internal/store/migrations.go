@@ -16,20 +16,22 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings the schema to the newest version. It refuses a schema of a newer program.
-func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) error {
+// migrate brings the schema to the newest version, and returns whether it had an older one. It
+// refuses a schema of a newer program.
+func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) (migrated bool, err error) {
 	provider, err := migrations(db, dialect)
 	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
+		return false, fmt.Errorf("read migrations: %w", err)
 	}
 	current, newest, err := versions(ctx, provider)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if _, err := provider.Up(ctx); err != nil {
-		return fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
+	applied, err := provider.Up(ctx)
+	if err != nil {
+		return false, fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
 	}
-	return nil
+	return len(applied) > 0, nil
 }
 
 // versions returns the version of the schema and that of the last migration. It refuses a schema of

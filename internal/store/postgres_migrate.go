@@ -175,7 +175,8 @@ func (m *postgresMigration) attempt(ctx context.Context) (err error) {
 		return fmt.Errorf("wait for the writes of other processes: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(m.pool)
-	return errors.Join(migrate(ctx, db, database.DialectPostgres), db.Close())
+	_, err = migrate(ctx, db, database.DialectPostgres)
+	return errors.Join(err, db.Close())
 }
 
 // lockedOut reports whether a migration was rolled back because other sessions blocked it.

@@ -75,23 +75,26 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 }
 
 // migrateSQLite migrates the schema. Another connection must be open meanwhile, because the last
-// connection to close would move the whole log into the database file. Commits of migrations do not
-// wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the log keeps their order,
-// so a loss of power takes back the last of them, as if they had not run yet, and the first commit
-// that waits makes them durable too.
+// connection to close would move the whole log into the database file. The commits of migrations do
+// not wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the log keeps their
+// order, so a loss of power takes back the last of them, which then run again. The checkpoint after
+// them waits.
 func migrateSQLite(ctx context.Context, uri string) (err error) {
 	query := url.Values{"_txlock": {"immediate"}}
-	for _, setting := range commonSettings {
+	for _, setting := range migrationSettings {
 		query.Add("_pragma", strings.TrimPrefix(setting, "PRAGMA "))
 	}
-	query.Add("_pragma", "synchronous=NORMAL")
 	db, err := sql.Open("sqlite", uri+"?"+query.Encode())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	return migrate(ctx, db, database.DialectSQLite3)
+	migrated, err := migrate(ctx, db, database.DialectSQLite3)
+	if err == nil && migrated {
+		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	}
+	return err
 }
 
 func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {
@@ -160,13 +163,14 @@ const (
 const checkpointPages = 4000
 
 // commonSettings are the settings of every connection of an engine.
-var commonSettings = []string{
-	"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=1",
-}
+var commonSettings = []string{"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=WAL", "PRAGMA foreign_keys=1"}
+
+var migrationSettings = slices.Concat(commonSettings, []string{"PRAGMA synchronous=NORMAL"})
 
 // writeSettings let savepoints keep the pages that they may have to restore in memory, which saves
 // a write to a file for each page.
 var writeSettings = slices.Concat(commonSettings, []string{
+	"PRAGMA synchronous=FULL",
 	fmt.Sprintf("PRAGMA cache_size=-%d", writeCache), "PRAGMA temp_store=MEMORY",
 	fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages),
 })
