@@ -84,8 +84,8 @@ func (c *Conductor) noteRefusal(ctx context.Context, ident string, reason node.R
 }
 
 // nodeOfHeartbeat returns the node whose heartbeat is to be recorded, as find reads it; nil when the
-// node's state ignores heartbeats. addresses returns the addresses in the node's inventory, which the callback
-// URL is checked against. If it returns none, that check is left out.
+// node's state ignores heartbeats. addresses returns the addresses in the node's inventory, which
+// the callback URL is checked against. If it returns none, that check is left out.
 func (c *Conductor) nodeOfHeartbeat(tx *store.Tx, find nodeFinder, ident string, beat node.Heartbeat, addresses func(*node.Node) ([]netip.Addr, error)) (*node.Node, error) {
 	n, err := find(ident)
 	if errors.Is(err, node.ErrNotFound) {

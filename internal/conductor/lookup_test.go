@@ -3,6 +3,8 @@ package conductor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -442,5 +444,58 @@ func TestLookupGivesItsSlotBackBeforeItWaits(t *testing.T) {
 	wantIs(t, err, node.ErrLocked)
 	if given == 0 {
 		t.Error("the lookup waited for the lease with its slot")
+	}
+}
+
+// TestThePartOfANodeThatIsReadFirstDecidesAsTheWhole compares both for nodes of which one field each
+// decides about their agents.
+func TestThePartOfANodeThatIsReadFirstDecidesAsTheWhole(t *testing.T) {
+	w := newWorld(t)
+	heard := agent.WithToken(nil, "the-token", w.clock.Now()).With(map[string]any{agent.URLKey: "https://10.0.0.5:9999"})
+	decides := map[string]func(*node.Node){
+		"nothing":           func(*node.Node) {},
+		"state":             func(n *node.Node) { n.ProvisionState = node.CleanWait },
+		"driver":            func(n *node.Node) { n.ProvisionState, n.Driver = node.DeployWait, "manual-management" },
+		"own fast track":    func(n *node.Node) { n.DriverInfo = node.ObjectOf(map[string]any{"fast_track": true}) },
+		"auto-discovered":   func(n *node.Node) { n.Driver, n.AutoDiscovered = "fake-hardware", true },
+		"token of an agent": func(n *node.Node) { n.ProvisionState, n.DriverInternalInfo = node.DeployWait, heard },
+		"clean step under way": func(n *node.Node) {
+			n.ProvisionState, n.CleanStep = node.Cleaning, step("deploy.erase_devices").Object()
+		},
+		"deploy step under way": func(n *node.Node) {
+			n.ProvisionState, n.DeployStep = node.Deploying, step("deploy.write_image").Object()
+		},
+		"service step under way": func(n *node.Node) {
+			n.ProvisionState, n.ServiceStep = node.ServiceWait, step("deploy.burnin_cpu").Object()
+		},
+	}
+	differ := map[string]bool{}
+	for name, change := range decides {
+		for _, leased := range []bool{false, true} {
+			n := w.register(inState(node.Available), func(n *node.Node) {
+				n.DriverInternalInfo = agent.WithToken(nil, "the-token", w.clock.Now())
+				change(n)
+			})
+			if leased {
+				w.lease(n, "conductor-2")
+			}
+			answers := map[string]string{}
+			w.read(func(tx *store.Tx) error {
+				for part, find := range map[string]nodeFinder{"part": tx.NodeOfAgent, "whole": tx.Node} {
+					found, due, err := w.lookup(tx, find, node.LookupRequest{NodeUUID: n.UUID, WantsToken: true}, agent.Call{})
+					answers[part] = fmt.Sprint(found != nil, due, err)
+					recorded, err := w.nodeOfHeartbeat(tx, find, n.UUID, beat("the-token"), func(*node.Node) ([]netip.Addr, error) { return nil, nil })
+					answers[part] += fmt.Sprint("; heartbeat ", recorded != nil, err)
+				}
+				return nil
+			})
+			if answers["part"] != answers["whole"] {
+				t.Errorf("%s, leased %v: the part decides %q, the whole %q", name, leased, answers["part"], answers["whole"])
+			}
+			differ[strings.ReplaceAll(answers["whole"], n.UUID, "")] = true
+		}
+	}
+	if len(differ) < 6 {
+		t.Errorf("the nodes differ too little to show anything: %q", slices.Collect(maps.Keys(differ)))
 	}
 }

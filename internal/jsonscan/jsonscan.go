@@ -1,11 +1,13 @@
 // Package jsonscan finds values in JSON texts (RFC 8259) without decoding them. It is for texts
-// that are known to be valid: it checks nothing.
+// that are known to be valid: it checks nothing. What it returns may be a part of the text, and
+// must not be changed.
 package jsonscan
 
 import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -80,13 +82,14 @@ func ValueEnd(text []byte, i int) int {
 	return i
 }
 
-// Unquote returns the text of a JSON string as encoding/json decodes it, nil if it is none.
+// Unquote returns the text of a JSON string as encoding/json decodes it, and nil for values of other
+// kinds.
 func Unquote(quoted []byte) []byte {
 	if len(quoted) < len(`""`) || quoted[0] != '"' {
 		return nil
 	}
 	if text := quoted[1 : len(quoted)-1]; bytes.IndexByte(text, '\\') < 0 && utf8.Valid(text) {
-		return text
+		return slices.Clip(text)
 	}
 	var text string
 	if json.Unmarshal(quoted, &text) != nil {

@@ -58,7 +58,8 @@ func (o Object) String() string {
 	return string(o)
 }
 
-// Fields returns the values by key, undecoded. The caller may change the map, and not the values.
+// Fields returns the values by key, undecoded. The caller may change the map, but not the values:
+// they are parts of the object.
 func (o Object) Fields() map[string]json.RawMessage {
 	fields := map[string]json.RawMessage{}
 	for key, value := range jsonscan.Fields(o) {
