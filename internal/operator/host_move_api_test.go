@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,7 +135,13 @@ func TestReleasedNodeIsOnlyForTheHostThatMoves(t *testing.T) {
 	b.engine.Change(id, func(n *provisioner.Node) { n.Released = digest(annotation) })
 	before := b.node(id)
 	b.arrives("other", annotation)
-	b.isRefused("other", id)
+	b.hasEvent("other", "RegistrationError", id, "does not belong to this host")
+	b.eventually("a node of its own for the other host", func() string {
+		if got := b.host("other").Status.Provisioning.ID; got == "" || got == id {
+			return "it has node " + strconv.Quote(got)
+		}
+		return ""
+	})
 	b.arrives("web", annotation+" ")
 	b.hasCondition("web", v1alpha1.ProgressingCondition, metav1.ConditionFalse, v1alpha1.NotProgressingReason)
 	if after := b.node(id); after != before {

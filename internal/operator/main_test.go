@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -272,8 +273,8 @@ func (b *bench) gone(name string) {
 	})
 }
 
-// hasEvent waits for an event on the named object.
-func (b *bench) hasEvent(name, reason string) {
+// hasEvent waits for an event on the named object with that reason whose note has all parts.
+func (b *bench) hasEvent(name, reason string, parts ...string) {
 	b.Helper()
 	b.eventually("event "+reason+" on "+name, func() string {
 		var list eventsv1.EventList
@@ -282,7 +283,8 @@ func (b *bench) hasEvent(name, reason string) {
 		}
 		var seen []string
 		for _, e := range list.Items {
-			if e.Regarding.Name == name && e.Reason == reason {
+			lacks := func(part string) bool { return !strings.Contains(e.Note, part) }
+			if e.Regarding.Name == name && e.Reason == reason && !slices.ContainsFunc(parts, lacks) {
 				return ""
 			}
 			seen = append(seen, e.Regarding.Name+":"+e.Reason)
