@@ -101,9 +101,6 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		paceCollector()
-	}
 	e, err := engine.Start(ctx, engine.Options{Config: cfg, Logger: log})
 	if err != nil {
 		return err

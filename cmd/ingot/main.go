@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/ingot-metal/ingot/internal/cli"
+	_ "github.com/ingot-metal/ingot/internal/gctuner"
 )
 
 func main() {

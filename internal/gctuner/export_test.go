@@ -1,0 +1,9 @@
+package gctuner
+
+const (
+	SmallHeap        = smallHeap
+	SmallHeapPercent = smallHeapPercent
+	LargeHeapPercent = largeHeapPercent
+)
+
+var GCPercent = gcPercent
