@@ -63,7 +63,13 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	if err := migrateSQLite(ctx, uri); err != nil {
+	// A connection opens the log with its first read. In a new database the migrations would do so
+	// first, and remove the log when they are done.
+	err = conn.run("SELECT count(*) FROM sqlite_schema", nil, nil)
+	if err == nil {
+		err = migrateSQLite(ctx, uri)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), conn.close())
 	}
 	w := &sqliteWriter{conn: conn, clock: clock, counter: counter, faults: newFaultPoints()}
@@ -74,8 +80,8 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 	}, nil
 }
 
-// migrateSQLite migrates the schema. Another connection must be open meanwhile, because the last
-// connection to close would move the whole log into the database file. The commits of migrations do
+// migrateSQLite migrates the schema. Another connection must have the log open meanwhile, because
+// the last one to close the log moves all of it into the database file and removes it. The commits of migrations do
 // not wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the log keeps their
 // order, so a loss of power takes back the last of them, which then run again. The checkpoint after
 // them waits.

@@ -213,6 +213,15 @@ func TestReopeningKeepsEverything(t *testing.T) {
 	}
 }
 
+func TestMigrationsOfANewDatabaseLeaveTheirLog(t *testing.T) {
+	dir := t.TempDir()
+	open(t, dir, nil)
+	info, err := os.Stat(filepath.Join(dir, "ingot.db-wal"))
+	if err != nil || info.Size() == 0 {
+		t.Errorf("log = %v, %v: it was removed after the migrations, which costs a start 3 ms", info, err)
+	}
+}
+
 // TestAnsweredWritesAreInTheFiles opens a copy of the files as they are after an
 // answer, as if the process had died then.
 func TestAnsweredWritesAreInTheFiles(t *testing.T) {
