@@ -14,6 +14,7 @@ import (
 
 	"github.com/ingot-metal/ingot/internal/cli"
 	"github.com/ingot-metal/ingot/internal/engine"
+	"github.com/ingot-metal/ingot/internal/gctuner"
 )
 
 // stopTimeout bounds how long a service may take to finish its requests and work when
@@ -101,6 +102,7 @@ func (f *engineFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	gctuner.FavorSpeed()
 	e, err := engine.Start(ctx, engine.Options{Config: cfg, Logger: log})
 	if err != nil {
 		return err

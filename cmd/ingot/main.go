@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"github.com/ingot-metal/ingot/internal/cli"
-	_ "github.com/ingot-metal/ingot/internal/gctuner"
 )
 
 func main() {

@@ -11,7 +11,7 @@ func TestPackagesInitializeWithoutACollection(t *testing.T) {
 	const child = "INGOT_TEST_COLLECTIONS"
 	if os.Getenv(child) == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-		cmd.Env = append(os.Environ(), child+"=1", "GOGC=")
+		cmd.Env = append(os.Environ(), child+"=1", "GOGC=", "GOMEMLIMIT=")
 		if output, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, output)
 		}

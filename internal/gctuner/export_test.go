@@ -1,9 +1,3 @@
 package gctuner
 
-const (
-	SmallHeap        = smallHeap
-	SmallHeapPercent = smallHeapPercent
-	LargeHeapPercent = largeHeapPercent
-)
-
-var GCPercent = gcPercent
+const SmallHeap = smallHeap

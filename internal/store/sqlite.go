@@ -63,13 +63,7 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	// A connection opens the log with its first read. In a new database the migrations would do so
-	// first, and remove the log when they are done.
-	err = conn.run("SELECT count(*) FROM sqlite_schema", nil, nil)
-	if err == nil {
-		err = migrateSQLite(ctx, uri)
-	}
-	if err != nil {
+	if err := migrateSQLite(ctx, uri); err != nil {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), conn.close())
 	}
 	w := &sqliteWriter{conn: conn, clock: clock, counter: counter, faults: newFaultPoints()}
@@ -81,10 +75,10 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 }
 
 // migrateSQLite migrates the schema. Another connection must have the log open meanwhile, because
-// the last one to close the log moves all of it into the database file and removes it. The commits of migrations do
-// not wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the log keeps their
-// order, so a loss of power takes back the last of them, which then run again. The checkpoint after
-// them waits.
+// the last one to close the log moves all of it into the database file and removes it. The commits
+// of migrations do not wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the
+// log keeps their order, so a loss of power takes back the last of them, which then run again. The
+// checkpoint after them waits.
 func migrateSQLite(ctx context.Context, uri string) (err error) {
 	query := url.Values{"_txlock": {"immediate"}}
 	for _, setting := range migrationSettings {
@@ -174,11 +168,13 @@ var commonSettings = []string{"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=W
 var migrationSettings = slices.Concat(commonSettings, []string{"PRAGMA synchronous=NORMAL"})
 
 // writeSettings let savepoints keep the pages that they may have to restore in memory, which saves
-// a write to a file for each page.
+// a write to a file for each page. Switching a new database to a log does not open the log, the read
+// after it does. Otherwise the migrations would open it alone, and remove it at their end.
 var writeSettings = slices.Concat(commonSettings, []string{
 	"PRAGMA synchronous=FULL",
 	fmt.Sprintf("PRAGMA cache_size=-%d", writeCache), "PRAGMA temp_store=MEMORY",
 	fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages),
+	"SELECT count(*) FROM sqlite_schema",
 })
 
 var readSettings = slices.Concat(commonSettings, []string{
