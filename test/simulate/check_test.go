@@ -73,8 +73,12 @@ func (w *world) node(uuid string) (n *node.Node, err error) {
 	return n, err
 }
 
-// isIdle reports whether no work and no lease is left, and no state that ends by itself.
+// isIdle reports whether no request waits for its answer, no work and no lease is left, and no state
+// that ends by itself.
 func (w *world) isIdle() bool {
+	if len(w.unanswered()) > 0 {
+		return false
+	}
 	for _, uuid := range w.nodes {
 		n, err := w.node(uuid)
 		if err != nil {
@@ -99,14 +103,20 @@ func (w *world) check() {
 		w.checkOrder(w.machines[uuid])
 		w.checkUnknownTasks(w.machines[uuid])
 	}
+	for _, q := range w.unanswered() {
+		w.violated("request %d (%s) was never answered", q.id, q.name)
+	}
+}
+
+func (w *world) unanswered() (requests []*request) {
 	w.mu.Lock()
-	requests := slices.Clone(w.requests)
-	w.mu.Unlock()
-	for _, q := range requests {
+	defer w.mu.Unlock()
+	for _, q := range w.requests {
 		if !q.answered {
-			w.violated("request %d (%s) was never answered", q.id, q.name)
+			requests = append(requests, q)
 		}
 	}
+	return requests
 }
 
 // readOnlyCalls are calls that only read information. Their failure must not end any work.

@@ -1,10 +1,13 @@
 package simulate
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/pprof"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,9 +22,11 @@ var (
 )
 
 // TestMain lets one goroutine run at a time. Goroutines that become ready in the same moment then
-// always run in the same order.
+// always run in the same order. Stacks name the seed of the run, so a panic, a deadlock or a run
+// without end does.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
+	_ = os.Setenv("GODEBUG", strings.TrimPrefix(os.Getenv("GODEBUG")+",tracebacklabels=1", ","))
 	dir := template() // outside any bubble
 	code := m.Run()
 	_ = os.RemoveAll(dir)
@@ -40,26 +45,28 @@ func simulate(t *testing.T, seed uint64) (out runResult) {
 	t.Helper()
 	dir, err := os.MkdirTemp(tempDir(), "ingot-simulate-") //nolint:usetesting // in memory, and gone after each of many runs
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("seed %d: %v", seed, err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
-	synctest.Test(t, func(t *testing.T) {
-		w, err := newWorld(seed, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.restartReplicas()
-		for range w.steps() {
-			w.step()
-			if len(w.violations) > 0 {
-				break
+	pprof.Do(t.Context(), pprof.Labels("seed", strconv.FormatUint(seed, 10)), func(context.Context) {
+		synctest.Test(t, func(t *testing.T) {
+			w, err := newWorld(seed, dir)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
 			}
-		}
-		w.finishWork()
-		synctest.Wait()
-		w.check()
-		w.close()
-		out = runResult{problems: w.problems(), trace: w.sched.trace, covered: w.sched.covered}
+			w.restartReplicas()
+			for range w.steps() {
+				w.step()
+				if len(w.violations) > 0 {
+					break
+				}
+			}
+			w.finishWork()
+			synctest.Wait()
+			w.check()
+			w.close()
+			out = runResult{problems: w.problems(), trace: w.sched.trace, covered: w.sched.covered}
+		})
 	})
 	return out
 }
