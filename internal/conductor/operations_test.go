@@ -16,43 +16,47 @@ import (
 
 var update = flag.Bool("update", false, "add new operations to "+storedOperations)
 
-// storedOperations has the names of the operations of each kind of work that this release or an
-// earlier one stores in rows.
+// storedOperations has the operations of each kind of work that this release or an earlier one
+// stores in rows: each name, with the items that distinguish operations of that name.
 const storedOperations = "testdata/operations.json"
 
 // TestNoOperationLosesItsName has every script list its operations for nodes of all sorts. A row
-// that waits at an operation whose name is gone would be left alone for ever, see runner.Ref.
+// that waits at an operation whose name or item is gone would be left alone for ever, see
+// runner.Ref.
 func TestNoOperationLosesItsName(t *testing.T) {
 	text, err := os.ReadFile(storedOperations)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stored map[store.WorkKind][]string
+	var stored operationList
 	if err := json.Unmarshal(text, &stored); err != nil {
 		t.Fatal(err)
 	}
-	listed := operationNames(t)
+	listed := listOperations(t)
 	for kind, names := range stored {
-		for _, name := range names {
-			if !slices.Contains(listed[kind], name) {
-				t.Errorf("no script of the work %q lists the operation %q any more, and rows that wait at it would never go on. "+
-					"Keep the name, even if the code has a better one; or keep the operation under its old name behind the new one, skipped unless it is in progress; "+
-					"or migrate the rows. If this test merely lacks a node for which it is listed, add that node.", kind, name)
+		for name, items := range names {
+			for _, item := range append(items, anyItem) {
+				if !slices.Contains(listed[kind][name], item) {
+					t.Errorf("no script of the work %q lists the operation %q with the item %q any more, and rows that wait at it would never go on. "+
+						"Keep the name, even if the code has a better one; or keep the operation under its old name behind the new one, skipped unless it is in progress; "+
+						"or migrate the rows. If this test merely lacks a node for which it is listed, add that node.", kind, name, item)
+				}
 			}
 		}
 	}
 	added := false
 	for kind, names := range listed {
-		for _, name := range names {
-			if slices.Contains(stored[kind], name) {
-				continue
+		for name, items := range names {
+			for _, item := range items {
+				if item == anyItem || !stored.add(kind, name, item) {
+					continue
+				}
+				if added = true; !*update {
+					t.Errorf("the operation %q of the work %q is new, or its item %q: add it with go test ./internal/conductor -run %s -update", name, kind, item, t.Name())
+				}
 			}
-			added, stored[kind] = true, append(stored[kind], name)
-			if !*update {
-				t.Errorf("the operation %q of the work %q is new: add it with go test ./internal/conductor -run %s -update", name, kind, t.Name())
-			}
+			slices.Sort(stored[kind][name])
 		}
-		slices.Sort(stored[kind])
 	}
 	if !*update || !added {
 		return
@@ -68,33 +72,63 @@ func TestNoOperationLosesItsName(t *testing.T) {
 	}
 }
 
-// operationNames returns the names of the operations of each kind of work, each name once.
-func operationNames(t *testing.T) map[store.WorkKind][]string {
+// operationList has the items of the operations of each name and kind of work. The item of an
+// operation without one is "".
+type operationList map[store.WorkKind]map[string][]string
+
+// anyItem says in a list that there is the operation, with whatever item.
+const anyItem = "any"
+
+// add adds an operation and reports whether it was not in the list.
+func (l operationList) add(kind store.WorkKind, name, item string) (added bool) {
+	if slices.Contains(l[kind][name], item) {
+		return false
+	}
+	if l[kind] == nil {
+		l[kind] = map[string][]string{}
+	}
+	l[kind][name] = append(l[kind][name], item)
+	return true
+}
+
+// listOperations returns the operations that the scripts list. Their items are those for nodes
+// without the steps that drivers offer, because another step would change the numbers in them.
+func listOperations(t *testing.T) operationList {
 	t.Helper()
 	c, _, _ := withRamdisk(t)
-	names := map[store.WorkKind][]string{}
+	list := operationList{}
 	for _, kind := range c.Kinds() {
-		script, _ := c.Script(kind)
-		for _, n := range nodesOfAllSorts(t, c) {
-			for _, intent := range intentsOfAllSorts {
-				task := runner.Task{Work: &store.Work{ID: 7, Kind: kind, Intent: node.ObjectOf(intent)}, Node: n}
-				operations, err := script.Operations(task)
-				if err != nil {
-					continue // the node does not support the work
-				}
-				if script.CleanUp != nil {
-					task.Failing = "it failed"
-					operations = append(operations, script.CleanUp(task)...)
-				}
-				for _, o := range operations {
-					if !slices.Contains(names[kind], o.Name) {
-						names[kind] = append(names[kind], o.Name)
-					}
+		for _, offered := range []bool{true, false} {
+			for _, o := range operationsOfAllSorts(t, c, kind, offered) {
+				list.add(kind, o.Name, anyItem)
+				if !offered {
+					list.add(kind, o.Name, o.Item)
 				}
 			}
 		}
 	}
-	return names
+	return list
+}
+
+// operationsOfAllSorts returns the operations of a kind of work for all nodes and intents.
+func operationsOfAllSorts(t *testing.T, c *Conductor, kind store.WorkKind, offered bool) (all []runner.Operation) {
+	t.Helper()
+	script, _ := c.Script(kind)
+	for _, n := range nodesOfAllSorts(t, c, offered) {
+		for _, intent := range intentsOfAllSorts {
+			task := runner.Task{Work: &store.Work{ID: 7, Kind: kind, Intent: node.ObjectOf(intent)}, Node: n}
+			operations, err := script.Operations(task)
+			if err != nil {
+				continue // the node does not support the work
+			}
+			all = append(all, operations...)
+			if script.CleanUp != nil {
+				task.Failing = "it failed"
+				all = append(all, script.CleanUp(task)...)
+			}
+		}
+	}
+	return all
 }
 
 // intentsOfAllSorts are intents of work on which its operations depend.
@@ -103,8 +137,9 @@ var intentsOfAllSorts = []map[string]any{
 }
 
 // nodesOfAllSorts returns nodes on which the operations of work depend: with and without a BMC, a
-// ramdisk and an instance that is an image, and with steps that restart the machine.
-func nodesOfAllSorts(t *testing.T, c *Conductor) (nodes []*node.Node) {
+// ramdisk and an instance that is an image, and with steps that restart the machine. They have the
+// steps that drivers offer if offered is set.
+func nodesOfAllSorts(t *testing.T, c *Conductor, offered bool) (nodes []*node.Node) {
 	t.Helper()
 	for _, chosen := range []map[node.InterfaceKind]string{
 		{node.DeployInterface: "direct", node.RescueInterface: "agent"},
@@ -123,8 +158,10 @@ func nodesOfAllSorts(t *testing.T, c *Conductor) (nodes []*node.Node) {
 		lists := map[string]any{}
 		for _, kind := range []driver.StepKind{driver.CleanSteps, driver.DeploySteps, driver.ServiceSteps} {
 			steps := []node.Step{{Interface: "deploy", Step: "hold"}, {Interface: "deploy", Step: "erase_devices", ExecuteOnChildNodes: true, LimitChildNodeExecution: []string{"child"}}}
-			for _, offered := range c.drivers.Steps(n, kind) {
-				steps = append(steps, node.Step{Interface: "bios", Step: "apply_configuration"}, offered)
+			for _, step := range c.drivers.Steps(n, kind) {
+				if offered {
+					steps = append(steps, node.Step{Interface: "bios", Step: "apply_configuration"}, step)
+				}
 			}
 			lists[string(kind)+"_steps"] = append(steps, node.Step{Interface: "deploy", Step: "erase_devices", RequiresRamdisk: true})
 		}

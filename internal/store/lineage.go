@@ -18,7 +18,8 @@ import (
 // A database can be put back to an earlier state, and machines cannot. So engines count in the
 // database from time to time that they use it, and keep the count outside of the database, too: for
 // a data folder in its lock file, which is no part of the database, and for PostgreSQL in the
-// memory of the process. A database with a lower count than that is an older one.
+// memory of the process. A database with a lower count than that is an older one. A database that
+// was counted, in a folder that keeps no count, may be one.
 //
 // Two kinds of copies give themselves away. The file of a backup has the time of the backup in its
 // header, as SQLite's user_version; a running database never has one. On PostgreSQL the row of the
@@ -32,8 +33,8 @@ type Copied struct {
 
 // useCounter keeps the count of a database outside of the database.
 type useCounter interface {
-	// load returns 0 when no count is kept.
-	load() int64
+	// load reports false when no count is kept.
+	load() (count int64, kept bool)
 	store(count int64)
 }
 
@@ -62,17 +63,22 @@ func (tx *Tx) CountUse() (*Copied, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := tx.counter.load()
+	known, kept := tx.counter.load()
 	switch {
 	case copied != nil:
 	case found && intact == 0:
 		copied = &Copied{How: "its tables were filled from a dump"}
 	case count < known && (found || tx.hasNodes()):
 		copied = &Copied{How: "an engine has seen it in a later state before"}
+	case count > 0 && !kept:
+		copied = &Copied{How: "it was used in another folder, and nothing here says until when: " + lockFile + " is missing or empty"}
 	}
 	next := max(count, known) + 1
 	if copied != nil {
 		next += copyMargin
+		if !kept {
+			tx.counter.store(next) // if the commit fails, the database is an older one by its count
+		}
 		if err := tx.resetRegistrationTimes(); err != nil {
 			return nil, err
 		}
@@ -110,7 +116,8 @@ func (tx *Tx) WasRestored() (bool, error) {
 	if tx.shared.now(); tx.shared.session.cause != nil {
 		return false, tx.shared.session.cause
 	}
-	restored := tx.shared.useCount < tx.counter.load()
+	known, _ := tx.counter.load()
+	restored := tx.shared.useCount < known
 	if restored {
 		select {
 		case tx.shared.writer.restored <- struct{}{}:
@@ -180,26 +187,28 @@ type folderCounter struct{ file *os.File }
 // written in place and a crash leaves the old one or the new one.
 const counterSize = 20
 
-func (c folderCounter) load() int64 {
+func (c folderCounter) load() (count int64, kept bool) {
 	text := make([]byte, counterSize)
 	if _, err := c.file.ReadAt(text, 0); err != nil && !errors.Is(err, io.EOF) {
-		return 0
+		return 0, false
 	}
 	count, err := strconv.ParseInt(strings.Trim(string(text), " \n\x00"), 10, 64)
-	if err != nil {
-		return 0 // no count is kept yet
-	}
-	return count
+	return count, err == nil
 }
 
 // store ignores a number that cannot be written. An older copy is then recognized by an older
-// number.
+// number. The first number waits for the disk: after a loss of power the file would be empty, as
+// beside a database of another folder.
 func (c folderCounter) store(count int64) {
+	_, kept := c.load()
 	_, _ = c.file.WriteAt(fmt.Appendf(nil, "%*d\n", counterSize-1, count), 0)
+	if !kept {
+		_ = c.file.Sync()
+	}
 }
 
 // processCounter lasts as long as the process.
 type processCounter struct{ count atomic.Int64 }
 
-func (c *processCounter) load() int64       { return c.count.Load() }
-func (c *processCounter) store(count int64) { c.count.Store(count) }
+func (c *processCounter) load() (count int64, kept bool) { return c.count.Load(), true }
+func (c *processCounter) store(count int64)              { c.count.Store(count) }

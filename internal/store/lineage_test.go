@@ -153,11 +153,20 @@ func TestAnOlderFileInTheSameFolderIsKnown(t *testing.T) {
 	wantCopy(t, run(t, dir, 1), "in a later state")
 	wantCopy(t, run(t, dir, 1), "")
 
-	if err := os.Remove(filepath.Join(dir, "ingot.lock")); err != nil { // then no count is kept
+	if err := os.Remove(filepath.Join(dir, "ingot.lock")); err != nil {
 		t.Fatal(err)
 	}
 	copyTo(t, older, filepath.Join(dir, "ingot.db"))
+	wantCopy(t, run(t, dir, 1), "ingot.lock is missing or empty")
 	wantCopy(t, run(t, dir, 1), "")
+}
+
+func TestAFileThatWasUsedInAnotherFolderMayBeAnOlderOne(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	run(t, dir, 1)
+	copyTo(t, filepath.Join(dir, "ingot.db"), filepath.Join(other, "ingot.db"))
+	wantCopy(t, run(t, other, 2), "used in another folder")
+	wantCopy(t, run(t, other, 2), "")
 }
 
 func TestADatabaseThatIsOnlyUsedIsNoCopy(t *testing.T) {
@@ -165,8 +174,10 @@ func TestADatabaseThatIsOnlyUsedIsNoCopy(t *testing.T) {
 	for i := range 5 {
 		wantCopy(t, run(t, dir, 1+i%3), "")
 	}
-	other := t.TempDir() // moved with all that belongs to it, or without the lock
-	copyTo(t, filepath.Join(dir, "ingot.db"), filepath.Join(other, "ingot.db"))
+	other := t.TempDir() // moved with all that belongs to it
+	for _, name := range []string{"ingot.db", "ingot.lock"} {
+		copyTo(t, filepath.Join(dir, name), filepath.Join(other, name))
+	}
 	wantCopy(t, run(t, other, 2), "")
 }
 
