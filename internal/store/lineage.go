@@ -71,7 +71,7 @@ func (tx *Tx) CountUse() (*Copied, error) {
 	case count < known && (found || tx.hasNodes()):
 		copied = &Copied{How: "an engine has seen it in a later state before"}
 	case count > 0 && !kept:
-		copied = &Copied{How: "it was used in another folder, and nothing here says until when: " + lockFile + " is missing or empty"}
+		copied = &Copied{How: "it was used before, and " + lockFile + ", which remembers until when, is missing or empty"}
 	}
 	next := max(count, known) + 1
 	if copied != nil {

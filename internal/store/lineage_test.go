@@ -157,7 +157,7 @@ func TestAnOlderFileInTheSameFolderIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyTo(t, older, filepath.Join(dir, "ingot.db"))
-	wantCopy(t, run(t, dir, 1), "ingot.lock is missing or empty")
+	wantCopy(t, run(t, dir, 1), "remembers until when, is missing")
 	wantCopy(t, run(t, dir, 1), "")
 }
 
@@ -165,7 +165,7 @@ func TestAFileThatWasUsedInAnotherFolderMayBeAnOlderOne(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	run(t, dir, 1)
 	copyTo(t, filepath.Join(dir, "ingot.db"), filepath.Join(other, "ingot.db"))
-	wantCopy(t, run(t, other, 2), "used in another folder")
+	wantCopy(t, run(t, other, 2), "used before, and ingot.lock")
 	wantCopy(t, run(t, other, 2), "")
 }
 
