@@ -80,7 +80,7 @@ func (c coverage) print() {
 // workKinds returns the kinds of work that the engine knows, of the list that its own tests keep.
 func workKinds() []string {
 	text, err := os.ReadFile("../../internal/conductor/testdata/operations.json")
-	var operations map[string][]string
+	var operations map[string]json.RawMessage
 	if err == nil {
 		err = json.Unmarshal(text, &operations)
 	}
