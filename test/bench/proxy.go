@@ -79,7 +79,7 @@ func (p *proxy) serve(client net.Conn) {
 	var directions sync.WaitGroup
 	for _, way := range [2][2]net.Conn{{client, server}, {server, client}} {
 		directions.Go(func() {
-			_ = carry(way[1], way[0], delay) // the end of either side ends both
+			_ = carryDelayed(way[1], way[0], delay) // the end of either side ends both
 			_, _ = client.Close(), server.Close()
 		})
 	}
@@ -112,9 +112,19 @@ type piece struct {
 	due   time.Time
 }
 
+// carryDelayed is carry with a delayTimer.
+func carryDelayed(to io.Writer, from io.Reader, delay func() time.Duration) error {
+	timer, err := newDelayTimer()
+	if err != nil {
+		return err
+	}
+	defer timer.close()
+	return carry(to, from, delay, timer.wait)
+}
+
 // carry copies until there is nothing more to read. It writes each piece when the delay at the time
 // of its reading has passed. At the end, it still writes what it has read.
-func carry(to io.Writer, from io.Reader, delay func() time.Duration) error {
+func carry(to io.Writer, from io.Reader, delay func() time.Duration, wait func(time.Duration) error) error {
 	pieces := make(chan piece, maxPieces)
 	ended := make(chan struct{}) // closed when nothing is written any more
 	var read error
@@ -140,10 +150,14 @@ func carry(to io.Writer, from io.Reader, delay func() time.Duration) error {
 		}
 	})
 	for p := range pieces {
-		if wait := time.Until(p.due); wait > 0 {
-			<-time.After(wait)
+		var err error
+		if rest := time.Until(p.due); rest > 0 {
+			err = wait(rest)
 		}
-		if _, err := to.Write(p.bytes); err != nil {
+		if err == nil {
+			_, err = to.Write(p.bytes)
+		}
+		if err != nil {
 			close(ended)
 			return fmt.Errorf("pass on: %w", err) // the reader ends when its connection is closed
 		}

@@ -14,6 +14,12 @@ const way = time.Millisecond
 
 func always(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
+// sleep waits with package time, which synctest replaces.
+func sleep(d time.Duration) error {
+	<-time.After(d)
+	return nil
+}
+
 // arrival is a piece, and when it came.
 type arrival struct {
 	text  string
@@ -44,7 +50,7 @@ func TestEachPieceArrivesOneWayLater(t *testing.T) {
 				<-time.After(way / 4)
 			}
 		}()
-		if err := carry(out, far, always(way)); err != nil {
+		if err := carry(out, far, always(way), sleep); err != nil {
 			t.Fatal(err)
 		}
 		want := []arrival{{"a", way}, {"b", way + way/4}, {"c", way + way/2}}
@@ -72,7 +78,7 @@ func TestManyPiecesTakeNoLongerThanOne(t *testing.T) {
 				}
 			}
 		}()
-		if err := carry(out, far, always(way)); err != nil {
+		if err := carry(out, far, always(way), sleep); err != nil {
 			t.Fatal(err)
 		}
 		if len(out.seen) != count || out.seen[count-1].after != way {
@@ -84,6 +90,23 @@ func TestManyPiecesTakeNoLongerThanOne(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestDelayTimerWaitsAsLongAsAskedEachTime(t *testing.T) {
+	timer, err := newDelayTimer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer timer.close()
+	for _, d := range []time.Duration{way / 4, way, 1} {
+		start := time.Now()
+		if err := timer.wait(d); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < d {
+			t.Errorf("waited for %s, want %s at least", took, d)
+		}
+	}
 }
 
 func TestPiecesStayInOrderWhenTheWayBecomesShorter(t *testing.T) {
@@ -98,7 +121,7 @@ func TestPiecesStayInOrderWhenTheWayBecomesShorter(t *testing.T) {
 				_, _ = near.Write([]byte(text))
 			}
 		}()
-		err := carry(&out, far, func() time.Duration { next++; return delays[next-1] })
+		err := carry(&out, far, func() time.Duration { next++; return delays[next-1] }, sleep)
 		if err != nil || out.String() != "abc" {
 			t.Errorf("got %q, %v, want abc", out.String(), err)
 		}
@@ -113,7 +136,7 @@ func TestCarryEndsWhenNobodyTakesWhatArrives(t *testing.T) {
 		gone, taker := net.Pipe()
 		gone.Close()
 		go func() { _, _ = near.Write([]byte("a")) }()
-		if err := carry(taker, far, always(way)); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+		if err := carry(taker, far, always(way), sleep); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("got %v, want that the pipe is closed", err)
 		}
 	})
