@@ -16,22 +16,20 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrate brings the schema to the newest version, and returns whether it had an older one. It
-// refuses a schema of a newer program.
-func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect) (migrated bool, err error) {
-	provider, err := migrations(db, dialect)
+// migrate brings the schema to the newest version. It refuses a schema of a newer program.
+func migrate(ctx context.Context, db *sql.DB, dialect database.Dialect, opts ...goose.ProviderOption) error {
+	provider, err := migrations(db, dialect, opts...)
 	if err != nil {
-		return false, fmt.Errorf("read migrations: %w", err)
+		return fmt.Errorf("read migrations: %w", err)
 	}
 	current, newest, err := versions(ctx, provider)
 	if err != nil {
-		return false, err
+		return err
 	}
-	applied, err := provider.Up(ctx)
-	if err != nil {
-		return false, fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("bring schema from version %d to %d: %w", current, newest, err)
 	}
-	return len(applied) > 0, nil
+	return nil
 }
 
 // versions returns the version of the schema and that of the last migration. It refuses a schema of
@@ -49,7 +47,7 @@ func versions(ctx context.Context, provider *goose.Provider) (current, newest in
 	return current, newest, nil
 }
 
-func migrations(db *sql.DB, dialect database.Dialect) (*goose.Provider, error) {
+func migrations(db *sql.DB, dialect database.Dialect, opts ...goose.ProviderOption) (*goose.Provider, error) {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return nil, err
@@ -57,7 +55,7 @@ func migrations(db *sql.DB, dialect database.Dialect) (*goose.Provider, error) {
 	if dialect == database.DialectPostgres {
 		files = translated{files}
 	}
-	return goose.NewProvider(dialect, db, files)
+	return goose.NewProvider(dialect, db, files, opts...)
 }
 
 // translated shows the migrations, which are written for SQLite, in the words of PostgreSQL. The

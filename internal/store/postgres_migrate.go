@@ -175,7 +175,7 @@ func (m *postgresMigration) attempt(ctx context.Context) (err error) {
 		return fmt.Errorf("wait for the writes of other processes: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(m.pool)
-	_, err = migrate(ctx, db, database.DialectPostgres)
+	err = migrate(ctx, db, database.DialectPostgres)
 	return errors.Join(err, db.Close())
 }
 

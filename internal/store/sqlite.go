@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	_ "modernc.org/sqlite" // the database driver of goose
 )
@@ -74,14 +75,12 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 	}, nil
 }
 
-// migrateSQLite migrates the schema. Another connection must have the log open meanwhile, because
-// the last one to close the log moves all of it into the database file and removes it. The commits
-// of migrations do not wait for the disk (https://sqlite.org/pragma.html#pragma_synchronous): the
-// log keeps their order, so a loss of power takes back the last of them, which then run again. The
-// checkpoint after them waits.
+// migrateSQLite migrates the schema in one transaction: all migrations, or none. Another connection
+// must have the log open meanwhile, because the last one to close the log moves all of it into the
+// database file and removes it.
 func migrateSQLite(ctx context.Context, uri string) (err error) {
-	query := url.Values{"_txlock": {"immediate"}}
-	for _, setting := range migrationSettings {
+	query := url.Values{}
+	for _, setting := range slices.Concat(commonSettings, []string{"PRAGMA synchronous=FULL"}) {
 		query.Add("_pragma", strings.TrimPrefix(setting, "PRAGMA "))
 	}
 	db, err := sql.Open("sqlite", uri+"?"+query.Encode())
@@ -89,11 +88,14 @@ func migrateSQLite(ctx context.Context, uri string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1)
-	migrated, err := migrate(ctx, db, database.DialectSQLite3)
-	if err == nil && migrated {
-		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	db.SetMaxOpenConns(1) // the transaction is that connection's
+	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
 	}
+	if err := migrate(ctx, db, database.DialectSQLite3, goose.WithIsolateDDL(true)); err != nil {
+		return err // closing takes back what was done
+	}
+	_, err = db.ExecContext(ctx, "COMMIT")
 	return err
 }
 
@@ -164,8 +166,6 @@ const checkpointPages = 4000
 
 // commonSettings are the settings of every connection of an engine.
 var commonSettings = []string{"PRAGMA busy_timeout=5000", "PRAGMA journal_mode=WAL", "PRAGMA foreign_keys=1"}
-
-var migrationSettings = slices.Concat(commonSettings, []string{"PRAGMA synchronous=NORMAL"})
 
 // writeSettings let savepoints keep the pages that they may have to restore in memory, which saves
 // a write to a file for each page. Switching a new database to a log does not open the log, the read

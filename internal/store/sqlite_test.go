@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"slices"
@@ -210,6 +211,31 @@ func TestReopeningKeepsEverything(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ingot.db")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMigrationThatFailsTakesBackThoseBeforeIt gives a database of version 11 the index that
+// version 13 creates.
+func TestMigrationThatFailsTakesBackThoseBeforeIt(t *testing.T) {
+	dir := t.TempDir()
+	closeStore(t, open(t, dir, nil))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "ingot.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM goose_db_version WHERE version_id >= 12"); err != nil {
+		t.Fatal(err)
+	}
+	if got := refusal(t, dir); !strings.Contains(got, "bring schema from version 11 to ") || !strings.Contains(got, "inventories_document") {
+		t.Errorf("error = %q, want the versions and what failed", got)
+	}
+	var version int
+	if err := db.QueryRowContext(t.Context(), "SELECT max(version_id) FROM goose_db_version").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if version != 11 {
+		t.Errorf("schema has version %d, want 11, as before", version)
 	}
 }
 
