@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +10,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
-
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
-	_ "modernc.org/sqlite" // the database driver of goose
 )
 
 // databaseFile is the SQLite database inside the data folder.
@@ -73,30 +67,6 @@ func openLocked(ctx context.Context, opts Options, counter useCounter) (*sqlite,
 		reads: newSQLiteReader(max(3, runtime.NumCPU()), clock, func() (*sqliteConn, error) { return openSQLiteConn(uri, readSettings) }),
 		clock: clock, dir: opts.Dir,
 	}, nil
-}
-
-// migrateSQLite migrates the schema in one transaction: all migrations, or none. Another connection
-// must have the log open meanwhile, because the last one to close the log moves all of it into the
-// database file and removes it.
-func migrateSQLite(ctx context.Context, uri string) (err error) {
-	query := url.Values{}
-	for _, setting := range slices.Concat(commonSettings, []string{"PRAGMA synchronous=FULL"}) {
-		query.Add("_pragma", strings.TrimPrefix(setting, "PRAGMA "))
-	}
-	db, err := sql.Open("sqlite", uri+"?"+query.Encode())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	db.SetMaxOpenConns(1) // the transaction is that connection's
-	if _, err := db.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	if err := migrate(ctx, db, database.DialectSQLite3, goose.WithIsolateDDL(true)); err != nil {
-		return err // closing takes back what was done
-	}
-	_, err = db.ExecContext(ctx, "COMMIT")
-	return err
 }
 
 func (s *sqlite) write(ctx context.Context, fn func(*Tx) error) error {

@@ -214,8 +214,8 @@ func TestReopeningKeepsEverything(t *testing.T) {
 	}
 }
 
-// TestMigrationThatFailsTakesBackThoseBeforeIt gives a database of version 11 the index that
-// version 13 creates.
+// TestMigrationThatFailsTakesBackThoseBeforeIt lets a database take itself for one of version 11.
+// Migration 12 can run again, and 13 fails, since its index exists.
 func TestMigrationThatFailsTakesBackThoseBeforeIt(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, dir, nil))
